@@ -19,9 +19,10 @@
 //	Node              name            a machine, with its addresses and those of its tunnel devices
 //	ServiceBackends   namespace/name  addresses and ports of a service's backends, or some of them
 //
-// Resources are plain data. Their fields and enumerations have the names of the public Calico v3 API, if that has them.
+// Resources are plain data. Their fields and enumerations have the names of the public Calico v3 API, if that API has
+// them.
 //
-// HostConfig is not a resource. It has settings of one node beside policy.
+// HostConfig is not a resource. It has the settings of one node that are not in policies, such as failsafe ports.
 //
 // # Usage
 //
@@ -42,18 +43,18 @@
 // than Decode. Validate reports all problems of a resource with the paths of the fields. Neither Decode nor Validate
 // repairs a resource. A resource with an error is absent, unless it is a policy with errors in rules only.
 //
-// A policy is absent if there is an error in its scope: selectors, tier, order or types. An error in a rule closes that
-// rule, and the policy is in force. A closed Allow or Log rule matches nothing. Any other closed rule denies
-// everything, at its place in the list (see Rule.Close). Decode closes rules that it cannot decode, and Update.Admit
-// closes invalid rules. Policy.Doubts and the *DoubtError of Admit list the fields in doubt. A receiver of updates
-// calls Admit and uses the result:
+// A policy is absent if there is an error in its scope: selectors, tier, order or types. If there is an error in a
+// rule, that rule is closed, and the policy is in force. A closed Allow or Log rule matches nothing. Any other closed
+// rule denies everything, at its place in the list (see Rule.Close). Decode closes rules that it cannot decode, and
+// Update.Admit closes invalid rules. Policy.Doubts and the *DoubtError of Admit list the fields in doubt. A receiver of
+// updates calls Admit and uses the result:
 //
 //	r, err := u.Admit()
 //	// r == nil, err != nil: absent, a *ValidationError
 //	// r != nil, err != nil: in force with rules in doubt, a *DoubtError
 //
-// In a rule, an empty list equals a missing list: no limit. So a program that makes rules from lists must leave out the
-// whole rule if a list becomes empty.
+// In a rule, an empty list means the same as a missing list: no limit. So if your program makes rules from lists, leave
+// out the whole rule when a list becomes empty.
 //
 // Names, also of namespaces, tiers, profiles, nodes and services, have 1 to 265 letters, digits and characters of
 // -_.:@+~ (no slash, no space).
@@ -73,15 +74,17 @@
 //
 // # Deviations
 //
-// These are the differences to the Calico v3 API, its types and its validation:
+// These are the differences from the Calico v3 API, its types and its validation. "Wider" means that this package
+// accepts more than that API, and "narrower" that it accepts less:
 //
 //   - Objects are flat, without apiVersion, metadata and spec. Policy stands for NetworkPolicy and GlobalNetworkPolicy,
 //     StagedPolicy for their staged kinds without a stagedAction, NetworkSet for NetworkSet and GlobalNetworkSet. A
 //     WorkloadEndpoint has interface and addresses for interfaceName and ipNetworks, a Node addresses for
 //     bgp.ipv4Address and bgp.ipv6Address. Block and ServiceBackends are not in that API: they have the necessary
 //     fields of its IPAM blocks, and of EndpointSlices.
-//   - Fields that are not about packets, or not supported, are unknown, http for example. A rule with one is in doubt.
-//     Any other object with one is refused. An IPPool has no blockSize, so its size is not checked.
+//   - Fields that are not about packets, or not supported, such as http, count as unknown fields. A rule with an
+//     unknown field is in doubt. An object with an unknown field outside of rules is refused. An IPPool has no
+//     blockSize, so the size of blocks is not checked.
 //   - Types and protocols are not case-sensitive. Names of objects may have capitals and -_.:@+~. Names of labels are
 //     those that a selector can have, up to 512 bytes. Values of labels are any text up to 4 KiB. The name of a port
 //     has at least one letter, so that "80-90" is an error.
@@ -90,7 +93,7 @@
 //     inside longer ones.
 //   - notNets with prefixes of one family exclude nothing of the other family: the rule matches all addresses of that
 //     family.
-//   - A namespaceSelector or serviceAccountSelector that is true without a label, as env != "prod", also matches
+//   - A namespaceSelector or serviceAccountSelector that is true without a label, such as env != "prod", also matches
 //     objects without a namespace or account: host endpoints and global network sets.
 //   - Wider: a rule has DSCP and NotDSCP, which that API does not have.
 //   - Narrower: icmp needs a type, and notICMP a protocol. Ports beside services are refused in the source, too.
@@ -99,7 +102,7 @@
 //     default action.
 //   - A HostEndpoint without interfaceName and expectedIPs is valid and has no effect. The interface cannot be "lo".
 //     Names of interfaces may have @+~=, too.
-//   - An IPPool cannot have multicast or loopback addresses either.
+//   - Narrower: an IPPool cannot have multicast or loopback addresses.
 //   - PreDNAT and DoNotTrack are as in that API: both need applyOnForward, exclude each other and are for global
 //     policies. Egress rules or types beside preDNAT make the policy invalid. They are not removed to keep the rest.
 //

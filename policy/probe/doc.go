@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package probe enumerates representative flows: one of each class of flows that policy can distinguish. It checks
-// expectations and compares worlds with them.
+// Package probe enumerates representative flows: one of each class of flows that policy can distinguish. With such
+// flows, it compares two worlds. A world is a set of all resources, see verdict.World. It also checks expectations,
+// such as "shop/web reaches shop/db on tcp/80".
 //
-// Package verdict evaluates given flows. This package makes the flows, from names ("shop/web-*", "tcp/http") or from
-// the resources of a world.
+// Package verdict evaluates flows that its caller gives. This package makes the flows, from names ("shop/web-*",
+// "tcp/http") or from the resources of a world.
 //
 //	names of parties, ports ─▶ Index.Queries ──▶ Query ──▶ verdict.Flow ─▶ Answer
 //	Expectation ─────────────▶ Index.Queries ──▶ Query ──▶ verdict.Flow ─▶ Result
@@ -51,11 +52,11 @@
 //
 // Ports are: each one that a rule, a service or a named port mentions; of ranges, one port of each section between two
 // boundaries; and one port of TCP and of UDP that is not mentioned. ICMP types are: echo requests, those that rules
-// mention, and one more of each family. Protocols are: each other one that is mentioned, and one that is not.
+// mention, and one more of each family. Other protocols are: each one that is mentioned, and one that is not.
 //
-// Every other flow between workload endpoints and outside addresses has the verdict of a representative, with two
-// exceptions: source ports are not varied (Partition.SourcePorts reports whether a rule matches them), and
-// policy.Header is zero. Flows are evaluated without a node.
+// Every other flow between workload endpoints and outside addresses has the same verdict as one of these flows. There
+// are two exceptions, because these flows have only one source port and the zero policy.Header: a rule may match source
+// ports (see Partition.SourcePorts), or a field of policy.Header. Flows are evaluated without a node.
 //
 // # Concurrency
 //

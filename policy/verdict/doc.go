@@ -34,17 +34,18 @@
 // Without Flow.Node, only the policy of the workload endpoints that send and receive is evaluated, wherever they run.
 // The source endpoint is the workload endpoint with the flow's source address, and the destination endpoint the one
 // with the destination address. If no workload endpoint has the address, the result of that side is NotApplicable. If
-// several have it, the one with the smallest key is taken, unless the flow names another. As peers in rules, all of
-// them count, and so do host endpoints by their ExpectedIPs. A connection of a workload to itself is evaluated as any
-// other.
+// several have it, the policy of the one with the smallest key is evaluated, unless the flow names another. A rule that
+// selects peers matches the address if it selects any of the endpoints with the address. These include host endpoints
+// with the address in ExpectedIPs. A connection of a workload to itself is evaluated as any other.
 //
 // An endpoint that is down has no traffic. The connection tracking state (Flow.State) is evaluated before policy:
 // packets of established connections are allowed, and invalid packets are denied.
 //
 // # Flows through a node
 //
-// With Flow.Node, all stages of a packet on its way through that node are evaluated. Flow also has the interfaces.
-// Stages without policies are left out.
+// With Flow.Node, all stages of a packet on its way through that node are evaluated. Set the interfaces in the Flow,
+// too, if they do not follow from its addresses. The table has the stages by the place where the packet enters the node
+// (row) and leaves it (column). A stage that has no policy is left out:
 //
 //	from                  to host processes        to a workload            to a host interface
 //	a host interface      untracked in, pre-DNAT,  untracked in, pre-DNAT,  untracked in, pre-DNAT,
@@ -57,8 +58,11 @@
 //	host processes        nothing                  host to endpoint         untracked out, host out
 //
 // Host in and host out are the normal policies and profiles of the host endpoint that governs the interface. Forward in
-// and forward out are its policies with ApplyOnForward. A stage with (*) is that of the host endpoint for all
-// interfaces ("*"), which applies to interfaces of workloads in these stages only.
+// and forward out are the policies of that host endpoint with ApplyOnForward. Endpoint to host and host to endpoint are
+// the settings of these names in policy.HostConfig. A stage with (*) uses the host endpoint for all interfaces ("*").
+// At the interfaces of workloads, that host endpoint applies in these stages only.
+//
+// These rules hold for the stages:
 //
 //   - The host endpoint that governs a host interface is the one with the smallest name of those that match by name or
 //     address. If none matches, it is the one with the smallest name for all interfaces, except for the loopback
@@ -83,24 +87,25 @@
 //   - An encapsulated packet to the node itself is denied if policy.HostConfig.NodeEncapsulations has its
 //     encapsulation, and its source is not in Addresses of a Node. That holds in every state, also if other stages
 //     allow the packet, but not for the loopback interface.
-//   - A related packet (S169) counts as established if each workload of this node that sends or receives it has an
-//     address of the connection that it is related to. Otherwise it counts as new. Other interfaces do not matter.
+//   - A related packet (case S169 of docs/semantics.md) counts as established if each workload of this node that sends
+//     or receives it has an address of the connection that it is related to. Otherwise it counts as new. Other
+//     interfaces do not matter.
 //   - A packet from a workload to itself, or from the node to itself, is not evaluated, unless NAT translates it back
 //     to the workload. HostConfig decides about other packets between a workload and its node. A HostAction that drops
 //     does not drop packets of established connections.
 //
 // These are not evaluated: IPv6 neighbour discovery and router solicitation between a workload and its node, ARP, and
 // whether routing sends a packet by the interfaces of the flow. A broadcast or multicast address is not an address of
-// the node. So a flow to a process by such an address (DHCP) does not exist, and one that leaves by an interface is
-// forwarded, or sent, as any other.
+// the node. So a flow to a process of the node by such an address (DHCP) cannot exist. A flow to such an address that
+// leaves by an interface is evaluated as any other.
 //
 // # Resources
 //
 // Pools, blocks, and the order in which resources arrive make no difference. The Evaluator uses each resource as
 // policy.Update.Admit returns it. A refused resource is absent, and Evaluator.Rejected lists it. A policy with rules in
 // doubt is in force with these rules closed, and Evaluator.Doubts lists it. The interface of a refused workload
-// endpoint is an ordinary interface of its node: host endpoints apply to it, also the one for all interfaces. The
-// workload's policy and source checks do not.
+// endpoint counts as a host interface of its node: host endpoints apply to it, also the one for all interfaces. The
+// policy of the workload, and the check of its source addresses, do not apply.
 //
 // # Concurrency
 //

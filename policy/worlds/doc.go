@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package worlds makes random resources and packets for tests that compare two implementations of
-// policy. The worlds are small. They use few labels, addresses, ports and names, so that rules, objects and
-// packets often match.
+// policy. A world is all resources of a cluster at one moment. The worlds are small. They use few labels,
+// addresses, ports and names, so that rules, objects and packets often match.
 //
 // # Usage
 //
@@ -16,17 +16,18 @@
 //	graph.Update(gen.Update())
 //	packet := gen.Packet()
 //
-// Equal configurations give equal sequences, so a failing test need only print its seed. A later
-// version of this package may make other worlds from the same seed.
+// Equal configurations give equal sequences, so a failing test need only print its seed. Another
+// version of this package may make other worlds from that seed.
 //
 // # Shapes
 //
 //   - Tiers: "sec", "ops" and "nowhere", with either default action, with or without an order. Policies
-//     are in these, in built-in tiers, and in tiers without a resource.
+//     are in these tiers, in built-in tiers, and in tiers without a resource.
 //   - Policies: global and in two namespaces; one in six is staged; with and without order and types;
 //     up to Config.Rules rules in a direction.
 //   - Rules: every action and every field but services. Lists of ports have numbers, ranges and names.
-//   - Profiles: "p1", "p2", "kns.a" and "kns.b", with rules and labels. Endpoints have some, in this order.
+//   - Profiles: "p1", "p2", "kns.a" and "kns.b", with rules and labels. Each endpoint lists some of them, in
+//     this order.
 //   - Endpoints: on Node and on another node, with up to two addresses and two named ports; one in
 //     twelve is down.
 //   - Network sets: up to four prefixes, of all lengths from a single address to /0.
