@@ -31,7 +31,7 @@
 // Terms iterates over the terms of a selector. MapTerms and PrefixLabels rewrite them. Restrictions returns the labels
 // that a match needs, so that an index need not evaluate every selector for every object.
 //
-// Match takes any Labels. The package has two implementations: Map, and Compact, which needs little memory for the
+// Match takes any implementation of Labels. The package has two: Map, and Compact, which needs little memory for the
 // labels of many objects and is the fastest to match.
 //
 // The constructors (Equal, And, Not, ...) build the same selectors without text. A constructor returns an invalid

@@ -23,8 +23,8 @@
 //	})
 //
 // The Update and Delete methods can be called in any order. Each calls Started and Stopped for the matches that it
-// changes, sorted by selector and then by item, before it returns. A match that has started is reported as stopped
-// exactly once, with the same ids.
+// changes, sorted by selector and then by item, before it returns. When a match ends, Stopped is called exactly once,
+// with the ids that Started was called with.
 //
 // Items returns the items that a selector matches, and Selectors the selectors that match an item. Stats returns
 // counts. The index copies its input. It stores equal strings once.
@@ -32,8 +32,9 @@
 // # Cost
 //
 // Selectors with the same canonical form share one query, which is evaluated once for all of them. A query is filed
-// under one term that its matches need: a label name, or a pair of name and value. A query as `k in {"v", "w"}` is
-// filed under the pair of each value. Items, parents, queries and terms have numbers. A term has sets of these numbers:
+// under one term, which every item that matches has: a label name, or a pair of name and value. The exception is a
+// query such as `k in {"v", "w"}`, which is filed under the pair of each value. Items, parents, queries and terms have
+// numbers. A term has sets of these numbers:
 //
 //	          ┌── items    {3, 4, 9, ...}   with the label as their own
 //	app=web ──┼── parents  {1}  ──▶ items {2, 7}   which inherit the label
@@ -45,15 +46,15 @@
 // inherited terms. A new query is filed under the term with the fewest items, of those that it needs. If these have
 // equally many items, as before the first item, it is filed under the one with the fewest queries.
 //
-// A term can become common later. The index counts the evaluations of a query without a match. After 16 of them, or 4
-// for each label and value that the query needs if that is more, it files the query under a term with less than half as
-// many items, if there is one. If there is none, it tries again after twice as many evaluations, up to 8 times the
-// first number.
+// A term can become common later. The index counts the evaluations of a query without a match. At a limit, it files the
+// query under another term with less than half as many items, if there is one. If there is none, it doubles the limit.
+// The limit begins at the larger of 16 evaluations, and 4 for each label and value that the query needs. It doubles up
+// to 8 times this value.
 //
-// Queries that need no single label, as `!has(x)`, `a != "b"`, `all()` or `has(x) || has(y)`, are called loose and have
-// a list of their own. Adding or removing an item takes time linear in their number. When labels of an item change,
-// only the queries that mention a changed name are evaluated. If there are more than 16 of these, only those are that
-// the item can match now, or could match before, by the terms that they are filed under.
+// Queries that need no single label, such as `!has(x)`, `a != "b"`, `all()` or `has(x) || has(y)`, are called loose and
+// have a list of their own. Adding or removing an item takes time linear in the number of loose queries. When labels of
+// an item change, only the queries that mention a changed name are evaluated. If there are more than 16 such queries,
+// the index skips those that the item cannot match now, and could not match before, because it lacks their term.
 //
 // If no query mentions the labels that change, no query is evaluated: a parent's items are not visited.
 //
@@ -61,9 +62,10 @@
 // to evaluate, and so is a list of thousands of parents.
 //
 // Sets of numbers are a single word, a short sorted list or a bitmap, by their size. Lists are in blocks without
-// pointers. Unused memory is freed in blocks of 128 numbers: a few items that are left of very many take more than
-// their share. After a report of at least half of all items, the index keeps their order, at 4 bytes an item, until one
-// item in eight was added or removed. It keeps nothing else between calls.
+// pointers. Unused memory is freed in blocks of 128 numbers. So when most of very many items have been removed, the
+// others may take more memory than in a new index. After a call that reports at least half of all items, the index
+// keeps the order of all items, at 4 bytes an item, until one item in eight was added or removed. It keeps no other
+// large buffers between calls.
 //
 // # Concurrency
 //
