@@ -25,8 +25,8 @@ type ProfileReceiver interface {
 }
 
 // MatchReceiver receives the matches of policies and local endpoints, for all policies of a Selection at once.
-// SelectionChanged is called if policies are added to a selection or removed from it, or if one changes in more than
-// its rules.
+// SelectionChanged is called if policies are added to a selection or removed from it, or if anything but the rules of a
+// policy changes.
 type MatchReceiver interface {
 	MatchStarted(s *Selection, endpoint policy.Key)
 	MatchStopped(s *Selection, endpoint policy.Key)
@@ -40,9 +40,9 @@ type ActiveRulesConfig struct {
 	Matches  MatchReceiver
 }
 
-// ActiveRules computes which policies and profiles the endpoints of this node need. The cost of later nodes depends on
-// these, not on the size of the cluster. PolicyActive is called before the first match of a policy, and PolicyInactive
-// after its last match has stopped.
+// ActiveRules computes which policies and profiles the endpoints of this node need. The next nodes of the graph receive
+// only these. So their cost does not depend on the size of the cluster. PolicyActive is called before the first match
+// of a policy, and PolicyInactive after its last match has stopped.
 //
 // Policies with equal selectors are in one Selection. So the cost depends on the number of distinct selectors.
 //

@@ -17,8 +17,8 @@ type MemberReceiver interface {
 }
 
 // IPSets computes the members of the active IP sets: the addresses and ports of all matching endpoints, host endpoints
-// and network sets, of all nodes, and the backends of services. If several objects have a member, it is removed with
-// the last of them.
+// and network sets, of all nodes, and the backends of services. A member that several objects have is removed when the
+// last of these objects no longer has it.
 //
 // It does not store members, which follow from the matches and the prefixes of each object. Only for prefixes of
 // several objects, it stores a count for each set. So an object takes memory for its labels and addresses, however many

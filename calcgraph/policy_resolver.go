@@ -148,8 +148,8 @@ func (r *PolicyResolver) MatchStopped(s *Selection, endpoint policy.Key) {
 	r.markDirty(e)
 }
 
-// SelectionChanged records that policies were added to a selection or removed from it, or that one changed in more than
-// its rules.
+// SelectionChanged records that policies were added to a selection or removed from it, or that anything but the rules
+// of a policy has changed.
 func (r *PolicyResolver) SelectionChanged(s *Selection) {
 	if m := r.selections[s]; m != nil {
 		for st := range m.stacks {

@@ -28,15 +28,15 @@ type ServiceReceiver interface {
 	ServiceRemove(key policy.Key)
 }
 
-// NamespaceReceiver receives the namespaces. An update may repeat an earlier one. A removal may be of a namespace
-// without an update.
+// NamespaceReceiver receives the namespaces. An update may repeat an earlier one. A namespace may be removed without an
+// earlier update.
 type NamespaceReceiver interface {
 	NamespaceUpdate(n *dataplane.Namespace)
 	NamespaceRemove(name string)
 }
 
-// ServiceAccountReceiver receives the service accounts. An update may repeat an earlier one. A removal may be of a
-// service account without an update.
+// ServiceAccountReceiver receives the service accounts. An update may repeat an earlier one. A service account may be
+// removed without an earlier update.
 type ServiceAccountReceiver interface {
 	ServiceAccountUpdate(a *dataplane.ServiceAccount)
 	ServiceAccountRemove(k dataplane.ServiceAccountKey)

@@ -50,8 +50,9 @@ func (c RouteResolverConfig) validate() error {
 // Blocks may overlap: the innermost one around an address determines its node, and borrowed addresses of an outer block
 // do not count.
 //
-// Each route has the type of the innermost pool around it. It is withheld while the tunnel endpoint (TunnelUpdate) or
-// the address of its node is missing.
+// Each route has the type of the innermost pool around it. A route to a workload or a tunnel device of another node is
+// not sent while the node's tunnel endpoint (TunnelUpdate) is missing or, if the pool has no tunnel, the node's
+// address. Outside of all pools, it is always sent.
 //
 // The cost of a change is proportional to the number of routes that depend on it: those in a pool, those of a node,
 // those in a block. Addresses that cannot have a route (unspecified, loopback, multicast, IPv6 link-local) are ignored.

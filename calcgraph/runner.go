@@ -155,8 +155,8 @@ func (r *Runner) InSync(context.Context) error {
 }
 
 // Barrier waits until the graph has processed all updates and InSync calls from before the call, and Out has returned
-// for the resulting batch. A graph that is not in sync withholds endpoints and routes, and Barrier does not wait for
-// these. Before Run, Barrier blocks. Errors are the context's, or ErrStopped.
+// for the resulting batch. A graph that is not in sync does not emit endpoints, tunnels and routes yet, and Barrier
+// does not wait for these. Before Run, Barrier blocks. Errors are the context's, or ErrStopped.
 func (r *Runner) Barrier(ctx context.Context) error {
 	barrier, err := r.addBarrier()
 	if err != nil {

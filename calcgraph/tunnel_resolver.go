@@ -41,8 +41,8 @@ func (c TunnelResolverConfig) validate() error {
 	return errors.Join(errs...)
 }
 
-// TunnelResolver computes the tunnel endpoints of all nodes, one for each family and encapsulation. A node has one if
-// it has such a tunnel address, and a different node address of the family.
+// TunnelResolver computes the tunnel endpoints of all nodes, one for each family and encapsulation. A node has a tunnel
+// endpoint if it has the tunnel address for it, and another address of the family in Addresses.
 //
 // If several nodes claim one MAC address or one tunnel address, of either encapsulation, only one of them has its
 // endpoint: the resolver's own node, or else the node with the smallest name. Otherwise replies to that address, and
