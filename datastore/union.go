@@ -41,8 +41,8 @@ type UnionConfig struct {
 	Overruled func(source string, key policy.Key, effective string)
 	// Exclude leaves out objects of the sources with Yields, for example endpoints whose interface belongs to another
 	// endpoint. It is called after objects changed and before the receiver is called. declared has the updates of a
-	// union of only the sources without Yields, yielding those of the sources with Yields. Exclude returns its new
-	// decisions by key: true leaves out the objects of that key, false includes them. Nil leaves out none.
+	// union of only the sources without Yields. yielding has the updates of the sources with Yields. Exclude returns
+	// its new decisions by key: true leaves out the objects of that key, false includes them. Nil leaves out none.
 	Exclude func(declared, yielding []policy.Update) map[policy.Key]bool
 }
 

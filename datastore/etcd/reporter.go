@@ -19,8 +19,8 @@ import (
 type ReporterConfig struct {
 	// Client that writes the reports. Required.
 	Client *Client
-	// Node is the name of this node. Required; 1 to 265 letters, digits and -_.:@+~. Two Reporters with one name
-	// overwrite each other's reports; both then call Lost repeatedly.
+	// Node is the name of this node. Required; 1 to 265 letters, digits and -_.:@+~. Two Reporters with the same Node
+	// overwrite each other's reports, and both call Lost repeatedly.
 	Node string
 	// TTL is the time after which a report expires if its node no longer renews it, in whole seconds. At each third of
 	// it, the Reporter reads the report back, and confirms it if the servers have elected a leader since. Default: 30
@@ -69,8 +69,8 @@ func (c ReporterConfig) validate() error {
 
 // Reporter writes the revision that a node has applied, and the status of its endpoints, to the store. The keys have a
 // lease: if the node no longer renews it, the node's reports are deleted. If the History of a report is not that of the
-// store, the report is written without the revision, as not in sync. The Source must use the same Client, whose user
-// may read the state.
+// store, the report is written without the revision, as not in sync. Give the Reporter and the Source the same Client.
+// Its etcd user needs the right to read the state.
 //
 // Set is safe for concurrent use. Run may run once at a time.
 type Reporter struct {

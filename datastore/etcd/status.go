@@ -31,7 +31,7 @@ const MaxFaults = 100
 
 // EndpointStatus is the status of one endpoint of a node.
 type EndpointStatus struct {
-	// State is "pending", "up", "failed" or "down", as of dataplane.EndpointState.
+	// State is "pending", "up", "failed" or "down", with the meaning of dataplane.EndpointState.
 	State string `json:"state"`
 	// Problem is the reason why it is failed or down.
 	Problem string `json:"problem,omitempty"`

@@ -45,7 +45,7 @@ type StoreConfig struct {
 	Client *Client
 	// PageSize is the number of objects that List reads with one request. Default: 1000.
 	PageSize int
-	// Recheck is the interval at which WatchSettings reads the settings, besides its watch. Default: 1 min.
+	// Recheck is the interval at which WatchSettings reads the settings, in addition to its watch. Default: 1 min.
 	Recheck time.Duration
 }
 
@@ -148,9 +148,9 @@ func (s *Store) Suspend(ctx context.Context) error {
 	}
 }
 
-// Barrier returns a revision after all earlier writes that every Source receives, even if the last writes changed
-// nothing. AppliedAt returns which nodes have applied it. Barrier writes one small key. Errors: a *ValueError that is
-// ErrNewer, or the client's.
+// Barrier returns a revision that is later than those of all earlier writes. Every Source receives this revision, even
+// if the last writes changed nothing. AppliedAt returns which nodes have applied it. Barrier writes one small key.
+// Errors: a *ValueError that is ErrNewer, or the client's.
 func (s *Store) Barrier(ctx context.Context) (Revision, error) {
 	value, err := encodeValue(struct{}{})
 	if err != nil {

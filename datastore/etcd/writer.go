@@ -36,7 +36,8 @@ type WriterConfig struct {
 
 // Writer keeps the objects of an owner in the store equal to a stream of manifests.
 //
-// It is safe for concurrent use. If two write for the same owner at the same time, one may fail with ErrConflict.
+// It is safe for concurrent use. If two Writers write for the same owner at the same time, one may fail with
+// ErrConflict.
 type Writer struct {
 	config WriterConfig
 }
@@ -90,7 +91,7 @@ type Result struct {
 //
 // Up to MaxWrites objects, written and deleted together, are one transaction. A longer stream takes several. They first
 // write what policies refer to, then policies, then endpoints, each sorted by name. Then they delete objects in the
-// opposite order. So there is never an endpoint without its policies. If Write fails in between, call it again: it
+// reverse order. So there is never an endpoint without its policies. If Write fails in between, call it again: it
 // completes the rest.
 //
 // Errors: a *StreamError; ErrEmptyStream; ErrOwned; those of Store.Commit.

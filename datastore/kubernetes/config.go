@@ -20,13 +20,13 @@ type Config struct {
 	// Client reads Pods, Namespaces, ServiceAccounts, Nodes and EndpointSlices, and queries which
 	// kinds the server has. The Source keeps no copy of the objects.
 	Client kubernetes.Interface
-	// Informers are the caller's informers. If set, the Source reads these kinds from them instead.
-	// Run starts those that do not run yet; these stop when Run ends. A transform of the caller
-	// must keep all that Transform keeps. nil means none.
+	// Informers are the caller's informers. If set, the Source reads the kinds of Client from these informers instead.
+	// Run starts the informers that do not run yet, and stops these when it ends. If they have a transform of your own,
+	// it must keep all fields that Transform keeps. nil means none.
 	Informers informers.SharedInformerFactory
-	// Dynamic reads NetworkPolicies, ClusterNetworkPolicies and the kinds of Calico, with all their
-	// fields. If this version does not know a field of a rule, an Allow or Log rule matches nothing, and
-	// any other rule denies everything from its place on. For another field, the object is left out.
+	// Dynamic reads NetworkPolicies, ClusterNetworkPolicies and the kinds of Calico, with all their fields. If this
+	// version of the package does not know a field of a rule, an Allow or Log rule matches nothing, and any other rule
+	// denies everything from its place on. If it does not know a field outside of the rules, the object is left out.
 	Dynamic dynamic.Interface
 	// Node is the name of this node, as in spec.nodeName of its pods. Only its pods can be
 	// attached. If it is empty, no pod can.

@@ -63,10 +63,11 @@ func (p Progress) Complete() bool { return p.Applied == len(p.Nodes) && p.Applie
 // String returns the nodes that have applied the version and all nodes, as in "2/3".
 func (p Progress) String() string { return fmt.Sprintf("%d/%d", p.Applied, len(p.Nodes)) }
 
-// Applied returns which nodes have applied a resourceVersion of a kind. It is that of an object of
-// the kind, or of a list of them. The kind is named as in "networkpolicies.networking.k8s.io".
-// A node has applied the version if its report has the same or a higher one. They are compared as
-// decimal numbers of any length, as Kubernetes defines since 1.35.
+// Applied returns which nodes have applied a resourceVersion of a kind. Pass the resourceVersion of
+// an object of the kind, or of a list of such objects. The kind is named as in
+// "networkpolicies.networking.k8s.io". A node has applied the version if its report has the same or
+// a higher one. The versions are compared as decimal numbers of any length, as Kubernetes defines
+// since 1.35.
 //
 // For a deleted object, use the resourceVersion of its deletion. The age of a report is computed
 // from the clocks of the node and of the caller.
