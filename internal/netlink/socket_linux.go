@@ -145,10 +145,10 @@ func (s *KernelSocket) Wait() error {
 // SetDeadline makes Wait return at that time. The zero Time means never.
 func (s *KernelSocket) SetDeadline(t time.Time) error { return s.nl.SetReadDeadline(t) }
 
-// Join subscribes the socket to a multicast group, as unix.RTNLGRP_LINK.
+// Join subscribes the socket to a multicast group, such as unix.RTNLGRP_LINK.
 func (s *KernelSocket) Join(group uint32) error { return s.nl.JoinGroup(group) }
 
-// Leave unsubscribes it.
+// Leave unsubscribes the socket from a multicast group.
 func (s *KernelSocket) Leave(group uint32) error { return s.nl.LeaveGroup(group) }
 
 // GrowReceive sets the size of the receive buffer, and returns the size that the kernel set. Without CAP_NET_ADMIN,

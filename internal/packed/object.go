@@ -4,12 +4,12 @@ package packed
 
 import "github.com/wayleave/wayleave/policy"
 
-// Object is a resource, packed if that saves memory. The set is closed. An Object never changes, so it is safe for
-// concurrent use.
+// Object is a resource, packed if that saves memory. Other packages cannot implement it. An Object never changes, so it
+// is safe for concurrent use.
 type Object interface {
 	// Key returns the key of the resource.
 	Key() policy.Key
-	// Unpack returns a resource that is equal to the packed one. Others may have it, too, so do not change it.
+	// Unpack returns a resource that is equal to the packed one. Do not change it: other callers may share it.
 	Unpack() policy.Resource
 
 	object()

@@ -48,7 +48,7 @@ func (w W1) Updates() iter.Seq[policy.Update] {
 	}
 }
 
-// Endpoints is Updates without policies.
+// Endpoints returns what Updates returns, without the policies.
 func (w W1) Endpoints() iter.Seq[policy.Update] {
 	return func(yield func(policy.Update) bool) {
 		for n := range 100 {
@@ -65,7 +65,8 @@ func (w W1) Endpoints() iter.Seq[policy.Update] {
 	}
 }
 
-// Endpoint returns number s, from 1 on; the first are remote, the last 200 are local. m are the Markers.
+// Endpoint returns the endpoint with number s, from 1 on; the first are remote, the last 200 are local. m is the result
+// of Markers.
 func (w W1) Endpoint(m []string, s int) *policy.WorkloadEndpoint {
 	labels := make(map[string]string, 6)
 	for _, n := range []int{10, 11, 20, 30, 40} {
@@ -100,7 +101,7 @@ func Markers() []string {
 	return append(m, "yxMyMarkerLabel")
 }
 
-// Policy returns number i, from 0 on. m are the Markers.
+// Policy returns the policy with number i, from 0 on. m is the result of Markers.
 func Policy(m []string, i int) *policy.Policy {
 	p := &policy.Policy{
 		Name: "tag-pol-" + strconv.Itoa(i), Selector: "has(" + m[i%len(m)] + ")",
@@ -114,7 +115,7 @@ func Policy(m []string, i int) *policy.Policy {
 	return p
 }
 
-// Profile returns number n, from 0 to 99, with a label that value changes.
+// Profile returns the profile with number n, from 0 to 99. The value of its label ends with value.
 func Profile(n int, value string) *policy.Profile {
 	return &policy.Profile{
 		Name:          "namespace-" + strconv.Itoa(n),

@@ -79,7 +79,7 @@ func (c Converter) CalicoProfile(profile *calico.Profile) (*policy.Profile, []er
 }
 
 // CalicoGlobalNetworkSet converts a Calico GlobalNetworkSet to a network set without a namespace. Reserved labels are
-// left out and reported. Every error is an *Error; with any other one, there is no set.
+// left out and reported. For any other error, there is no set. Every error is an *Error.
 func (c Converter) CalicoGlobalNetworkSet(set *calico.GlobalNetworkSet) (*policy.NetworkSet, []error) {
 	p, _ := begin(calico.APIVersion, "GlobalNetworkSet", set, false)
 	p.reserve(set.Name, nodeSetPrefix)
@@ -87,8 +87,8 @@ func (c Converter) CalicoGlobalNetworkSet(set *calico.GlobalNetworkSet) (*policy
 }
 
 // CalicoNetworkSet converts a Calico NetworkSet to a network set of its namespace. The set gets the labels that follow
-// from the name of the namespace. Reserved labels are left out and reported. Every error is an *Error; with any other
-// one, there is no set.
+// from the name of the namespace. Reserved labels are left out and reported. For any other error, there is no set.
+// Every error is an *Error.
 func (c Converter) CalicoNetworkSet(set *calico.NetworkSet) (*policy.NetworkSet, []error) {
 	p, namespace := begin(calico.APIVersion, "NetworkSet", set, true)
 	return networkSet(p, namespace, set, set.Spec)

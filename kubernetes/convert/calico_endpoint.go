@@ -12,8 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// CalicoHostEndpoint converts a Calico HostEndpoint to a host endpoint. Reserved labels are left out and reported.
-// Every error is an *Error; with any other one, there is no endpoint.
+// CalicoHostEndpoint converts a Calico HostEndpoint to a host endpoint. Reserved labels are left out and reported. For
+// any other error, there is no endpoint. Every error is an *Error.
 func (c Converter) CalicoHostEndpoint(h *calico.HostEndpoint) (*policy.HostEndpoint, []error) {
 	p, _ := begin(calico.APIVersion, "HostEndpoint", h, false)
 	out := &policy.HostEndpoint{
@@ -36,8 +36,8 @@ func (c Converter) CalicoHostEndpoint(h *calico.HostEndpoint) (*policy.HostEndpo
 // CalicoWorkloadEndpoint converts a Calico WorkloadEndpoint to a workload endpoint. It sets the labels that Calico
 // derives from the spec (projectcalico.org/orchestrator, .../serviceaccount) and those of a pod that follow from the
 // names of its namespace and service account. If the object has another value for such a label, or another reserved
-// label, that is left out and reported. Ports without a name are left out: they have only a host port. Every error is
-// an *Error; with any other one, there is no endpoint.
+// label, that label of the object is left out and reported. For any other error, there is no endpoint. Ports without a
+// name are left out: they have only a host port. Every error is an *Error.
 func (c Converter) CalicoWorkloadEndpoint(w *calico.WorkloadEndpoint) (*policy.WorkloadEndpoint, []error) {
 	p, namespace := begin(calico.APIVersion, "WorkloadEndpoint", w, true)
 	out := &policy.WorkloadEndpoint{

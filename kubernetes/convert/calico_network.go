@@ -151,8 +151,8 @@ func tunnelFields() []tunnelField {
 }
 
 // AnnotationWireguardKeys is the annotation of a Kubernetes Node with its WireGuard keys, each as
-// policy.WireguardKey.String writes it, separated by commas. The key of Calico's annotation is used only
-// without it. An empty annotation is invalid: other nodes drop packets to the node.
+// policy.WireguardKey.String writes it, separated by commas. The key of Calico's annotation is used only if this
+// annotation is missing. An empty annotation is invalid: other nodes drop packets to the node.
 const AnnotationWireguardKeys = "wayleave.dev/wireguard-keys"
 
 // NoWireguardKeys is the text of AnnotationWireguardKeys of a node that does not encrypt. Calico's annotation is then

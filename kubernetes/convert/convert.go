@@ -28,8 +28,8 @@ const (
 // Converter converts API objects to resources. The zero value is ready to use. A Converter has only settings, and is
 // safe for concurrent use.
 type Converter struct {
-	// Attachment returns the link of a pod, for instance from CNI ADD on this node. Fields that it leaves
-	// zero have their defaults. It must be safe for concurrent use. Nil means the defaults for all pods.
+	// Attachment returns the data of a pod's network link (veth pair), for instance from CNI ADD on this node. Fields
+	// that it leaves zero have their defaults. It must be safe for concurrent use. Nil means the defaults for all pods.
 	Attachment func(*corev1.Pod) Attachment
 	// TrustAnnotations uses the annotations AnnotationInterface and AnnotationMAC of pods. The default is
 	// to ignore them: otherwise a user who may annotate a pod could give it the interface of another
@@ -64,10 +64,10 @@ type Attachment struct {
 	Interface string
 	// MAC is the address of the pod's side, in the form "66:3e:ca:a4:db:65". The default is none.
 	MAC string
-	// Addresses are those of the pod. They are used until the pod's status, which kubelet reports only after
-	// CNI ADD, has all of them; then the addresses of the status are used. A status without them is that of
-	// an earlier link of the pod, whose addresses another pod may have. The default is none: the addresses
-	// of the status.
+	// Addresses are those of the pod. They are used until the pod's status, which kubelet reports only after CNI ADD,
+	// has all of them. From then on, the addresses of the status are used. Until then, the status may have the
+	// addresses of an earlier link of the pod, which another pod may have by now. Without Addresses, those of the
+	// status are always used.
 	Addresses []netip.Addr
 }
 
@@ -105,10 +105,10 @@ func (c Converter) Convert(object metav1.Object) ([]policy.Resource, []error) {
 }
 
 // Changes returns the updates for a changed object: its present resources, and deletions of those that only before has.
-// before is nil for a new object, now for a deleted one. before must be the version that was converted last, as in a
-// call of an informer's update handler.
+// before is nil for a new object, now for a deleted one. before must be the version of the object that was converted
+// last, as in a call of an informer's update handler.
 //
-// Errors: those of Convert for now.
+// Errors: those of Convert for the object in now.
 func (c Converter) Changes(before, now metav1.Object) (updates []policy.Update, problems []error) {
 	kept := map[policy.Key]bool{}
 	if now != nil {

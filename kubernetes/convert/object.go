@@ -41,8 +41,8 @@ func (o Object) String() string {
 // statuses and explanations have such keys. ok is false for a Node, a Block and a HostConfig: a Converter makes
 // these from several kinds of objects, or from none.
 //
-// Some keys can have two origins. A WorkloadEndpoint is then one of a Pod. A NetworkSet or a Policy whose name
-// has no prefix of this package is one of a Calico object.
+// For some keys, resources can be made from two kinds of objects. For a WorkloadEndpoint, Origin returns a Pod. For a
+// NetworkSet or a Policy whose name has no prefix of this package, it returns a Calico object.
 func Origin(key policy.Key) (o Object, ok bool) {
 	of := func(version, kind, name string) (Object, bool) {
 		return Object{APIVersion: version, Kind: kind, Namespace: key.Namespace, Name: name}, true

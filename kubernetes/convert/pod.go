@@ -19,8 +19,8 @@ const defaultServiceAccount = "default"
 
 // Pod converts a pod to a workload endpoint. It returns nil without an error if the pod is on the host's network or has
 // ended (succeeded or failed). Without Converter.AssumeNetwork, it also returns nil if the pod is not scheduled or has
-// no address. Converter.Attachment adds to the pod. With TrustAnnotations, annotations of the pod take precedence over
-// it.
+// no address. Converter.Attachment can give the interface, the MAC address and the addresses of the pod. With
+// TrustAnnotations, annotations of the pod take precedence over the Attachment.
 //
 // A reserved label, an invalid address or named port, and an invalid annotation are reported and left out. If the whole
 // pod were missing, rules that deny it as a peer would not match it. Every error is an *Error.

@@ -28,10 +28,11 @@ type Error struct {
 	File string
 	// Document counts the YAML or JSON documents of the file from 1; 0 means the whole file.
 	Document int
-	// Line of the file from 1, of the field or the nearest part of it that has a line; 0 if unknown.
+	// Line of the file, from 1, that has the field. If the field has no line, it is the line of the nearest part of the
+	// field's path that has one; 0 if unknown.
 	Line int
-	// Object is the API object, as far as it could be read. Only its kind is set in a list, and nothing in what
-	// is no object.
+	// Object is the API object, as far as it could be read. For an error of a list, only the kind is set. For an error
+	// in something that is no object, nothing is set.
 	Object convert.Object
 	// Field is the path of the field in the document, as in "spec.ingress[0].ports[1]" or, in a
 	// list, "items[4].spec.order". Empty means the object as a whole.

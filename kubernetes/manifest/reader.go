@@ -33,7 +33,8 @@ type RuleOrigin struct {
 	convert.RuleOrigin
 	// File is the name of the file as it was given.
 	File string `json:"file,omitempty"`
-	// Line of the file from 1, of the first peer or else the first port or the rule.
+	// Line of the file, from 1, that has the first of Peers. Without Peers it is the line of the first of Ports, and
+	// without both that of the rule.
 	Line int `json:"line,omitempty"`
 
 	lineOf func(path string) int

@@ -27,10 +27,10 @@ type Config struct {
 	// receives unchanged endpoints: for a pod of another node, and for a pod that was unknown before.
 	// It runs in the call that causes the change, and must not call the Pods.
 	Update func(policy.Update)
-	// Report receives the errors of a pod, each a *convert.Error, at each call for the pod and, if that is not
-	// attached, at each Attach and Detach; once the pod has none any more, it is called without errors. It is also
-	// called so at each Set of a pod of another node, and for a pod that was unknown before. It must not call the
-	// Pods. Nil discards them.
+	// Report receives the errors of a pod, each a *convert.Error. While a pod has errors, Report is called for it at
+	// each call with the pod, and if the pod is not attached, also at each Attach and Detach of others. Once the pod
+	// has no errors any more, Report is called without errors. It is also called without errors at each Set of a pod of
+	// another node, and for a pod that was unknown before. Report must not call the Pods. Nil discards the errors.
 	Report func(pod Ref, problems []error)
 }
 
