@@ -8,11 +8,11 @@ import "reflect"
 // same case. A staged policy has the kind "StagedPolicy", and no member "staged". A Block has no member "name".
 //
 // These are errors: unknown members and kinds, duplicate members, null, values of another type, text after the object,
-// and values that a field cannot have, as port 0 or an address with a zone. Decode returns all errors in one
+// and values that a field cannot have, such as port 0 or an address with a zone. Decode returns all errors in one
 // *DecodeError. An error in a rule of a policy is no error of Decode: it closes the rule, see Rule.Close and
-// Policy.Doubts. A profile with the name of a built-in one is then a profile that Update.Admit closes. An empty list or
-// map equals a missing one. The result is canonical (see Canonical). It is not
-// validated: Validate and Update.Admit find missing and contradictory fields.
+// Policy.Doubts. An error in a profile with the name of a built-in one is no error of Decode either: Update.Admit
+// replaces the returned profile by one that denies everything. An empty list or map equals a missing one. The result is
+// canonical (see Canonical). It is not validated: Validate and Update.Admit find missing and contradictory fields.
 func Decode(data []byte) (Resource, error) {
 	root, err := parseJSON(data)
 	if err != nil {

@@ -14,9 +14,9 @@ import (
 // maxDoubts is the maximum number of doubts of one rule.
 const maxDoubts = 8
 
-// DoubtError lists the fields that are not understood of a policy that is in force. The rules with these fields are
-// closed, see Rule.Doubts. Update.Admit also returns it for a profile that it has replaced by one that denies
-// everything.
+// DoubtError is the error for a policy that is in force although some fields of its rules are not understood. It lists
+// these fields. The rules with these fields are closed, see Rule.Doubts. Update.Admit also returns it for a profile
+// that it has replaced by one that denies everything.
 type DoubtError struct {
 	// Key of the policy or profile.
 	Key Key

@@ -17,9 +17,9 @@ type EntityRule struct {
 	Selector string `json:"selector,omitempty"`
 	// NotSelector excludes the addresses of matching endpoints and network sets. Empty means none.
 	//
-	// Together with Selector, NamespaceSelector or ServiceAccounts, or in a namespaced policy (which is limited to its
-	// namespace), there is one set of addresses: those of objects that match the other conditions, but not NotSelector.
-	// Alone in a global policy, NotSelector also allows addresses that belong to no endpoint or network set.
+	// If there is also a Selector, NamespaceSelector or ServiceAccounts, or if the policy has a namespace, the address
+	// must belong to an object that matches these conditions and does not match NotSelector. Otherwise, NotSelector
+	// alone also matches addresses that belong to no endpoint or network set.
 	NotSelector string `json:"notSelector,omitempty"`
 	// NamespaceSelector on the labels of namespaces: only endpoints and network sets in matching namespaces count.
 	// "all()" means in any namespace, and "global()" means without a namespace, as host endpoints are. If it is empty
@@ -41,7 +41,7 @@ type EntityRule struct {
 	// NotPorts on the same side. The rule needs no Protocol. If it has one, both must match.
 	Services *ServiceMatch `json:"services,omitempty"`
 	// Ports has numbers, ranges and names of which one must match the packet's port. Empty means no limit. Numbers and
-	// ranges need a Protocol with ports. A name includes the protocol of the endpoint's port.
+	// ranges need a Protocol with ports. A name needs none, because an endpoint's named port has a protocol.
 	Ports []Port `json:"ports,omitempty"`
 	// NotPorts has numbers, ranges and names of which none may match the packet's port. Empty means no limit. Numbers
 	// need a Protocol, as in Ports.
@@ -71,8 +71,8 @@ type ServiceMatch struct {
 	Namespace string `json:"namespace,omitempty"`
 }
 
-// In returns the service with its namespace: its own, or the given one of the policy. A global policy or a profile has
-// none, and the rule is then invalid.
+// In returns s with a namespace: the one that s has or, if that is empty, the given one. Pass the namespace of the
+// policy. It is empty for global policies and profiles: a rule without Namespace is invalid there.
 func (s ServiceMatch) In(namespace string) ServiceMatch {
 	if s.Namespace == "" {
 		s.Namespace = namespace

@@ -13,8 +13,8 @@ type IPPool struct {
 	// VXLANMode determines which traffic between nodes to addresses of the pool is encapsulated in VXLAN. Empty means
 	// Never.
 	VXLANMode EncapMode `json:"vxlanMode,omitempty"`
-	// IPIPMode determines which of it is encapsulated in IP in IP, for IPv4 only. Empty means Never. VXLANMode or
-	// IPIPMode must be Never.
+	// IPIPMode determines which of it is encapsulated in IP in IP, for IPv4 only. Empty means Never. At least one of
+	// VXLANMode and IPIPMode must be Never.
 	IPIPMode EncapMode `json:"ipipMode,omitempty"`
 	// NATOutgoing replaces the source address of packets from workloads of the pool to addresses outside all pools by
 	// an address of their node. False is the default.

@@ -49,15 +49,15 @@ type Node struct {
 
 // WireguardKey is the public key of a WireGuard device of a node.
 //
-// A list with only the zero WireguardKey means that the node's announcement is invalid: other nodes drop packets to the
-// node instead of sending them unencrypted.
+// A list with only the zero WireguardKey means that the keys that the node announces are invalid: other nodes drop
+// packets to the node instead of sending them unencrypted.
 type WireguardKey struct {
 	// PublicKey is the public key of the device: 32 bytes in base64, as wg prints it.
 	PublicKey string `json:"publicKey"`
 	// Port is the UDP port of the device.
 	Port uint16 `json:"port"`
 	// Rotating means that the node is about to replace the key. Until the new key is announced and Rotating is false,
-	// other nodes use the other key.
+	// other nodes use the node's other key.
 	Rotating bool `json:"rotating,omitempty"`
 }
 

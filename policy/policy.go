@@ -30,12 +30,12 @@ type Policy struct {
 	// limit. A selector that is true without a label (role != "bot") also selects endpoints without an account, such as
 	// host endpoints.
 	ServiceAccountSelector string `json:"serviceAccountSelector,omitempty"`
-	// Types are the directions that the policy applies to. The default is Ingress; Egress if there are egress rules and
-	// no ingress rules; or both if there are rules of both. See AppliesTo.
+	// Types are the directions that the policy applies to. If it is empty, these follow from the rules: Egress if there
+	// are only egress rules, both directions if there are rules of both, and Ingress otherwise. See AppliesTo.
 	Types []Type `json:"types,omitempty"`
 	// Ingress rules for traffic to the endpoint, evaluated in order. If no rule of the tier's policies decides, the
-	// tier's default action does. Without rules, a policy that applies to Ingress still makes its tier apply to the
-	// endpoint.
+	// tier's default action does. A policy without rules that applies to Ingress still makes its tier apply to the
+	// endpoint, so the tier's default action can decide.
 	Ingress []Rule `json:"ingress,omitempty"`
 	// Egress rules for traffic from the endpoint, evaluated in order, as Ingress.
 	Egress []Rule `json:"egress,omitempty"`
@@ -172,8 +172,8 @@ func (v *validator) types(types []Type, preDNAT bool) {
 }
 
 // AppliesTo reports whether the policy applies to the direction. If there are Types, they decide, case-insensitively.
-// Otherwise the policy applies to Ingress; to Egress if it has egress rules and no ingress rules; or to both if it has
-// rules of both.
+// Otherwise the policy applies to Egress if it has only egress rules, to both directions if it has rules of both, and
+// else to Ingress.
 func (p *Policy) AppliesTo(t Type) bool {
 	t = t.canonical()
 	if len(p.Types) > 0 {

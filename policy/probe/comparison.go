@@ -13,13 +13,13 @@ import (
 	"github.com/wayleave/wayleave/policy/verdict"
 )
 
-// Comparison evaluates flows in two worlds and reports those whose verdicts differ. It is for callers that select
-// parties and ports themselves, or that cannot hold all changes in memory. Diff is for all others.
+// Comparison evaluates flows in two worlds and reports those whose verdicts differ. Use it to select parties and ports
+// yourself, or if the changes are too many for memory. Otherwise use Diff.
 type Comparison struct {
 	// Before and After are the evaluators of the two worlds. Required.
 	Before, After *verdict.Evaluator
-	// Parties send and receive. Only the first party of a group is evaluated. No policy applies between two parties
-	// that are no workload endpoints, so these are not evaluated.
+	// Parties send and receive. Only the first party of a group is evaluated. Flows between two parties that are no
+	// workload endpoints are not evaluated, because no policy applies to them.
 	Parties []Group
 	// Ports to evaluate.
 	Ports []PortGroup
@@ -39,12 +39,13 @@ type PairChange struct {
 	Changes []Change `json:"changes"`
 }
 
-// Change is flows between two groups that change alike: with the same verdicts for the same reasons.
+// Change has the flows between two groups that have the same verdicts for the same reasons, in the first world and in
+// the second.
 type Change struct {
 	// Ports of the flows, in order.
 	Ports []ChangedPort `json:"ports"`
-	// Before and After are the outcomes. They are equal if one side denied the flow before, and the other side does
-	// after.
+	// Before and After are the outcomes. Both are Deny if one side denied the flow before, and only the other side
+	// denies it after.
 	Before verdict.Outcome `json:"before"`
 	After  verdict.Outcome `json:"after"`
 	// Example is one of the flows, with both explanations.

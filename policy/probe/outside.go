@@ -8,9 +8,9 @@ import (
 )
 
 // Outside returns addresses that no workload endpoint has: one for each part of the address space that policy can
-// distinguish. For a mentioned network or a backend of a service, it is an address in no narrower mentioned network.
-// For a family, it is one in no mentioned network. There is none for a network full of endpoints and narrower networks.
-// The name of the party describes the part.
+// distinguish. There is one address for each network that a resource mentions and each backend of a service: it is in
+// no narrower mentioned network. There is also one for each family that is in no mentioned network. A network gets none
+// if all of its addresses belong to endpoints or narrower networks. The name of the party describes the part.
 func (p *Partition) Outside() []Party {
 	whole := []netip.Prefix{netip.PrefixFrom(netip.IPv4Unspecified(), 0), netip.PrefixFrom(netip.IPv6Unspecified(), 0)}
 	nets := append(whole, p.nets...)
@@ -46,8 +46,8 @@ func (p *Partition) Outside() []Party {
 
 // free returns an address of a network that is in none of the narrower networks in taken.
 //
-// If there are any, the smallest one is the network's first address, or the one after a narrower network. So these are
-// the candidates.
+// The smallest such address, if there is one, is the network's first address or the address after a narrower network.
+// So these are the candidates.
 func (p *Partition) free(n netip.Prefix, taken []netip.Prefix) (netip.Addr, bool) {
 	var narrower []netip.Prefix
 	for _, t := range taken {

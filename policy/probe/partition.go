@@ -37,7 +37,8 @@ func (g Group) Names() []string {
 	return names
 }
 
-// NewPartition collects the mentions of the worlds. Parties are in one group if no world distinguishes them.
+// NewPartition collects the networks, services and ports that resources of the worlds mention. Parties are in one group
+// if no world distinguishes them.
 func NewPartition(worlds ...verdict.World) *Partition {
 	p := &Partition{
 		worlds: worlds, mentions: readMentions(worlds),

@@ -31,7 +31,7 @@ type Port struct {
 	Name string
 	// Number of the port. It is 0 if there is a name or the protocol has no ports.
 	Number uint16
-	// Typed means that Type and Code are set. The flow is then of the family of the protocol.
+	// Typed means that Type and Code are set. The flow then has the family of the protocol, ICMP or ICMPv6.
 	Typed      bool
 	Type, Code uint8
 }

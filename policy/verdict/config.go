@@ -15,9 +15,10 @@ type Config struct {
 	// Host has the settings for traffic of the nodes themselves. The zero value means the defaults of
 	// policy.HostConfig.
 	Host policy.HostConfig
-	// Interfaces has the addresses of the nodes' host interfaces, by node and name. It is needed on a node
-	// with a HostEndpoint that has no InterfaceName, so that its ExpectedIPs determine its interface. There,
-	// a flow through an interface that is not listed is denied: it may be that of the host endpoint.
+	// Interfaces has the addresses of the nodes' host interfaces, by node and name. Set it for each node with a
+	// HostEndpoint that has no InterfaceName: the ExpectedIPs of the HostEndpoint then determine its interface. On such
+	// a node, a flow through an interface that is not listed is denied, because that may be the interface of the
+	// HostEndpoint.
 	Interfaces map[string]map[string][]netip.Addr
 }
 

@@ -11,8 +11,8 @@ type Explanation struct {
 	Flow Flow `json:"flow"`
 	// Result is the verdict, as Evaluate returns it.
 	Result Result `json:"result"`
-	// Egress is the evaluation at the source endpoint. For a flow through a node, it is the result of the stages with
-	// egress rules: that of the one that denies, or else of the last that allows, without steps.
+	// Egress is the evaluation at the source endpoint. For a flow through a node, it has the outcome and decision of
+	// one stage with egress rules, without its steps: the first stage that denies, or else the last one that allows.
 	Egress *Direction `json:"egress"`
 	// Ingress is the evaluation at the destination endpoint, or the result of the stages with ingress rules.
 	Ingress *Direction `json:"ingress"`
@@ -113,8 +113,8 @@ const (
 	BySetting Cause = "Setting"
 	// ByNoEndpoint: there is no endpoint on this side, or no stage applied.
 	ByNoEndpoint Cause = "NoEndpoint"
-	// ByInvalidFlow: the flow cannot exist, see Flow. If that is because an untracked policy allows it, so that NAT
-	// cannot have translated it, the other fields have the policy's rule.
+	// ByInvalidFlow: the flow cannot exist, see Flow. One such flow is a translated packet that untracked policy
+	// allows, because NAT does not translate such packets: the other fields then have the rule that allows it.
 	ByInvalidFlow Cause = "InvalidFlow"
 )
 

@@ -16,10 +16,11 @@ import (
 // send and receive it, wherever they run. With Node, it is evaluated at all stages on its way through that node.
 type Flow struct {
 	// SrcEndpoint is the key of the workload endpoint that sends. The zero key means the endpoint with the address Src.
-	// A key that the world does not have means that there is no endpoint. With Node, the flow then cannot exist, and
-	// neither can it with an endpoint of another node.
+	// A key that the world does not have means that there is no endpoint. But with Node, a flow with such a key cannot
+	// exist, nor one with an endpoint of another node.
 	SrcEndpoint policy.Key `json:"srcEndpoint,omitzero"`
-	// DstEndpoint is the key of the workload endpoint that receives, as SrcEndpoint, with the address Dst.
+	// DstEndpoint is the key of the workload endpoint that receives. The zero key means the endpoint with the address
+	// Dst. The rest is as for SrcEndpoint.
 	DstEndpoint policy.Key `json:"dstEndpoint,omitzero"`
 	// Src and Dst are the addresses, of one family. Dst is the destination after destination NAT. IPv4-mapped IPv6
 	// addresses become IPv4 addresses.
@@ -49,10 +50,11 @@ type Flow struct {
 	Node string `json:"node,omitempty"`
 	// InInterface is the node's interface by which the packet enters: that of a workload, or a host interface. Empty
 	// means the interface of SrcEndpoint, or of the workload on the node with the address Src. If there is neither, and
-	// Src is an address of the node, a process of the node sends the packet. Otherwise the flow cannot exist. It needs
-	// Node.
+	// Src is an address of the node, a process of the node sends the packet. Otherwise the flow cannot exist.
+	// InInterface requires Node.
 	InInterface string `json:"inInterface,omitempty"`
-	// OutInterface is the node's interface by which the packet leaves, as InInterface, with DstEndpoint and Dst.
+	// OutInterface is the node's interface by which the packet leaves. It has the same default and rules as
+	// InInterface, with DstEndpoint and Dst in place of SrcEndpoint and Src.
 	OutInterface string `json:"outInterface,omitempty"`
 }
 
@@ -67,7 +69,7 @@ const (
 	StateEstablished State = "Established"
 	// StateRelated is a packet that is related to an allowed connection: an ICMP error, or the first packet of an
 	// expected connection (FTP data). If the workloads that send and receive it each have an address of the connection,
-	// it counts as established, otherwise as new (S169).
+	// it counts as established, otherwise as new (case S169 of docs/semantics.md).
 	StateRelated State = "Related"
 	// StateInvalid is a packet that belongs to no connection and cannot begin one. It is dropped before policy.
 	StateInvalid State = "Invalid"

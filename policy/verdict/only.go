@@ -8,9 +8,9 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// Only returns an Evaluator without the policies that select none of the endpoints. It is faster. It has the same
-// verdicts as e for flows to which no policy of other endpoints applies. The endpoints are workload endpoints and host
-// endpoints. Keys that the world does not have are ignored.
+// Only returns an Evaluator that has only those policies that select one of the endpoints. It is faster than e, and has
+// the same verdicts for flows to which no policy of other endpoints applies. The endpoints are workload endpoints and
+// host endpoints. Keys that the world does not have are ignored.
 func (e *Evaluator) Only(endpoints ...policy.Key) *Evaluator {
 	only, kept := *e, map[*compiledPolicy]bool{}
 	only.policies, only.tiers = e.selecting(endpoints...), nil

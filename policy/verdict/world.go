@@ -47,7 +47,7 @@ type Result struct {
 	// Ingress is the outcome at the destination endpoint, or that of all stages with ingress rules. It is computed even
 	// if Egress is Deny.
 	Ingress Outcome `json:"ingress"`
-	// Combined is Deny if either side denies, NotApplicable if both sides are, and Allow otherwise.
+	// Combined is Deny if Egress or Ingress is Deny, NotApplicable if both are NotApplicable, and Allow otherwise.
 	Combined Outcome `json:"combined"`
 }
 

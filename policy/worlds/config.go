@@ -15,10 +15,10 @@ type Config struct {
 	// Rules is the maximum number of rules of a policy or profile in one direction. The default is 3 for the ingress of
 	// policies and 2 otherwise.
 	Rules int
-	// Interfaces are names of interfaces on Node. The first len(Interfaces) endpoints are then on Node, one
-	// for each interface. No other endpoint is on Node or has one of their addresses, so an address or an
-	// interface identifies an endpoint. By default each endpoint is on a random node, has its own
-	// interface, and may share addresses.
+	// Interfaces are names of interfaces on Node. The first len(Interfaces) endpoints are then on Node, one for each
+	// interface. No other endpoint is on Node or has an address of an endpoint there. So an address or an interface
+	// identifies an endpoint of Node. By default each endpoint is on a random node, has its own interface, and may
+	// share addresses.
 	Interfaces []string
 	// Open makes more rules reachable: all tiers exist, most of them have the default action Pass, and
 	// rules have fewer conditions. Without it, the end of the first tier denies most packets.
