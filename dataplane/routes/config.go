@@ -43,8 +43,8 @@ type Config struct {
 	// long as the Dataplane is used. 0 means the program's own namespace. CAP_NET_ADMIN is always
 	// needed; another namespace needs CAP_SYS_ADMIN as well.
 	NetNS int
-	// Protocol number by which our routes and neighbour entries are known: 5 to 255, used by no
-	// other process on the node. 0 means DefaultProtocol.
+	// Protocol is the number that marks our routes and neighbour entries in the kernel: 5 to 255.
+	// No other process on the node may use the number. 0 means DefaultProtocol.
 	Protocol uint8
 	// Tables are the routing tables. Each route is added to all of them. A VRF has a table of its
 	// own, and packets that come in by an interface of the VRF are routed by that table alone. If
@@ -63,8 +63,8 @@ type Config struct {
 	// VXLAN has the parameters of VXLAN devices. A device is made when the node has a tunnel
 	// address.
 	VXLAN VXLANConfig
-	// IPIP has the parameters of the IP-in-IP device. It is made when the node has an address for
-	// it.
+	// IPIP has the parameters of the IP-in-IP device. The device is made when the node has a tunnel
+	// address for IP in IP.
 	IPIP IPIPConfig
 	// Gateways are addresses such as 169.254.1.1 that workloads have as their default gateway. The
 	// host answers ARP and NDP requests for them on every endpoint's interface. See Proxy for what
@@ -85,7 +85,8 @@ type Config struct {
 	// interfaces, also those to other nodes.
 	ForwardAllIPv4 bool
 	// ForwardAllIPv6 sets net.ipv6.conf.all.forwarding. Without that sysctl the kernel forwards no
-	// IPv6 packets. It also changes how all of the node's interfaces treat router advertisements.
+	// IPv6 packets. The sysctl also changes how all of the node's interfaces treat router
+	// advertisements.
 	ForwardAllIPv6 bool
 	// Sysctls to set on every endpoint's interface, besides forwarding.
 	Sysctls []Sysctl
@@ -213,7 +214,7 @@ func (c Config) validateSysctls() error {
 	return errors.Join(errs...)
 }
 
-// settings returns what the interface of an endpoint must have.
+// settings returns the sysctls that the interface of an endpoint must have.
 func (c *Config) settings(ep *endpoint) (settings []Setting) {
 	if ep.iface == "" {
 		return nil

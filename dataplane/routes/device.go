@@ -62,7 +62,7 @@ func validateAddresses(addresses []netip.Prefix) error {
 // defaultMTU is assumed for a lower device that does not exist yet.
 const defaultMTU = 1500
 
-// sameDevice reports whether two devices are the same.
+// sameDevice reports whether two devices have the same parameters and addresses.
 func sameDevice(a, b device) bool {
 	return a.String() == b.String() && slices.Equal(a.addresses(), b.addresses())
 }

@@ -10,9 +10,10 @@
 //	                    ▲───────────────────────────────────────────────────────────┘
 //
 // A Keeper keeps objects in the kernel: it adds the objects that were Set, and removes all others
-// that are ours (see Ownership). It can be used alone. A Dataplane translates the events of the
-// calculation graph into objects of a Keeper. An example is an endpoint with interface cali1, MAC
-// 66:3e:ca:a4:db:65 and addresses 10.0.0.1 and 2001:db8::1. For it, the kernel gets
+// that are ours (see Ownership). You can use a Keeper without a Dataplane. A Dataplane translates
+// the events of the calculation graph into objects of a Keeper. An example is an endpoint with
+// interface cali1, MAC 66:3e:ca:a4:db:65 and addresses 10.0.0.1 and 2001:db8::1. For it, the kernel
+// gets
 //
 //	sysctl -w net/ipv4/conf/cali1/forwarding=1
 //	sysctl -w net/ipv6/conf/cali1/forwarding=1
@@ -42,10 +43,11 @@
 //   - entries of forwarding databases: by their device, which is ours.
 //
 // All other objects belong to other processes and are called foreign. Foreign objects are never
-// changed and never deleted. If one is in the place of an object of ours, ours is at fault (Apply
-// returns an error for it), with ErrForeign. A foreign route or neighbour entry that is identical
-// to the desired one is accepted. If its owner later deletes it, the endpoint is at fault with
-// ErrCeded.
+// changed and never deleted. If a foreign object is in the place of a desired object, the desired
+// object is not added, and is at fault: Apply returns an error for it, which is ErrForeign. The
+// only exception is a foreign route or neighbour entry that is identical to the desired one: then
+// nothing is added, and there is no fault. If its owner later deletes it, the desired object is at
+// fault with ErrCeded.
 //
 // Sysctls have no owner. They are written where they differ from the desired value. When an
 // endpoint is removed, its sysctls keep their value: they disappear with its interface.
@@ -62,14 +64,15 @@
 //
 // If two endpoints have the same address, the endpoint with the smaller key gets its route. The
 // other endpoint is at fault with ErrContested until the first is removed. Link-local IPv6
-// addresses need no route and get none. An endpoint with Down set, which policy denies all traffic,
-// keeps its routes: package nft drops its packets.
+// addresses need no route and get none. An endpoint with Down set keeps its routes: package nft
+// drops all of its packets.
 //
-// Routes to local workloads come from endpoints alone, not from the events about routes. The Driver
-// withholds an endpoint until its policy is in the kernel. An endpoint whose interface does not
-// exist or is down is reported as ApplyError.Down until the interface is up. The Driver does not
-// count that as a failure. If an interface's sysctls cannot be set, no route over the interface is
-// added: without the sysctls, traffic could pass that should not.
+// Routes to local workloads are made from the events about endpoints alone, not from those about
+// routes. The Driver sends the event of an endpoint to this package only when the policy of the
+// endpoint is in the kernel. Therefore no workload gets a route before its policy. An endpoint
+// whose interface does not exist or is down is reported as ApplyError.Down until the interface is
+// up. The Driver does not count that as a failure. If an interface's sysctls cannot be set, no
+// route over the interface is added: without the sysctls, traffic could pass that should not.
 //
 // If an endpoint's interface is a port of one of Config.Bridges, the route of the bridge's subnet
 // leads to the workload. Such an endpoint gets no objects until the interface leaves the bridge.
@@ -116,8 +119,8 @@
 //
 // # Concurrency
 //
-// A Keeper may be used from any goroutine. A Dataplane is for one goroutine, as the Driver has it;
-// Only Watch and Stats may be called from other goroutines at the same time.
+// A Keeper may be used from any goroutine. Call the methods of a Dataplane from one goroutine, as
+// the Driver does. Only Watch and Stats may be called from other goroutines at the same time.
 //
 // # Errors
 //

@@ -10,8 +10,8 @@ var (
 	ErrNoInterface = errors.New("no such interface")
 	// ErrInterfaceDown: an interface is not up (yet).
 	ErrInterfaceDown = errors.New("interface is down")
-	// ErrForeign: another process has made an object in the place of the desired one, and its
-	// object is left alone. It is one of these:
+	// ErrForeign: another process has made an object in the place of the desired one. That object
+	// stays, and the desired one is not added. The other process's object is one of these:
 	//
 	//   - a route to the same destination,
 	//   - a static neighbour entry with another MAC,

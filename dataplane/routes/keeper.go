@@ -20,8 +20,8 @@ type KeeperConfig struct {
 	// long as the Keeper is used. 0 means the program's own namespace. CAP_NET_ADMIN is always
 	// needed; another namespace needs CAP_SYS_ADMIN as well.
 	NetNS int
-	// Protocol number by which our routes, neighbour entries and rules are known: 5 to 255,
-	// used by no other process on the node. 0 means DefaultProtocol.
+	// Protocol is the number that marks our routes, neighbour entries and rules in the kernel: 5 to
+	// 255. No other process on the node may use the number. 0 means DefaultProtocol.
 	Protocol uint8
 	// Tables are the routing tables that this Keeper uses: all routes in them with number Protocol
 	// are ours. A Route without a Table goes into the first. Table 255 is not allowed, because it
@@ -73,7 +73,7 @@ func validateTables(tables []uint32) error {
 // Keeper keeps objects in the kernel. After Apply, the kernel has the objects that were Set and not
 // Deleted, and no other objects of ours. The package comment says which objects are ours. A Keeper
 // never changes objects of other processes. A Keeper knows nothing about endpoints and policy, and
-// can be used alone.
+// can be used without a Dataplane.
 //
 // All methods may be called from any goroutine.
 type Keeper struct {
@@ -293,9 +293,9 @@ func (k *Keeper) PlanTeardown(ctx context.Context) (string, error) {
 }
 
 // Plan returns the changes that Apply would make, one a line, as commands of ip, bridge and sysctl.
-// It reads the kernel's state and changes nothing. The plan leaves out objects that Apply would
-// report, except those with ErrForeign: only an attempt to add an object shows that another process
-// has it.
+// It reads the kernel's state and changes nothing. The plan leaves out objects for which Apply
+// would return an error. The only exception is the error ErrForeign, which Plan cannot predict:
+// only an attempt to add an object shows that another process has it.
 //
 // Errors: that of ctx, or why the kernel's state could not be read.
 func (k *Keeper) Plan(ctx context.Context) (string, error) {

@@ -21,8 +21,9 @@ type routeChange struct {
 	// add means that the first claim is added, over the interface with this index.
 	add   bool
 	index int
-	// last means that old is deleted after the unwanted devices. It stops packets that such a
-	// device encrypted until now from passing unencrypted.
+	// last means that old, a blackhole or throw route, is deleted after the unwanted devices. Until
+	// then, the blackhole route drops packets that such a device encrypted: without the route, they
+	// would pass unencrypted.
 	last bool
 }
 

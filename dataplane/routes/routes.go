@@ -105,8 +105,9 @@ func (d *Dataplane) PlanTeardown(ctx context.Context) (string, error) {
 }
 
 // Plan implements dataplane.Planner. The lines are commands of ip, bridge and sysctl. The plan
-// leaves out endpoints that Apply would report, except those with ErrForeign: only an attempt to
-// add a route or neighbour entry shows that another process has it.
+// leaves out endpoints for which Apply would return an error. The only exception is the error
+// ErrForeign, which Plan cannot predict: only an attempt to add a route or neighbour entry shows
+// that another process has it.
 func (d *Dataplane) Plan(ctx context.Context, b dataplane.Batch) (string, error) {
 	if err := ctx.Err(); err != nil {
 		return "", err
