@@ -75,15 +75,16 @@ type Config struct {
 	//     drops them.
 	UnencryptedHosts []netip.Prefix
 	// RequireEncryption means that an unencrypted packet is dropped if this node encrypts packets
-	// to its source. The destination of such a packet is one of this node's workloads or devices
-	// or, with HostEncryption, one of its own addresses. Set RequireEncryption only when all nodes
-	// encrypt: until a node has received the keys of another node, it sends unencrypted packets.
+	// to the source of that packet. Only packets to this node's workloads and WireGuard devices are
+	// dropped and, with HostEncryption, packets to its own addresses. Set RequireEncryption only
+	// when all nodes encrypt: until a node has received the keys of another node, it sends
+	// unencrypted packets.
 	RequireEncryption bool
 	// FilterTable is the nftables table of RequireEncryption, of family inet. Nothing else may use
 	// it. Empty means DefaultFilterTable.
 	FilterTable string
-	// KeyLifetime is the age of the key file at which a key is replaced. It needs two Devices. 0
-	// means never.
+	// KeyLifetime is the age of a key file at which its key is replaced. Set it only with two
+	// Devices. 0 means that keys are never replaced.
 	KeyLifetime time.Duration
 	// RotationDelay is the maximum time until all nodes have received an announcement. It is at
 	// least 180 s, the lifetime of a WireGuard session. 0 means DefaultRotationDelay.

@@ -19,8 +19,8 @@
 //   - the device, the peer or the route over the device: packets are dropped;
 //   - the rule: packets may be sent unencrypted.
 //
-// A Dataplane makes the devices, the routing table and the rules by a routes.Keeper. It configures
-// keys and peers by wgctrl:
+// A Dataplane makes the devices, the routing table and the rules with a routes.Keeper. It
+// configures keys and peers with the Go package wgctrl:
 //
 //	events ──▶ Dataplane ──▶ remote nodes ──▶ wgctrl ──▶ wg.way, wg2.way
 //	              │
@@ -53,33 +53,33 @@
 // without it, such packets would leave unencrypted by the default route. Therefore it is installed
 // before the peers.
 //
-// Rules of the first priority (99 above) are exceptions: a packet that matches one skips the lookup
-// in the table, and is sent unencrypted. There are these exceptions:
+// Rules of the first priority (99 above) are exceptions: a packet that matches an exception skips
+// the lookup in table 22361, and is sent unencrypted. There are these exceptions:
 //
-//   - without Config.HostEncryption, one for each address of this node, because requests to it are
-//     unencrypted, and the answers must be, too;
+//   - without Config.HostEncryption, one for each address of this node: requests to the address are
+//     unencrypted, so the answers must be unencrypted, too;
 //   - with HostEncryption, one for the UDP port of each device, whose packets are encrypted
 //     already;
-//   - two for each prefix of Config.UnencryptedHosts.
+//   - two for each prefix of Config.UnencryptedHosts: for packets from it and for packets to it.
 //
 // A prefix that is not encrypted may lie inside one that is. An example is a local workload with an
-// address from the block of another node. Such a prefix gets a route of type throw, which ends the
-// lookup in the table.
+// address from the block of another node. Such a prefix gets a route of type throw in table 22361.
+// It ends the lookup in this table, and the kernel goes on at the next rule.
 //
 // With Config.RequireEncryption, an nftables table drops unencrypted packets from nodes that this
 // node encrypts to.
 //
 // In DriverConfig.Dataplanes, list this Dataplane before the one that programs unencrypted routes,
-// such as routes.Dataplane. Then this Dataplane encrypts a prefix before the later one adds the
-// unencrypted route. It ends the encryption of a prefix in Finish, after the later one has removed
-// the unencrypted route.
+// such as routes.Dataplane. Then this Dataplane encrypts a prefix before the other dataplane adds
+// the unencrypted route. It ends the encryption of a prefix in Finish, after the other dataplane
+// has removed the unencrypted route.
 //
 // # When traffic is encrypted
 //
-// A node encrypts packets to another node once it has received the keys of both. From then on it
-// drops packets that cannot be encrypted, for example because the other node does not answer, or
-// because two nodes announce the same key. If this node's keys are later removed from its Node
-// resource, it goes on encrypting until Teardown or a restart.
+// A node encrypts packets to another node once it has received the public keys of both nodes. From
+// then on it drops packets that cannot be encrypted, for example because the other node does not
+// answer, or because two nodes announce the same key. If this node's keys are later removed from
+// its Node resource, it goes on encrypting until Teardown or a restart.
 //
 // # Rotation of keys
 //

@@ -292,7 +292,7 @@ func (s *state) findOwnPrefixes() (own ownPrefixes) {
 	return own
 }
 
-// isDeviceAddress reports whether this node's devices have an address.
+// isDeviceAddress reports whether a is an address of this node's WireGuard devices.
 func (s *state) isDeviceAddress(a netip.Addr) bool {
 	n := s.nodes[s.cfg.Node]
 	return n != nil && slices.Contains(n.WireguardAddresses, a)

@@ -260,9 +260,10 @@ func (s *state) resourceKeys() []policy.WireguardKey {
 	return nil
 }
 
-// hostEndpointFaults returns the faults of host endpoints with Config.HostEncryption. Each host
-// endpoint is at fault, because its policy does not apply to packets inside WireGuard. There is no
-// fault if one host endpoint is for all interfaces, or if each device has a host endpoint.
+// hostEndpointFaults returns the faults of host endpoints with Config.HostEncryption. The policy of
+// a host endpoint applies to packets inside WireGuard only if the host endpoint is for the
+// WireGuard device or for all interfaces. If one host endpoint is for all interfaces, or if each
+// device has a host endpoint, there is no fault. Otherwise each host endpoint is at fault.
 func (s *state) hostEndpointFaults() map[policy.Key]error {
 	faults, seen := map[policy.Key]error{}, map[string]bool{}
 	if !s.cfg.HostEncryption {
