@@ -69,7 +69,7 @@ func NewClient(cfg ClientConfig) (*Client, error) {
 
 // Serve applies the batches that a server sends on one connection to a dataplane, until ctx is done
 // or the connection ends. Then it closes the connection. It does not remove what the dataplane has
-// programmed. The other fields of ClientConfig have their defaults.
+// programmed. Serve uses a Client whose ClientConfig has the default values.
 //
 // Errors: dp is nil; the error of ctx; the reason why the connection ended.
 func Serve(ctx context.Context, conn net.Conn, dp dataplane.Dataplane) error {

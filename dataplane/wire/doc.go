@@ -31,8 +31,8 @@
 //
 // A Client keeps the state that it has applied. While it is not connected, it does not change this
 // state: it only repairs changes by other processes, and completes deletions that the dataplane has
-// deferred. After a restart of the server, the Client waits until the new state is complete. Then
-// it applies the difference between the two states.
+// deferred. After a restart of the server, the Client waits until the server's new state is
+// complete. Then it applies the difference between the state that it has applied and the new state.
 //
 // # Limits
 //
@@ -51,6 +51,6 @@
 // # Errors
 //
 // Apply and Resync return a join of *dataplane.ApplyError. The cause of an object's error is
-// transmitted as text only: errors.Is and errors.As do not find its type. The error that ends a
-// connection is logged.
+// transmitted as text only: errors.Is and errors.As do not find the original error. The error that
+// ends a connection is logged.
 package wire

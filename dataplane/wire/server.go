@@ -114,9 +114,9 @@ func NewServer(cfg ServerConfig) (*Server, error) {
 // Apply implements dataplane.Dataplane. It returns once the client has applied the batch. While no
 // client is connected, it only records the batch, for the next client.
 //
-// Errors: a join of the *dataplane.ApplyError that the client's dataplane returned. Without a
-// client, the error wraps ErrNotConnected; but until the state is complete (the event InSync),
-// there is no error.
+// Errors: a join of the *dataplane.ApplyError that the client's dataplane returned. If no client is
+// connected, the result depends on the state: once it is complete (after the event InSync), the
+// error wraps ErrNotConnected; before, there is no error.
 func (s *Server) Apply(ctx context.Context, b dataplane.Batch) error {
 	s.mu.Lock()
 	s.desired.Apply(b)

@@ -45,8 +45,8 @@ type ServerConfig struct {
 	// are more, the subscriber gets a snapshot in place of them. Default DefaultMaxQueued.
 	MaxQueued int
 	// Timeout is how long a subscriber may take to read a message. It is also how long a subscriber
-	// may take to read the status of its call when its endpoint is removed. Then the subscriber is
-	// disconnected. Default DefaultTimeout.
+	// may take to read the status of its call when its endpoint is removed. A subscriber that takes
+	// longer is disconnected. Default DefaultTimeout.
 	Timeout time.Duration
 	// Logger logs when sockets are opened and removed, and for each endpoint at most one refused
 	// peer in 10 s. At level Debug, it also logs subscribers. Nil means no logging.

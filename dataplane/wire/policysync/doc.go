@@ -16,7 +16,8 @@
 //	all := []dataplane.Dataplane{filter, table, server}
 //	driver, err := dataplane.NewDriver(dataplane.DriverConfig{Dataplanes: all})
 //
-// In a process of the workload, which has the folder of its namespace mounted:
+// In a process of the workload (mount the folder of its namespace into its container, here at
+// /run/policysync):
 //
 //	client, err := policysync.NewClient(policysync.ClientConfig{Path: "/run/policysync/web.sock"})
 //	go client.Run(ctx)
@@ -32,8 +33,8 @@
 //   - the event InSync.
 //
 // Then the subscriber gets each change of these objects, in the order of dataplane.Batch, and
-// nothing else. A set, policy or profile is added with the first reference to it, and removed with
-// the last one.
+// nothing else. It gets a set, policy or profile with the first reference to that object, and gets
+// its removal when the last reference is removed.
 //
 // A subscriber that reads too slowly gets a new snapshot in place of the changes that it missed.
 // Apply does not wait until a subscriber reads. It only waits while a response is put together, for
@@ -46,9 +47,9 @@
 //
 // A process of the workload may run as any user. Therefore the file permissions of an endpoint's
 // socket allow all users to connect. But the Server accepts a connection only from a process in the
-// workload: see InWorkload. It checks the process before it reads anything, and again before it
-// sends each response, because another workload may have replaced the first one under the same name
-// and addresses.
+// workload: see InWorkload. It checks the process before it reads anything from the connection. It
+// checks the process again before it sends each response, because the endpoint may now belong to
+// another workload that has the same name and addresses.
 //
 // # Concurrency
 //

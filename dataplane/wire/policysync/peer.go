@@ -55,8 +55,9 @@ func InWorkload(_ policy.Key, p Peer) error { return p.inWorkload() }
 // if the endpoint has no addresses.
 //
 // HasAddresses is less strict than InWorkload. A process that can create a network namespace can
-// give it any address, and so pass the check. Where user namespaces are allowed, an ordinary user
-// can create one without any capability: see unshare(1). Therefore use HasAddresses only if no
-// process that can open the socket can create a network namespace or change the addresses of its
-// own. HasAddresses has the same requirements as InWorkload.
+// give that namespace any address, and so pass the check. Where user namespaces are allowed, an
+// ordinary user can create a network namespace without any capability: see unshare(1). Therefore
+// use HasAddresses only if the processes that can open the socket can neither create a network
+// namespace nor change the addresses of the one that they are in. HasAddresses has the same
+// requirements as InWorkload.
 func HasAddresses(_ policy.Key, p Peer) error { return p.hasAddresses() }

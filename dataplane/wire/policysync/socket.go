@@ -29,7 +29,7 @@ const suffix = ".sock"
 //
 // All workloads that mount the folder of their namespace see each other's sockets; InWorkload
 // prevents one workload from using the socket of another. Mount the folder read-only, so that no
-// workload can put a socket of its own in place of another one.
+// workload can replace the socket of another workload by its own.
 //
 // A file name has at most 255 bytes; the Server reports an error for an endpoint with a longer one.
 // A path may be longer than the 107 bytes of sun_path (unix(7)): on Linux, a Client can connect to

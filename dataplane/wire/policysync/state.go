@@ -35,8 +35,8 @@ func newState(objects dptest.State, before *State) *State {
 
 // Ingress returns the decision of the endpoint's policy about the first packet of a connection to
 // the endpoint, and which rule or default made it. It ignores From and To of the packet, and the
-// fields that are unknown. A program that accepts connections passes UnknownDSCP. Ingress denies a
-// packet that does not have two addresses of one family.
+// fields that unknown lists. Pass UnknownDSCP in a program that accepts connections, which never
+// knows the DSCP. Ingress denies a packet that does not have two addresses of one family.
 //
 // Ingress does not track connections: call it for each request. The time that it takes hardly
 // depends on the size of sets.

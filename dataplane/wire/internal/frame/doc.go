@@ -11,7 +11,7 @@
 //
 // # Concurrency
 //
-// One goroutine may call Read, and any number Write.
+// One goroutine at a time may call Read. Any number of goroutines may call Write.
 //
 // # Errors
 //
