@@ -25,8 +25,9 @@ const (
 	// DialectKinds is the protocol of later versions: kind, namespace and name identify a policy, and one message has
 	// all addresses of a node.
 	DialectKinds Dialect = Dialect(translate.Kinds)
-	// DialectKindsV4V6 is that of versions in between: policies are those of DialectKinds, and the message of a node
-	// is HostMetadataV4V6Update. Later versions reserve its number. The driver of VPP of 2026 expects it.
+	// DialectKindsV4V6 is the protocol of the versions between these two: it identifies policies as DialectKinds does,
+	// but sends a node as HostMetadataV4V6Update. Later versions do not use this message any more. The driver of VPP of
+	// 2026 expects this dialect.
 	DialectKindsV4V6 Dialect = Dialect(translate.KindsV4V6)
 )
 
@@ -53,8 +54,8 @@ type Config struct {
 	Stdout, Stderr io.Writer
 	// Dialect is the version of the protocol that the driver was written for. Default DialectTiers.
 	Dialect Dialect
-	// Settings are configuration parameters of Felix, by name: "DefaultEndpointToHostAction". Each driver that is
-	// started gets them in its first message.
+	// Settings are configuration parameters of Felix by their names, such as "DefaultEndpointToHostAction". Each driver
+	// that is started gets them in its first message.
 	Settings map[string]string
 	// WaitForStatus makes an endpoint pending until the driver has reported its status. Without it, an endpoint
 	// counts as programmed once it is sent: many drivers report nothing, and their endpoints would be pending
@@ -66,7 +67,7 @@ type Config struct {
 	// Default 30 s.
 	Timeout time.Duration
 	// Grace is how long the driver may run after its input is closed, or after it has closed its input or output. Then
-	// it is killed. Apply waits so long if it writes to a driver that has closed its input. Default 5 s.
+	// it is killed. If Apply writes to a driver that has closed its input, it waits for this time. Default 5 s.
 	Grace time.Duration
 	// MaxBackoff is the longest wait before a driver that ended is started again. Default 5 s.
 	MaxBackoff time.Duration

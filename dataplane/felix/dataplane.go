@@ -60,7 +60,8 @@ type Stats struct {
 	PID int
 	// Starts is the number of drivers that were started since New.
 	Starts uint64
-	// Sent is the number of messages to the running driver, and so the sequence number of the next one.
+	// Sent is the number of messages that were sent to the running driver. It is also the sequence number of the next
+	// message.
 	Sent uint64
 }
 
@@ -109,9 +110,9 @@ func (d *Dataplane) Apply(ctx context.Context, b dataplane.Batch) error {
 // programs. Errors: as Apply.
 func (d *Dataplane) Resync(ctx context.Context) error { return d.Apply(ctx, dataplane.Batch{}) }
 
-// Teardown implements dataplane.Dataplane. It ends the driver, starts another one with an empty state, and closes its
-// input: the driver removes everything and exits. Errors: the driver cannot be started, had to be killed, or exited
-// with a status other than 0. The Dataplane then keeps its state.
+// Teardown implements dataplane.Dataplane. It ends the running driver, starts a new one with an empty state, and closes
+// the input of the new one: the new driver removes everything from the kernel and exits. Errors: the new driver cannot
+// be started, had to be killed, or exited with a status other than 0. The Dataplane then keeps its state.
 func (d *Dataplane) Teardown(ctx context.Context) error {
 	if c := d.release(); c != nil {
 		_ = c.close()

@@ -28,14 +28,15 @@
 //
 // # When an endpoint counts as programmed
 //
-// The protocol acknowledges nothing. Drivers may report the status of endpoints: one with the status "error" is at
-// fault, one with "down" has no interface. By default, an endpoint without a status counts as programmed once it is
-// sent. Config.WaitForStatus makes it pending until the driver reports "up", or "down" if it must be down.
+// The protocol has no acknowledgements. Drivers may report the status of endpoints: an endpoint with the status "error"
+// is at fault, and one with "down" has no interface. By default, an endpoint without a status counts as programmed once
+// it is sent. With Config.WaitForStatus, it is pending until the driver reports "up", or "down" if it must be down.
 //
 // # Rules that Felix does not have
 //
-// Such a rule, for example one that matches a DSCP, never allows a packet: an Allow or Log is left out, a Deny or Pass
-// becomes a Deny of all packets that its other fields match. Apply reports the policy or profile as at fault.
+// Felix's messages cannot express some matches, for example of a DSCP. A rule with such a match never allows a packet:
+// a rule with the action Allow or Log is left out. A rule with the action Deny or Pass becomes a Deny of all packets
+// that its other fields match. Apply reports the policy or profile as at fault.
 //
 // # Concurrency
 //

@@ -13,7 +13,7 @@
 //		for _, i := range s.All() { ... }
 //	})
 //
-// A program in which several goroutines read the snapshot stores it in an atomic pointer.
+// If several goroutines of your program read the current snapshot, store it in an atomic pointer.
 //
 // # Concurrency
 //

@@ -43,8 +43,8 @@ func (i *Interface) equal(o *Interface) bool {
 		i.MAC == o.MAC && i.Kind == o.Kind && i.Master == o.Master && slices.Equal(i.Addresses, o.Addresses)
 }
 
-// Snapshot is all interfaces at one moment. The zero Snapshot has none. It is immutable and may be
-// shared.
+// Snapshot has all interfaces of the namespace at one moment. The zero Snapshot has no interface.
+// It is immutable and may be shared.
 type Snapshot struct {
 	byName []*Interface
 }

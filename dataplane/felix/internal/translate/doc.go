@@ -12,10 +12,10 @@
 //
 // # What the messages cannot express
 //
-// A rule with a match that Felix does not have must not let through more than it says. An Allow or Log is left out. A
-// Deny or Pass becomes a Deny of all packets that its other fields match. A rule that matches no packet is
-// left out, too. A workload endpoint with policies that the driver cannot find is sent as inactive, and denies all
-// packets.
+// If Felix does not have a match of a rule, the translated rule must not allow packets that the rule itself does not
+// allow. A rule with the action Allow or Log is left out. A rule with the action Deny or Pass becomes a Deny of all
+// packets that its other fields match. A rule that matches no packet is left out, too. A workload endpoint with
+// policies that the driver cannot find is sent as inactive, and denies all packets.
 //
 // # Concurrency
 //

@@ -40,8 +40,8 @@ func Host(id *felixpb.HostEndpointID) policy.Key {
 }
 
 // sendEndpoint sends a workload endpoint. Its last profile is DenyProfile, because drivers may allow what neither a
-// policy nor a profile decides. It is the only one of an endpoint that must be down or is at fault, because drivers may
-// ignore the state.
+// policy nor a profile decides. For an endpoint that must be down or is at fault, DenyProfile is the only profile,
+// because drivers may ignore the state.
 func (t *Translator) sendEndpoint(key policy.Key, e *dataplane.Endpoint) {
 	t.requireDenyProfile()
 	tiers, problems := t.tiers(e.Ingress, e.Egress)
