@@ -14,7 +14,7 @@
 //
 // # Usage
 //
-// This is an example of its network configuration:
+// This is an example of a network configuration that uses the plugin:
 //
 //	{
 //	  "cniVersion": "1.0.0", "name": "wayleave", "type": "wayleave",
@@ -24,24 +24,25 @@
 //	}
 //
 // The ipam plugin, in the example host-local of the reference plugins, must be in the runtime's
-// folder of plugins. Without ipam, the runtime provides the addresses ("capabilities": {"ips":
-// true}).
+// folder of plugins. If you leave out ipam, the runtime must provide the addresses: set
+// "capabilities": {"ips": true}.
 //
-// The other fields are:
+// These other fields are optional:
 //
-//   - "namespace": for containers that are no pods; default "cni".
-//   - "timeout": of requests to the agent; default "30s".
-//   - "mtu": of both interfaces; default that of the kernel.
-//   - "interfacePrefix" and "endpointDir": must be the agent's settings interface-prefix (default
-//     "way") and endpoint-dir (default "/var/lib/wayleave/endpoints").
+//   - "namespace": the namespace of the endpoints of containers that are no pods; default "cni".
+//   - "timeout": the timeout of requests to the agent; default "30s".
+//   - "mtu": the MTU of both interfaces; 0, the default, means the kernel's default.
+//   - "interfacePrefix" and "endpointDir": the values of the agent's settings interface-prefix
+//     (default "way") and endpoint-dir (default "/var/lib/wayleave/endpoints"). They must be the
+//     same as in the agent.
 //
 // The plugin registers each container with the agent as an endpoint. The name of the endpoint is
 // K8S_POD_NAMESPACE/K8S_POD_NAME of CNI_ARGS. If CNI_ARGS does not have these, it is the namespace
 // of the configuration and the container's ID. The name of the host interface is the result of
 // convert.InterfaceName.
 //
-// A container or pod has one interface of this plugin. A second ADD replaces the interface, even if
-// it has another CNI_IFNAME.
+// A container or pod has one interface of this plugin. A second ADD replaces this interface, even
+// if the CNI_IFNAME of the second ADD differs.
 //
 // Policy decides about the traffic of a container by its labels. If no policy selects the labels,
 // the profiles decide. Traffic that nothing allows is denied.
@@ -63,7 +64,8 @@
 //   - No agent runs: DEL removes the link and the file in endpointDir, and succeeds. The next agent
 //     removes the rest from the kernel before ADD works again.
 //
-// If the pod was added again, in another sandbox, DEL does not remove the new sandbox.
+// If the runtime has added the pod again, in a new sandbox, a DEL for the old sandbox does not
+// remove the link of the new sandbox.
 //
 // STATUS fails with code 50 while the agent is not ready. Errors are those of the CNI
 // specification, as JSON on standard output.

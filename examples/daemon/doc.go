@@ -11,21 +11,22 @@
 //
 // # Usage
 //
-// It needs CAP_NET_ADMIN, and the rights to get, list and watch the kinds that
+// The daemon needs CAP_NET_ADMIN, and the rights to get, list and watch the kinds that
 // datastore/kubernetes.Kinds lists, except those that the flag --omit names:
 //
 //	daemon --node NAME [--kubeconfig FILE] [--omit KINDS]
 //
-// The plugin gives the node's end of each link a name that begins with "pod". It sends a request
-// over the socket. When /add returns, the policy of the pod is in force. When /del returns, the pod
-// is removed from the kernel, and the plugin can remove the link and free the addresses:
+// Your plugin must give the node's end of each link a name that begins with "pod". For ADD and DEL
+// it must send a request over the socket, as below. When /add returns, the policy of the pod is in
+// force. When /del returns, the pod is removed from the kernel, and the plugin can remove the link
+// and free the addresses:
 //
 //	curl --unix-socket /run/wayleave-daemon/socket http://daemon/add -d '{"namespace": "shop",
 //	  "name": "web", "uid": "6f1c", "interface": "pod6f1c", "addresses": ["10.1.0.7"]}'
 //	curl --unix-socket /run/wayleave-daemon/socket http://daemon/del -d '{"namespace": "shop",
 //	  "name": "web", "uid": "6f1c"}'
 //
-// The links are kept in files, so that the daemon has them after a restart.
+// The daemon stores the links in files, and reads them after a restart.
 //
 // # Concurrency
 //

@@ -9,9 +9,10 @@
 //
 // # Concurrency
 //
-// The source and the runner have a goroutine each; the runner calls Out from its own.
+// The source and the runner have a goroutine each; the runner calls the function Out on its own
+// goroutine.
 //
 // # Errors
 //
-// The program ends with exit code 1.
+// If anything fails, the program prints the error and ends with exit code 1.
 package main

@@ -26,9 +26,10 @@
 //
 // Pods need a node and an address (spec.nodeName, status.podIPs), as in the output of "kubectl get
 // pods -o yaml". Manifests in a repository do not have them. With --assume, missing nodes and
-// addresses are assumed, and listed on the error output. The pods of a Deployment are never
-// created. Two kinds of pods have no flows, and are listed: a pod on the host's network, which
-// policy treats as an address of the node, and a pod that has ended.
+// addresses are assumed, and listed on the error output. The command makes no pods from a
+// Deployment: the manifests must contain the pods themselves. Two kinds of pods have no flows, and
+// are listed: a pod on the host's network, which policy treats as an address of the node, and a pod
+// that has ended.
 //
 // # Concurrency
 //

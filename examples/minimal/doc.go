@@ -14,9 +14,9 @@
 // The interface of a pod on the host must have the name that convert.InterfaceName returns. When
 // the program ends, the kernel state stays. The next start reads it and changes only what differs.
 //
-// To change the program: for a second source, combine both with a datastore.Union. For your own
-// objects, set DirConfig.Decode, or write a datastore.Source. examples/agent shows settings, an
-// API, metrics and etcd.
+// You can extend your copy. To add a second source, combine both sources with a datastore.Union. To
+// read objects of your own, set DirConfig.Decode, or write a datastore.Source. examples/agent shows
+// settings, an API, metrics and etcd.
 //
 // # Concurrency
 //

@@ -12,9 +12,9 @@
 //
 // Set up the following:
 //
-//   - The Driver of the node agent has a policysync.Server as its last dataplane.
-//   - The folder with the sockets of the pod's namespace is mounted read-only into the pod.
-//   - The HTTP server of the pod listens on the loopback address only.
+//   - Add a policysync.Server to the Driver of the node agent, as its last dataplane.
+//   - Mount the folder with the sockets of the pod's namespace into the pod, read-only.
+//   - Let the HTTP server of the pod listen on the loopback address only.
 //
 // Then start the sidecar in the pod:
 //
@@ -40,8 +40,8 @@
 // exception. The sidecar does not know the DSCP of the connection. Therefore a rule that matches
 // the DSCP never allows a request here, and if its action is Deny or Pass, it denies the request.
 //
-// If a proxy or NAT in front of the pod has replaced addresses, the sidecar evaluates the replaced
-// ones.
+// If a proxy or NAT in front of the pod has replaced the addresses of a connection, the sidecar
+// evaluates the new addresses.
 //
 // If the kernel enforces the policy as well, a denied client does not reach the sidecar. The use of
 // a sidecar is to decide by data that the kernel does not have: the path, the method, or the
