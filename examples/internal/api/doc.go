@@ -24,8 +24,8 @@
 //	client := api.NewClient("/run/wayleave/agent.sock")
 //	status, err := api.Get[api.Status](ctx, client, "/v1/status")
 //
-// Each socket has a lock. An agent takes it by [Listen], and holds it until it ends. A command that
-// must not run while an agent runs takes it by [Lock].
+// Each socket has a lock. An agent takes the lock with [Listen], and holds it until the agent ends.
+// In a command that must not run while an agent runs, take the lock with [Lock].
 //
 // # Concurrency
 //

@@ -2,8 +2,8 @@
 
 // Package fence is for tests with testing/synctest and the race detector. There, synctest.Wait
 // orders the writes of the code under test before later reads of the test. It does not order these
-// reads before the next writes of the code, and the race detector would report them. A Log of this
-// package does.
+// reads before the next writes of the code, so the race detector reports a data race. The method
+// Cross of a Log orders them.
 //
 // # Usage
 //
