@@ -17,7 +17,7 @@
 //	agent verify                   prove that the kernel enforces the policy of this node
 //	agent ruleset --manifests DIR  show the nftables rules for a node, program nothing
 //
-// `agent help COMMAND` has the details of each.
+// `agent help COMMAND` has the details of a command.
 //
 // # Concurrency
 //

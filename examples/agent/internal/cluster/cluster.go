@@ -94,8 +94,8 @@ func (c *Cluster) Run(ctx context.Context) error {
 	return c.reporter.Run(ctx)
 }
 
-// Source returns a source of the objects in etcd. When the source's Run has returned, it may be
-// called again.
+// Source returns a source of the objects in etcd. The source's Run may be called again once it has
+// returned.
 func (c *Cluster) Source() datastore.Source { return objects{c} }
 
 // objects is the source. It sends nothing before the settings have been read.

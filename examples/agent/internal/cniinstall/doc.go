@@ -8,9 +8,9 @@
 //	err = cniinstall.Remove("/etc/cni/net.d")
 //
 // A container runtime may call the plugin, or read the configuration, at any time. Therefore each
-// file is written under another name in its folder, synced, and renamed. The configuration comes
-// last, because it makes the runtime use the plugin. A file that already has the right content is
-// not written.
+// file is written under another name in its folder, synced, and renamed. The configuration is
+// written after the plugin, because the runtime calls the plugin once it finds the configuration. A
+// file that already has the right content is not written.
 //
 // # Concurrency
 //

@@ -17,7 +17,7 @@
 // # Repeated tests
 //
 // If policy allows a flow and there is no answer, the flow is tested again with a longer timeout,
-// because the machine may be slow. If a flow gets through that policy blocks, it is not tested
+// because the machine may be slow. If a flow that policy blocks gets an answer, it is not tested
 // again: this is a failure.
 //
 // # Concurrency

@@ -50,8 +50,8 @@ type Config struct {
 	// Memory is the memory limit of the process. If the process exceeds it before the first rules
 	// or routes are written, Run ends with a *memory.ExceededError. The default is no limit.
 	Memory memory.Limit
-	// Exceeded is called with the *memory.ExceededError before Run ends. A process can exit in
-	// Exceeded, because Run only returns after running computations have ended. Optional.
+	// Exceeded is called with the *memory.ExceededError before Run ends. To end at once, exit the
+	// process in Exceeded: Run returns only after running computations have ended. Optional.
 	Exceeded func(error)
 	// Programmed is called after each attempt to program; it must not block. Optional.
 	Programmed func(pipeline.State)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package daemon runs the agent. It runs a pipeline, which programs the kernel, and replaces it by
-// a new one when settings change. It serves an API on a Unix socket, and health and metrics over
-// HTTP.
+// Package daemon runs the agent. It runs a pipeline, which programs the kernel. When settings
+// change, it replaces the pipeline by a new one. It serves an API on a Unix socket, and health and
+// metrics over HTTP.
 //
 //	command line, environment, file ─┐                    ┌──▶ unix socket: package api
 //	AgentConfig in the manifests ────┴▶ settings ─▶ Daemon ──▶ HTTP: /livez /readyz /metrics
@@ -20,8 +20,8 @@
 //
 // # Concurrency
 //
-// Run may be called several times at once, with different sockets, directories and tables or
-// network namespaces.
+// Run may be called several times at once. Each call then needs its own socket and directories, and
+// either its own network namespace or its own table.
 //
 // # Errors
 //

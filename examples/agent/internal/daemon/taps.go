@@ -51,7 +51,7 @@ func newTaps(follow followFunc) *taps {
 	return &taps{follow: follow, open: map[uint16]*tap{}}
 }
 
-// join returns a listener to a group. It must be passed to leave.
+// join returns a listener to a group. Pass the listener to leave when you no longer need it.
 func (t *taps) join(group uint16) (*listener, error) {
 	for {
 		l, ending, err := t.listen(group)

@@ -149,8 +149,8 @@ func (a *API) Doubted(key policy.Key, doubt *policy.DoubtError) {
 	}
 }
 
-// Source returns the source of the objects. When its Run has returned, it may be called again for
-// another pipeline.
+// Source returns the source of the objects. The source's Run may be called again for another
+// pipeline once it has returned.
 func (a *API) Source() datastore.Source { return a.relay }
 
 // Attach records the interface and addresses of a pod of this node. The pod's labels and profiles

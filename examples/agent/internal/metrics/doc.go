@@ -59,7 +59,8 @@
 //	wayleave_kubernetes_readable{kind}     gauge      1 if the kind can be read, or if the server does not have it
 //	wayleave_kubernetes_faulty_objects     gauge      objects that are not understood
 //
-// and, while flows are counted, by the policy that decided, at most 1,000 decisions,
+// and, while flows are counted, the following. Metrics with labels have a value for each decision
+// of a policy, for at most 1,000 decisions:
 //
 //	wayleave_flow_connections_total{policy,direction,verdict,reason}
 //	                                       counter    connections that the policy allowed

@@ -133,8 +133,8 @@ type Config struct {
 	// Optional.
 	Absent func(policy.Key, error)
 	// Doubted is called when the doubts of a policy change. A doubt is a field of a rule that is
-	// not understood. If there are none any more, the argument is nil. See calcgraph.Hooks.
-	// Optional.
+	// not understood. If the policy has no doubts any more, the second argument is nil. See
+	// calcgraph.Hooks. Optional.
 	Doubted func(policy.Key, *policy.DoubtError)
 }
 

@@ -29,7 +29,8 @@ func (p *Pipeline) World() verdict.World { return p.source.World() }
 
 // WorldWith returns the objects that World would return if the sources were different. The sources
 // named in without are left out. The objects in first are added, in a source that precedes all
-// others: they replace objects with the same key, and endpoints among them own their interfaces.
+// others: they replace objects with the same key. If an endpoint of another source has the same
+// interface as an endpoint in first, the interface belongs to the endpoint in first.
 func (p *Pipeline) WorldWith(first verdict.World, without ...string) verdict.World {
 	return p.source.worldWith(first, without...)
 }
@@ -225,8 +226,8 @@ func (p *Pipeline) WaitSources(ctx context.Context) error {
 }
 
 // CheckInterface returns an error if the interface of an endpoint belongs to another endpoint. The
-// other endpoint is a workload or host endpoint that names the interface, or a host endpoint that
-// expects an address of the interface, of a source without Yields. Call WaitSources first: only
+// other endpoint comes from a source without Yields (see Config.Sources). It names the interface,
+// or it is a host endpoint that expects an address of the interface. Call WaitSources first: only
 // then are all endpoints known.
 func (p *Pipeline) CheckInterface(e *policy.WorkloadEndpoint) error {
 	return p.interfaces.check(e.Interface, e.Key())
@@ -249,8 +250,9 @@ func (p *Pipeline) Status() dataplane.Status {
 }
 
 // WaitRemoved waits until an endpoint that a source has just removed is removed from the kernel,
-// too. It first waits as WaitSources does. If another source still has an endpoint with that key on
-// this node, it returns at once. The sources named in without are not considered.
+// too. First it waits until all sources are in sync, as WaitSources does. If another source then
+// still has an endpoint with that key on this node, WaitRemoved returns, because the endpoint stays
+// in the kernel. The sources named in without are not considered.
 //
 // Errors: the error of ctx, or dataplane.ErrStopped.
 func (p *Pipeline) WaitRemoved(ctx context.Context, key policy.Key, without ...string) error {

@@ -19,8 +19,9 @@ import (
 // ignores Sources, Node and all other fields that describe the desired state.
 //
 // Teardown returns the changes as commands of nft, ip, bridge and sysctl. If a dataplane fails, it
-// plans a second time, and leaves out the commands that the second plan still contains. If it
-// cannot plan a second time, it returns all commands. With dry it only plans.
+// plans a second time, and leaves out the commands that the second plan still contains: these
+// changes were not made. If it cannot plan a second time, it returns all commands. With dry it only
+// plans.
 //
 // Errors: a join of the errors of the dataplanes. If one dataplane fails, the others are removed
 // nevertheless.

@@ -82,8 +82,8 @@ func (p *Pipeline) Verify(
 	return v, nil
 }
 
-// Prove compares a table with the policy of the objects in world. It does not read the kernel, so
-// that no interface is taken for a port of one of Config.Bridges.
+// Prove compares a table with the policy of the objects in world. It does not read the kernel.
+// Therefore it does not know the ports of Config.Bridges, and treats no interface as such a port.
 //
 // Errors: those of prove.Table.
 func Prove(

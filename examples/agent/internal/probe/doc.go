@@ -11,8 +11,8 @@
 //	answer := probe.Send(ctx, probe.Probe{From: monitor.NS, To: server, Flow: flow, Wait: time.Second})
 //
 // A server answers with its name, so that an answer of another server is detected. Each probe uses
-// a new source port or ICMP identifier: packets of a connection that policy has allowed before
-// would pass.
+// a new source port or ICMP identifier. Otherwise its packets could belong to a connection that
+// policy has allowed before, and would pass.
 //
 // # Concurrency
 //

@@ -27,12 +27,14 @@
 // node.
 //
 // Some settings cannot be set in the datastore, because its users must not decide about them: the
-// node's identity, whom the agent trusts, and what it owns in the kernel. These settings cannot
-// change while the agent runs. When the sources are read again, Pin keeps their values.
+// node's name, whom the agent trusts, and what the agent owns in the kernel. These settings cannot
+// change while the agent runs. When the sources are read again, Pin keeps the values of these
+// settings.
 //
 // # Concurrency
 //
-// The functions may be called from any goroutine. The values of the package's types are not locked.
+// The functions may be called from any goroutine. Values of the package's types have no locks: do
+// not change a value while another goroutine uses it.
 //
 // # Errors
 //

@@ -68,8 +68,8 @@ type Settings struct {
 	// WireguardKeyLifetime is the age at which a key is replaced. 0 means never.
 	WireguardKeyLifetime time.Duration
 	// WireguardHostEncryption means that packets between the nodes' own addresses are encrypted,
-	// too. WireguardUnencryptedHosts are addresses or prefixes, separated by commas, that are
-	// excepted; "none" means none.
+	// too. WireguardUnencryptedHosts are addresses or prefixes, separated by commas. Packets from
+	// and to them are not encrypted. "none" means no address.
 	WireguardHostEncryption   bool
 	WireguardUnencryptedHosts string
 	// WireguardRequireEncryption means that unencrypted packets are dropped if they come from nodes
@@ -114,8 +114,8 @@ type Settings struct {
 	// ResyncInterval is the time between two comparisons of the kernel with the desired state. 0
 	// means never.
 	ResyncInterval time.Duration
-	// VerdictLogGroup is the nflog group, from 0 to 65535, to which packets are sent that policy
-	// allows or denies. -1 means none.
+	// VerdictLogGroup is the nflog group, from 0 to 65535, that gets the packets about which policy
+	// decides, both allowed and denied ones. -1 means that no packets are logged.
 	VerdictLogGroup int
 	// Flows means that flows between workloads are counted, from the verdicts that are logged to
 	// VerdictLogGroup.
@@ -123,8 +123,8 @@ type Settings struct {
 	// ConntrackPolicy decides about established connections that a change of policy denies.
 	ConntrackPolicy conntrack.Policy
 	// Flowtable means that packets of established connections take the kernel's fast path.
-	// FlowtableUplinks are the node's interfaces to other hosts that take part, separated by
-	// commas.
+	// FlowtableUplinks are those of the node's interfaces to other hosts that take part in the fast
+	// path, separated by commas.
 	Flowtable        bool
 	FlowtableUplinks string
 	// TCPFromSYN means that a TCP packet of a workload that begins a connection without a SYN is
@@ -135,8 +135,8 @@ type Settings struct {
 	NATExcludeNodes bool
 	// TunnelsFromNodes says whether VXLAN and IP-in-IP packets to the node are dropped unless their
 	// source is an address of a Node: "true", "false" or "auto". With "auto", VXLAN packets are
-	// dropped if KubernetesVXLAN is set, and IP-in-IP packets if KubernetesIPIP is set; but neither
-	// if KubernetesOmit contains Nodes.
+	// dropped if KubernetesVXLAN is set, and IP-in-IP packets if KubernetesIPIP is set; but if
+	// KubernetesOmit contains Nodes, neither is dropped.
 	TunnelsFromNodes string
 	// EndpointToHost decides about packets from a workload to its own node that the workload's
 	// policy allows. "drop" and "accept" are final; "return" leaves the decision to other filters
