@@ -55,9 +55,9 @@ func (d *Dataplane) Close() error { return d.keeper.Close() }
 // devices that are already right, and removes unwanted ones of ours. After an error, the next call
 // retries the failed changes, and reports all remaining faults.
 //
-// A batch of network events that changes no object costs nothing: Apply returns without looking at
-// the kernel, unless there are faults. Changes of interfaces are then processed by the next other
-// batch, by Resync, or by Watch.
+// If a batch has only events about the network (see dataplane.Batch.OnlyNetwork) and changes no
+// object, Apply returns without looking at the kernel, unless there are faults. Such a call does
+// not process changes of interfaces either: the next other batch, Resync or Watch does.
 func (d *Dataplane) Apply(ctx context.Context, b dataplane.Batch) error {
 	d.want.changed = false
 	d.want.update(b)

@@ -178,8 +178,8 @@ func (s *Server) Plan(ctx context.Context, b dataplane.Batch) (string, error) {
 	return answer.plan, nil
 }
 
-// Unjudged implements dataplane.Limited. It returns the result of Unjudged that the client last
-// sent.
+// Unjudged implements dataplane.Limited: it returns, by endpoint, which traffic policy does not
+// see. This is the result of Unjudged of the client's dataplane that the client last sent.
 func (s *Server) Unjudged() map[policy.Key]string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
