@@ -20,9 +20,9 @@
 //	portforward FILE            # until it is interrupted; the kernel keeps the table
 //	portforward --remove FILE   # deletes the table
 //
-// Connections to any address of this machine are forwarded, except those of its own processes. The
-// other machine sees the client's address. Therefore its replies must be routed through this
-// machine.
+// Connections to any address of this machine are forwarded, except connections of processes on this
+// machine. The other machine sees the client's address. Therefore its replies must be routed
+// through this machine.
 //
 // A change of the file affects new connections only: established connections keep their
 // translation. To end established connections, use a conntrack.Sweeper.

@@ -284,8 +284,8 @@ type Verification struct {
 type Event struct {
 	Time time.Time `json:"time"`
 	// Type is "watching" for the first event. For other events, it is "endpoint", "applied",
-	// "drift", "rejected", "doubt", "settings" or "recording". If the client was too slow, it is
-	// "missed".
+	// "drift", "rejected", "doubt", "settings" or "recording". The type "missed" means that events
+	// were left out, because the client was too slow.
 	Type string `json:"type"`
 	// Object of the event, if it has one.
 	Object string `json:"object,omitempty"`

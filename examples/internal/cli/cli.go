@@ -88,7 +88,7 @@ type Program struct {
 	About string
 	// Commands in the order of the help.
 	Commands []Command
-	// Failed is the exit status for an error that does not determine another one.
+	// Failed is the exit status for an error that does not itself determine an exit status.
 	Failed int
 	// Completion adds a command that prints scripts with which shells complete commands and flags.
 	Completion bool

@@ -28,7 +28,7 @@ type Config struct {
 	// Pods are senders and destinations.
 	Pods []probe.Party
 	// Others are further senders and destinations: addresses outside. Policy does not apply between
-	// two of them, and there is no cell for them.
+	// two outside addresses, so there is no cell for such a pair.
 	Others []probe.Party
 	// Port is the destination port.
 	Port probe.Port

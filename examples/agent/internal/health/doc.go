@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package health reports over HTTP whether the agent is alive and ready, with the state of each
-// part. The agent is alive if its parts make progress. It is ready if the desired state of the
-// sources is in the kernel.
+// part. The agent is alive if none of its parts is stuck (see below). It is ready if none is stuck
+// and the desired state of the sources is in the kernel.
 //
 // # Usage
 //

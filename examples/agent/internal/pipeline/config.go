@@ -73,8 +73,8 @@ type Config struct {
 	// VerdictLog sends packets that policy allows or denies to an nflog group. By default, none are
 	// sent.
 	VerdictLog render.VerdictLog
-	// ConntrackPolicy decides about established connections that a change of policy denies. The
-	// default keeps them.
+	// ConntrackPolicy decides whether established connections that a change of policy denies
+	// continue or are ended. By default, they continue.
 	ConntrackPolicy conntrack.Policy
 	// TCPFromSYN drops TCP packets of workloads that begin a connection without a SYN.
 	TCPFromSYN bool

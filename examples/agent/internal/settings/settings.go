@@ -28,8 +28,8 @@ type Settings struct {
 	// watched for changes. Empty means none.
 	Resources string
 	// Etcd are the servers of an etcd that many nodes share, separated by commas, as in
-	// "https://10.0.0.5:2379". EtcdPrefix and EtcdCluster select the keys in this etcd. Empty means
-	// none.
+	// "https://10.0.0.5:2379". EtcdPrefix and EtcdCluster select the keys in this etcd. If Etcd is
+	// empty, no etcd is used.
 	Etcd, EtcdPrefix, EtcdCluster string
 	// EtcdCAFile, EtcdCertFile and EtcdKeyFile are PEM files: the certificate authorities of the
 	// servers, and the agent's certificate and key.
@@ -120,7 +120,8 @@ type Settings struct {
 	// Flows means that flows between workloads are counted, from the verdicts that are logged to
 	// VerdictLogGroup.
 	Flows bool
-	// ConntrackPolicy decides about established connections that a change of policy denies.
+	// ConntrackPolicy decides whether established connections that a change of policy denies
+	// continue or are ended.
 	ConntrackPolicy conntrack.Policy
 	// Flowtable means that packets of established connections take the kernel's fast path.
 	// FlowtableUplinks are those of the node's interfaces to other hosts that take part in the fast
@@ -143,7 +144,8 @@ type Settings struct {
 	// of the host's input. Default: "accept" with Kubeconfig or InCluster, otherwise "drop".
 	EndpointToHost string
 	// RecordFile is the file to which the input of the agent's calculation graph is recorded.
-	// RecordLimit is the maximum size of the file in MiB. Empty means no recording.
+	// RecordLimit is the maximum size of the file in MiB. If RecordFile is empty, nothing is
+	// recorded.
 	RecordFile  string
 	RecordLimit int
 	// LogLevel is the lowest level that is logged.
