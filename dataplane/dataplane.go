@@ -12,13 +12,13 @@ import (
 //
 // A Dataplane need not be safe for concurrent use: the Driver calls it from one goroutine.
 type Dataplane interface {
-	// Apply updates the desired state with the batch, which cannot fail, and then brings the kernel
-	// to the desired state.
+	// Apply adds the batch to the desired state, and then brings the kernel to the desired state.
+	// Only the second step can fail.
 	//
 	// Before the batch with InSync, the desired state is incomplete. Until then, Apply only
-	// remembers the events and does not touch the kernel. With InSync, it reads what an earlier run
-	// left in the kernel. It keeps the objects that are equal to desired ones, repairs those that
-	// differ, and removes those of ours that are not desired.
+	// remembers the events and does not touch the kernel. With InSync, it reads the objects that an
+	// earlier run of this dataplane left in the kernel. It keeps those that are equal to desired
+	// ones, repairs those that differ, and removes those that are not desired.
 	//
 	// Apply is idempotent. After an error, the desired state stays as the batches made it. The next
 	// call programs what is missing, whether its batch is the same, a later one or empty. If one
@@ -55,9 +55,9 @@ type Finisher interface {
 	// Unfinished returns nil if no deletion is left for Finish. Otherwise it returns a channel that
 	// is closed once Finish need not wait. A call of another method may change the result.
 	Unfinished() <-chan struct{}
-	// Finish makes the deletions that ApplyVisible left and that need no further wait. If others do
-	// need one, Unfinished then returns another channel. Errors: as for Apply. After an error, a
-	// Resync makes the remaining deletions.
+	// Finish makes the deletions that ApplyVisible left and that need no further wait. If other
+	// deletions need a wait, Unfinished then returns another channel. Errors: as for Apply. After
+	// an error, a Resync makes the remaining deletions.
 	Finish(ctx context.Context) error
 }
 

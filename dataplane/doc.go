@@ -19,21 +19,21 @@
 // # Events
 //
 // The calculation graph (package calcgraph) turns resources such as policies, endpoints and nodes
-// into batches of events. In a batch, an object comes before the objects that refer to it, and goes
-// after them; [Batch] lists the order. A batch is the unit of atomicity: a backend applies it in
-// one kernel transaction where it can. Events have everything resolved: in place of selectors and
-// names of ports, rules have IP sets and numbers.
+// into batches of events. In a batch, an object is added before the objects that refer to it, and
+// removed after them; [Batch] lists the order. A batch is the unit of atomicity: a backend applies
+// it in one kernel transaction where it can. Events have everything resolved: in place of selectors
+// and names of ports, rules have IP sets and numbers.
 //
-// Every node gets the routes to all known addresses. For a local workload, the route repeats an
-// address of its endpoint, together with the type of its pool. If a route leads through a tunnel,
-// the tunnel is added before the route and removed after it. Nodes, pools, services, namespaces and
-// service accounts are for dataplanes that use their names or labels. A dataplane ignores the
-// events that it has no use for.
+// Every node gets the routes to all known addresses. For the addresses of a local workload there
+// are routes, too, although its endpoint has the addresses: a route adds the type of the address's
+// pool. If a route leads through a tunnel, the tunnel is added before the route and removed after
+// it. Nodes, pools, services, namespaces and service accounts are for dataplanes that use their
+// names or labels. A dataplane ignores the events that it has no use for.
 //
 // # Usage
 //
-// Make the dataplanes, and give them to a Driver in order of dependency. Run the Driver, and send
-// it what the graph flushes:
+// Make the dataplanes, and give them to a Driver in order of dependency: policy before routes. Run
+// the Driver, and send it what the graph flushes:
 //
 //	d, err := dataplane.NewDriver(dataplane.DriverConfig{
 //		Dataplanes: []dataplane.Dataplane{policyBackend, routeBackend},
@@ -60,11 +60,11 @@
 //
 // # Ordering
 //
-// An endpoint must not have a route while its policy is missing. So an endpoint's policy is in the
-// kernel before its route, and its route is gone before its policy goes. If the policy of an
-// endpoint cannot be programmed, the Driver withholds its route: it does not send the endpoint to
-// later dataplanes. Other endpoints are not affected. After an error that is not of a single
-// object, the later dataplanes get no new or changed routes at all.
+// An endpoint must not have a route while its policy is missing. So an endpoint's policy is added
+// to the kernel before its route, and removed after its route. If the policy of an endpoint cannot
+// be programmed, the Driver withholds its route: it does not send the endpoint to later dataplanes.
+// Other endpoints are not affected. After an error that is not of a single object, the later
+// dataplanes get no new or changed routes at all.
 //
 // # Concurrency
 //

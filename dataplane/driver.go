@@ -33,8 +33,8 @@ type DriverConfig struct {
 	// MinInterval is the least mean time between two attempts to program the dataplanes, whatever
 	// their cause. Changes in between are applied as one. 0, the default, means no limit.
 	MinInterval time.Duration
-	// Burst is the number of attempts that may follow each other without MinInterval after a pause.
-	// 0 means 1.
+	// Burst is the number of attempts that may follow each other at once after a pause, before
+	// MinInterval delays the next. 0 means 1.
 	Burst int
 	// ResyncEvery is the interval at which every dataplane compares the kernel with the desired
 	// state. 0, the default, means never. Set it if a dataplane is no Watcher.
@@ -107,8 +107,8 @@ func (c DriverConfig) validate() error {
 }
 
 // Driver applies the batches that it is sent to several dataplanes, in order. It retries failed
-// changes, and reports the state of every endpoint. It applies batches that arrive while it is busy
-// as one.
+// changes, and reports the state of every endpoint. While it is busy, it merges the batches that
+// arrive, and then applies them as one.
 //
 // # Order
 //
@@ -127,13 +127,13 @@ func (c DriverConfig) validate() error {
 //
 // If an endpoint is at fault in an earlier dataplane, or a policy or profile that it refers to is,
 // the Driver withholds its new state from the later ones. A later dataplane that has the endpoint
-// keeps its former interface and addresses, and gets only its new policy: so nothing refers to
-// policies that are removed. The same holds for host endpoints.
+// keeps its former interface and addresses, and gets only its new policy, so that it refers to no
+// policy that is removed. All of this also holds for host endpoints.
 //
 // A general error is one that is not of a single object. After a general error of a dataplane, the
 // Driver treats all endpoints and host endpoints as at fault. The later dataplanes also get no new
-// or changed routes, and no InSync. They get all other events. A Finisher does not finish while a
-// later dataplane has a general error.
+// or changed routes, and no InSync. They get all other events. While a later dataplane has a
+// general error, the Driver does not call Finish of a Finisher.
 //
 // # Endpoints that are not ready
 //

@@ -9,7 +9,8 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// ApplyError reports why an object could not be programmed, or why nothing is known of any object.
+// ApplyError reports why an object could not be programmed, or why the state of all objects is
+// unknown.
 type ApplyError struct {
 	// Backend that failed, as in "nft" or "routes".
 	Backend string

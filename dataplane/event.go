@@ -36,8 +36,8 @@ type Batch struct {
 	Events []Event
 }
 
-// IPSetID identifies an IP set. It is a two-character prefix and a short hash, made of
-// [A-Za-z0-9_-], of what the set stands for. The prefixes are:
+// IPSetID identifies an IP set. It is a two-character prefix, and a short hash of what the set
+// stands for. The characters of the hash are [A-Za-z0-9_-]. The prefixes are:
 //
 //   - "s:" for the addresses that a selector matches
 //   - "p:" for a named port

@@ -4,9 +4,9 @@ package dataplane
 
 import "strings"
 
-// FeatureError reports a feature that the kernel lacks. It is the cause of an error if objects need
-// the feature: none of these was written. It is the cause of a warning in the log if the Dataplane
-// works without the feature.
+// FeatureError reports a feature that the kernel lacks. If objects need the feature, none of these
+// objects is written, and their errors wrap the FeatureError. If the Dataplane works without the
+// feature, it logs the FeatureError as a warning.
 type FeatureError struct {
 	// Feature is the name of the feature, as in "flowtables" or "devices of kind ipip".
 	Feature string
