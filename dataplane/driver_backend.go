@@ -12,7 +12,7 @@ import (
 
 // target is an endpoint or a host endpoint: policy applies to it.
 type target interface {
-	// refersTo reports whether it refers to the policy or profile with this key.
+	// refersTo reports whether the endpoint refers to the policy or profile with this key.
 	refersTo(k policy.Key) bool
 }
 
@@ -59,8 +59,8 @@ type backend struct {
 	dp Dataplane
 	held[*Endpoint]
 	hosts held[*HostEndpoint]
-	// withheldRoutes were not sent to the dataplane yet, by destination. knownRoutes are the
-	// destinations that were.
+	// withheldRoutes were not sent to the dataplane yet, by destination. knownRoutes has the
+	// destinations of the routes that were sent.
 	withheldRoutes map[netip.Prefix]*Route
 	knownRoutes    map[netip.Prefix]struct{}
 	// stuck has the endpoints that the dataplane failed to remove.
@@ -71,8 +71,8 @@ type backend struct {
 	// reported that its faults changed.
 	failing bool
 	// generalError is set if the last call returned a general error. Then the kernel may still have
-	// a route that was to be removed. An earlier dataplane that encrypts the packets of the route
-	// must not finish its deletions.
+	// a route that was to be removed. Until that route is gone, an earlier dataplane that encrypts
+	// its packets must not make the deletions that it has deferred: see Finisher.
 	generalError bool
 	// lost is set if the last Resync returned a general error. The next attempt repeats it, because
 	// Apply alone may not find all differences.

@@ -21,9 +21,9 @@ type removal struct {
 	blocked *Endpoint
 }
 
-// removeEndpoints removes the endpoints that the batch removes, and those that earlier batches
-// removed, from all backends but the first. An endpoint goes from one backend only after the later
-// ones have removed it. It returns the errors by backend.
+// removeEndpoints removes endpoints from all backends but the first: those that the batch removes,
+// and those of earlier batches that a backend has failed to remove. A backend removes an endpoint
+// only after all later backends have. The result has the error of each backend.
 func (p *pipeline) removeEndpoints(ctx context.Context, b Batch) []error {
 	for _, e := range b.Events {
 		switch e := e.(type) {
@@ -65,9 +65,9 @@ func (p *pipeline) block(k policy.Key, stuck int) {
 	}
 }
 
-// firstBatch returns the batch for the first backend. It removes the endpoints that all other
-// backends have removed. If another backend failed to remove an endpoint, the first backend keeps
-// it as blocked: its packets drop.
+// firstBatch returns the batch for the first backend. This batch removes the endpoints that all
+// other backends have removed. If another backend failed to remove an endpoint, the first backend
+// keeps it as blocked: its packets drop.
 func (p *pipeline) firstBatch(b Batch) Batch {
 	if len(p.leaving) == 0 {
 		return b

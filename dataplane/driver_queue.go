@@ -4,8 +4,8 @@ package dataplane
 
 import "context"
 
-// maxDrifts limits the drifts that are kept for Hooks.Drifted until the next round. Stats counts
-// the others, too.
+// maxDrifts limits the drifts that are kept for Hooks.Drifted until the next round. Stats also
+// counts the drifts that were not kept.
 const maxDrifts = 100
 
 // queue is the work that waits for Run. The driver's lock guards it.
@@ -66,9 +66,9 @@ func (w *work) programs() bool {
 func (w *work) resyncOf(backend int) bool { return w.resync || w.drifted[backend] }
 
 // Send adds a batch to the driver's queue and returns. It blocks while there are MaxQueued batches
-// in the queue. Batches are applied in the order of Send, and those in the queue as one; none is
-// lost or repeated. A WaitProgrammed that is called after Send waits for the batch. The caller must
-// not change the batch after the call.
+// in the queue. Batches are applied in the order of Send. The batches in the queue are merged and
+// applied as one; none is lost or applied twice. A call of WaitProgrammed after Send waits for the
+// batch. The caller must not change the batch after the call.
 //
 // Errors: the context's, or ErrStopped. The batch was then not added.
 func (d *Driver) Send(ctx context.Context, b Batch) error {
@@ -135,8 +135,8 @@ func (d *Driver) requestResync(done chan<- error) {
 }
 
 // Plan returns the changes that the batch would make after the batches in the queue. It returns the
-// changes of every dataplane that is a Planner, in the order of the dataplanes, and makes none. It
-// assumes that no object is at fault.
+// changes of every dataplane that is a Planner, in the order of the dataplanes, but does not make
+// them. It assumes that no object is at fault.
 //
 // Errors: a join of the dataplanes' errors; the context's; ErrStopped.
 func (d *Driver) Plan(ctx context.Context, b Batch) (string, error) {

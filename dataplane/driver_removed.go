@@ -9,12 +9,13 @@ import (
 )
 
 // WaitRemoved returns once an endpoint (or host endpoint) is removed from all dataplanes: first its
-// routes, then its policy. The latest state that was sent before the call counts.
+// routes, then its policy. It first waits for all batches that were sent before the call. In these
+// cases it waits longer:
 //
-//   - It waits until the removal of the endpoint is sent. An endpoint that was never sent counts as
-//     removed.
-//   - It waits for the first complete state. Until then, the kernel may have objects of the
-//     endpoint from an earlier run.
+//   - The removal of the endpoint was not sent yet: it waits for the removal. (An endpoint that was
+//     never sent counts as removed.)
+//   - The first complete state was not applied yet: it waits for that, because the kernel may have
+//     objects of the endpoint from an earlier run.
 //
 // Errors: the context's, or ErrStopped.
 func (d *Driver) WaitRemoved(ctx context.Context, endpoint policy.Key) error {

@@ -14,8 +14,8 @@ type EndpointState uint8
 
 // The states of an endpoint.
 const (
-	// EndpointPending: the latest state of the endpoint is being applied. Or a dataplane continues
-	// to program it after Apply has returned: see ApplyError.Pending.
+	// EndpointPending: the latest state of the endpoint is being applied, or a dataplane continues
+	// to program it after Apply has returned (see ApplyError.Pending).
 	EndpointPending EndpointState = iota
 	// EndpointUp: the latest state of the endpoint is in every dataplane.
 	EndpointUp

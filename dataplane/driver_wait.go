@@ -11,9 +11,10 @@ import (
 )
 
 // WaitProgrammed returns once the endpoint (or host endpoint) is programmed in all dataplanes:
-// first its policy, then its routes. The latest state that was sent before the call counts. It
-// waits for an endpoint that was not sent yet, and while the endpoint fails, is pending or is down.
-// So if a dataplane programs routes, it waits until the interface exists and is up.
+// first its policy, then its routes. It waits for the latest state that was sent before the call.
+// If no state was sent yet, it waits for the first. It also waits while the endpoint fails, is
+// pending or is down. A dataplane for routes reports an endpoint as down until its interface exists
+// and is up.
 //
 // Errors: the context's, joined with the endpoint's EndpointStatus.Err if there is one; ErrStopped.
 func (d *Driver) WaitProgrammed(ctx context.Context, endpoint policy.Key) error {
@@ -23,10 +24,9 @@ func (d *Driver) WaitProgrammed(ctx context.Context, endpoint policy.Key) error 
 	}, nil))
 }
 
-// WaitEndpoint is like WaitProgrammed, but waits until a state of the endpoint is programmed that
-// want accepts, for example one with a given address. While the latest state is one that want
-// rejects, it does not return. It never returns for a host endpoint. want must not change the
-// endpoint.
+// WaitEndpoint is like WaitProgrammed, but waits for a state of the endpoint that want accepts, for
+// example a state with a given address. While want rejects the latest state, it does not return. It
+// never returns for a host endpoint. want must not change the endpoint.
 //
 // Errors: as for WaitProgrammed.
 func (d *Driver) WaitEndpoint(ctx context.Context, endpoint policy.Key, want func(*Endpoint) bool) error {
@@ -61,9 +61,10 @@ func (d *Driver) withFault(endpoint policy.Key, err error) error {
 }
 
 // WaitApplied returns once all dataplanes have applied the first complete state, and all batches
-// that were sent before the call. It does not wait for objects that are at fault, down, or pending
-// although their dataplane has returned; Status lists the endpoints among them. To wait for what
-// the sources have reported, call the Barrier of a calcgraph.Runner first.
+// that were sent before the call. It does not wait for objects that are at fault or down, nor for
+// objects that their dataplane programs after Apply has returned (see ApplyError.Pending). Status
+// lists the endpoints among these objects. To wait for what the sources have reported, call the
+// Barrier of a calcgraph.Runner first.
 //
 // Errors: the context's, or ErrStopped.
 func (d *Driver) WaitApplied(ctx context.Context) error {

@@ -14,7 +14,7 @@ import (
 // Node is a machine of the cluster as the datastore has it, for dataplanes that use its name,
 // addresses or labels. Several goroutines may read a Node that nobody changes.
 type Node struct {
-	// Name is the identity of the node.
+	// Name identifies the node.
 	Name string
 	// Addresses of the node, with the prefix length of their subnets and with host bits. They have
 	// the order of the datastore. Routes go to the first address of each family.
@@ -31,7 +31,7 @@ type Node struct {
 // Pool is a range of addresses for workloads. Several goroutines may read a Pool that nobody
 // changes.
 type Pool struct {
-	// Name is the identity of the pool.
+	// Name identifies the pool.
 	Name string
 	// CIDR of the pool, with no host bits.
 	CIDR netip.Prefix
@@ -49,7 +49,7 @@ type Pool struct {
 // A service may have several such objects, as a Kubernetes Service has several EndpointSlices.
 // Several goroutines may read a Service that nobody changes.
 type Service struct {
-	// Key of the ServiceBackends. It is the identity of the Service.
+	// Key of the resource ServiceBackends. It identifies the Service.
 	Key policy.Key
 	// Name of the service, in the namespace of Key.
 	Name string
@@ -62,7 +62,7 @@ type Service struct {
 // Namespace is a namespace with its labels. Several goroutines may read a Namespace that nobody
 // changes.
 type Namespace struct {
-	// Name is the identity of the namespace.
+	// Name identifies the namespace.
 	Name string
 	// Labels of the namespace.
 	Labels map[string]string
@@ -71,7 +71,7 @@ type Namespace struct {
 // ServiceAccount is a service account with its labels. Several goroutines may read one that nobody
 // changes.
 type ServiceAccount struct {
-	// Key is the identity of the service account.
+	// Key identifies the service account.
 	Key ServiceAccountKey
 	// Labels of the service account.
 	Labels map[string]string

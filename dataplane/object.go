@@ -45,7 +45,8 @@ type Endpoint struct {
 	Addresses []netip.Addr
 	// MAC is the MAC address of the workload's end of the link. Empty if unknown.
 	MAC string
-	// Down means that no packet may pass from or to the endpoint, also of established connections.
+	// Down means that no packet may pass from or to the endpoint, not even one of an established
+	// connection.
 	Down bool
 	// Ingress tiers apply to traffic to the workload, Egress tiers to traffic from it, in order. A
 	// list has a tier only if a policy of the tier applies in that direction.
@@ -93,8 +94,8 @@ type HostEndpoint struct {
 type TierPolicies struct {
 	// Tier is the name of the tier.
 	Tier string
-	// DefaultAction is Deny or Pass. It applies to a packet about which none of Policies decided,
-	// if at least one of them is not staged.
+	// DefaultAction is Deny or Pass. It applies to a packet about which none of Policies decided.
+	// If all of Policies are staged, it does not apply.
 	DefaultAction policy.Action
 	// Policies of the tier in order, including staged ones.
 	Policies []policy.Key

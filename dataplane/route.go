@@ -13,11 +13,13 @@ import (
 // address, the one with the longest prefix applies.
 //
 // Routes to remote nodes come and go. A route through a tunnel exists only while the tunnel does. A
-// route to a remote workload in a pool exists only while the node's address is known.
+// route to a remote workload in a pool exists only while the address of the workload's node is
+// known.
 //
 // Several goroutines may read a Route that nobody changes.
 type Route struct {
-	// Dst is the destination, without host bits. It is the identity of the route.
+	// Dst is the destination, without host bits. It identifies the route: there is at most one
+	// route to each Dst.
 	Dst netip.Prefix
 	// Type is the kind of the destination, for example a remote workload.
 	Type RouteType
@@ -35,7 +37,7 @@ type Route struct {
 	// Borrowed means that Dst is an address on Node from the block of another node. A block is a
 	// prefix of addresses that one node gives out.
 	Borrowed bool
-	// NATOutgoing is that of the pool: packets from Dst to addresses outside all pools get the
+	// NATOutgoing is copied from the pool: packets from Dst to addresses outside all pools get the
 	// node's address.
 	NATOutgoing bool
 }
@@ -62,9 +64,9 @@ const (
 	RouteLocalTunnel
 	// RouteRemoteTunnel is the address of a tunnel device of a remote node.
 	RouteRemoteTunnel
-	// RouteBlackhole is a block of this node, or an address from the block of another node that
-	// this node uses. A packet to an address in Dst is dropped if no longer prefix leads to a
-	// workload. Otherwise such a packet would be routed back to where it came from.
+	// RouteBlackhole is a block of this node, or an address that this node uses from the block of
+	// another node. A packet to an address in Dst is dropped if no prefix longer than Dst leads to
+	// a workload. Otherwise such a packet would be routed back to where it came from.
 	RouteBlackhole
 )
 

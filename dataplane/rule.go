@@ -71,7 +71,7 @@ type Match struct {
 	NotSets []IPSetID
 	// Ports and PortSets: the packet's port is in one of the ranges of Ports, or its address,
 	// protocol and port together are a member of one of PortSets. The sets are of type IPSetPorts.
-	// If one of them is the set of a service, it is the only member of both lists.
+	// If PortSets has the set of a service, it has no other set, and Ports is empty.
 	Ports    []policy.Port
 	PortSets []IPSetID
 	// NotPorts and NotPortSets: the packet's port is in none of the ranges, and the packet is in

@@ -81,7 +81,7 @@ func (r *Route) Tunnel() (TunnelKey, bool) {
 // Tunnel is a tunnel endpoint: the device on one node for one family and one encapsulation.
 type Tunnel struct {
 	// Node has the device. IPVersion, 4 or 6, is the family of the addresses. Node, IPVersion and
-	// Encapsulation are the identity of the tunnel.
+	// Encapsulation together identify the tunnel.
 	Node          string
 	IPVersion     int
 	Encapsulation Encapsulation
