@@ -11,7 +11,7 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// The checks return what is wrong with a value taken by itself, or "".
+// The checks look at one value alone. They return the reason why the value is wrong, or "".
 
 func checkMembers(t dataplane.IPSetType, members []dataplane.Member) string {
 	for _, m := range members {

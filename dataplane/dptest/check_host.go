@@ -87,7 +87,7 @@ func checkAddresses(addrs []netip.Addr) string {
 	return checkSorted("address", addrs, netip.Addr.Compare)
 }
 
-// checkSources checks the floating addresses of an endpoint and what else it may send from.
+// checkSources checks the floating addresses and the AllowedSources of an endpoint.
 func checkSources(e *dataplane.Endpoint) string {
 	for _, n := range e.NATs {
 		for _, a := range []netip.Addr{n.ExternalIP, n.InternalIP} {

@@ -20,8 +20,9 @@ var (
 
 var errDelayed = errors.New("not applied yet")
 
-// Delayed makes a dataplane asynchronous. Apply returns at once, with the endpoints of the batch as
-// pending. Watch applies the batch then, and reports that.
+// Delayed makes a dataplane asynchronous. Apply returns at once, and reports the endpoints of the
+// batch as pending. Watch then applies the batch, and reports that the objects are no longer
+// pending.
 //
 // A Delayed is safe for concurrent use. It calls the inner dataplane from one goroutine at a time.
 type Delayed struct {
@@ -42,10 +43,10 @@ func NewDelayed(inner dataplane.Dataplane) *Delayed {
 	return &Delayed{inner: inner, pending: map[policy.Key]bool{}, wake: make(chan struct{}, 1)}
 }
 
-// Apply keeps the batch, and Watch applies it later. Exceptions are a batch without endpoints and a
-// batch before InSync: Apply applies them itself. Its error is an *ApplyError. For each endpoint that is
-// still to be applied, the *ApplyError has an error that is Pending. For other objects, it has the last
-// errors of the inner dataplane.
+// Apply keeps the batch, and Watch applies it later. But if no endpoint is pending, as before
+// InSync or with a batch without endpoints, Apply applies the batch itself. The error of Apply
+// joins an *ApplyError with Pending for each endpoint that is still to be applied, and the last
+// errors of the inner dataplane for other objects.
 func (d *Delayed) Apply(ctx context.Context, b dataplane.Batch) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -104,7 +105,7 @@ func endpointOf(e dataplane.Event) (policy.Key, bool) {
 	return policy.Key{}, false
 }
 
-// catchUpLocked applies what waits.
+// catchUpLocked applies the waiting batches.
 func (d *Delayed) catchUpLocked(ctx context.Context) {
 	var err error
 	for _, b := range d.waiting {
@@ -114,7 +115,8 @@ func (d *Delayed) catchUpLocked(ctx context.Context) {
 	clear(d.pending)
 }
 
-// Resync applies what waits and resyncs the inner dataplane, whose errors it returns.
+// Resync applies the waiting batches and resyncs the inner dataplane. It returns the errors of the
+// inner dataplane.
 func (d *Delayed) Resync(ctx context.Context) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -122,7 +124,8 @@ func (d *Delayed) Resync(ctx context.Context) error {
 	return errors.Join(d.fault, d.inner.Resync(ctx))
 }
 
-// Teardown forgets what waits, and calls the inner dataplane, whose error it returns.
+// Teardown discards the waiting batches, and calls the inner dataplane. It returns the error of the
+// inner dataplane.
 func (d *Delayed) Teardown(ctx context.Context) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -131,7 +134,8 @@ func (d *Delayed) Teardown(ctx context.Context) error {
 	return d.inner.Teardown(ctx)
 }
 
-// Watch applies what waits, and reports that. It does not watch the inner dataplane. Errors: that of ctx.
+// Watch applies the waiting batches, and reports a Drift with OnlyFaults. It does not watch the
+// inner dataplane. Errors: that of ctx.
 func (d *Delayed) Watch(ctx context.Context, drifted func(dataplane.Drift)) error {
 	for {
 		d.mu.Lock()

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package dptest has what tests of dataplanes, and of whatever feeds them, need: a strict dataplane
-// in memory and fault injection. Package conformance has the tests of a backend's contract and of its
-// verdicts. This package imports no test library, so programs may use the Mirror, too.
+// Package dptest helps to test dataplanes, and programs that send batches to dataplanes. It has a
+// strict dataplane in memory (Mirror) and fault injection (Faulty). Package conformance tests that
+// a backend keeps the contract, and that its verdicts are right. This package imports no test
+// library, so programs may use the Mirror, too.
 //
 // # Usage
 //
-// Mirror takes the batches of a graph and refuses any that break a promise of
-// dataplane.Batch. It then has their state and judges packets:
+// A Mirror receives the batches of a graph, and refuses a batch that breaks a promise of
+// dataplane.Batch. It has the state after these batches, and can judge packets by it:
 //
 //	m := dptest.NewMirror()
 //	require.NoError(t, m.Play(graph.Flush()))
@@ -15,9 +16,10 @@
 //	require.True(t, m.Judge(packet).Allowed())
 //	require.Empty(t, m.Unused())
 //
-// States can also be written by hand; Transition makes the batch that leads from one to another.
+// A State can also be written by hand. Transition returns the batch that leads from one State to
+// another.
 //
-// Faulty lets chosen calls of any dataplane fail.
+// Faulty makes chosen calls of any dataplane fail.
 //
 // # Concurrency
 //

@@ -15,10 +15,10 @@ var (
 	_ dataplane.Watcher   = (*Faulty)(nil)
 )
 
-// Faulty wraps a dataplane and lets chosen calls fail, as a kernel would, and reports drift that a
-// test makes up.
+// Faulty wraps a dataplane. It makes calls fail that a test chooses, as a kernel would, and reports
+// drift that a test invents.
 //
-// A Faulty is safe for concurrent use if its inner dataplane and Fault are.
+// A Faulty is safe for concurrent use if its inner dataplane and the function fault are.
 type Faulty struct {
 	inner dataplane.Dataplane
 	fault func(Call) error
@@ -45,17 +45,21 @@ type Call struct {
 	Batch dataplane.Batch
 }
 
-// NewFaulty returns a dataplane that calls fault before every call. If that returns nil, or an error
-// that is about objects only (see dataplane.ApplyErrors), the inner dataplane gets the call, and
-// both errors are returned; Teardown gets through without an error only. Any other error keeps the
-// call from the inner dataplane: nothing changes; the batch is remembered, as the desired state
-// must be, and goes in with the next call that gets through.
+// NewFaulty returns a dataplane that calls fault before each call of a method. The result of fault
+// decides what happens to the call:
+//
+//   - After nil, or an error that is about objects only (see dataplane.ApplyErrors), the inner
+//     dataplane gets the call. The result joins the two errors. Exception: Teardown reaches the
+//     inner dataplane only after nil.
+//   - After any other error, the inner dataplane does not get the call. A batch is kept, because
+//     Apply must add it to the desired state in any case. The inner dataplane gets the batch before
+//     the next call that reaches the inner dataplane.
 func NewFaulty(inner dataplane.Dataplane, fault func(Call) error) *Faulty {
 	return &Faulty{inner: inner, fault: fault, calls: map[string]int{}, watchers: map[*watcher]struct{}{}}
 }
 
-// Apply applies what is remembered and the batch, or fails. Errors: the injected one joined with
-// those of the inner dataplane.
+// Apply applies the kept batches and then the batch, or fails. Errors: the one from fault, joined
+// with those of the inner dataplane.
 func (f *Faulty) Apply(ctx context.Context, b dataplane.Batch) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -67,7 +71,7 @@ func (f *Faulty) Apply(ctx context.Context, b dataplane.Batch) error {
 	return errors.Join(injected, f.catchUpLocked(ctx))
 }
 
-// catchUpLocked applies what is remembered.
+// catchUpLocked applies the kept batches.
 func (f *Faulty) catchUpLocked(ctx context.Context) error {
 	var errs []error
 	for _, p := range f.pending {
@@ -77,8 +81,8 @@ func (f *Faulty) catchUpLocked(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// Resync applies what is remembered and resyncs the inner dataplane, or fails. Errors: the injected
-// one joined with those of the inner dataplane.
+// Resync applies the kept batches and resyncs the inner dataplane, or fails. Errors: the one from
+// fault, joined with those of the inner dataplane.
 func (f *Faulty) Resync(ctx context.Context) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -89,7 +93,8 @@ func (f *Faulty) Resync(ctx context.Context) error {
 	return errors.Join(injected, f.catchUpLocked(ctx), f.inner.Resync(ctx))
 }
 
-// Teardown calls the inner dataplane or fails. Errors: the injected one, or the inner dataplane's.
+// Teardown calls the inner dataplane or fails. Errors: the one from fault, or the inner
+// dataplane's.
 func (f *Faulty) Teardown(ctx context.Context) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -100,7 +105,7 @@ func (f *Faulty) Teardown(ctx context.Context) error {
 	return f.inner.Teardown(ctx)
 }
 
-// Drift reports a drift to Watch, or to the next one if none runs.
+// Drift reports a drift to each Watch that runs. If none runs, the next Watch reports it.
 func (f *Faulty) Drift(d dataplane.Drift) {
 	f.watching.Lock()
 	defer f.watching.Unlock()
@@ -112,7 +117,7 @@ func (f *Faulty) Drift(d dataplane.Drift) {
 	}
 }
 
-// Watch reports each Drift, and those of the inner dataplane if it is a Watcher too.
+// Watch reports each Drift, and the drifts of the inner dataplane if that is a Watcher, too.
 //
 // Errors: the context's, or the inner dataplane's.
 func (f *Faulty) Watch(ctx context.Context, drifted func(dataplane.Drift)) error {

@@ -23,11 +23,11 @@ type Packet struct {
 	ICMPType, ICMPCode uint8
 	// Header has the other fields of the packet's IP header.
 	policy.Header
-	// From is the endpoint whose interface the packet comes in by: its egress policy applies.
-	// The zero Key means that it is not a local workload's.
+	// From is the endpoint whose interface the packet comes in by: its egress policy applies. The
+	// zero Key means that this interface belongs to no local workload.
 	From policy.Key
 	// To is the endpoint whose interface the packet goes out by: its ingress policy applies. The
-	// zero Key means that it is not a local workload's.
+	// zero Key means that this interface belongs to no local workload.
 	To policy.Key
 }
 
@@ -51,9 +51,9 @@ func (v Verdict) Allowed() bool {
 	return v.Egress.Action != policy.Deny && v.Ingress.Action != policy.Deny
 }
 
-// Judge evaluates a packet by the policy in the state. It uses policy alone: neither connection tracking, nor
-// whether the endpoints have the addresses. It follows docs/semantics.md and shares no code with a backend, so
-// backends can be compared with it.
+// Judge evaluates a packet by the policy in the state. It considers policy alone: it ignores
+// connection tracking, and whether the endpoints have the packet's addresses. It follows
+// docs/semantics.md. It shares no code with a backend, so tests can compare a backend with it.
 func (s State) Judge(p Packet) Verdict {
 	p.Src, p.Dst = p.Src.Unmap(), p.Dst.Unmap()
 	return Verdict{
@@ -130,8 +130,8 @@ func (s State) tier(p Packet, t dataplane.TierPolicies, rules func(ruleLists) []
 	}
 }
 
-// first returns the action of the first rule that matches and decides, and its index; or "". An
-// action that is not known denies.
+// first returns the action of the first rule that matches and decides, and the index of that rule.
+// If no rule decides, the action is "". An action that is not known denies.
 func (s State) first(p Packet, rules []dataplane.Rule) (policy.Action, int) {
 	for i := range rules {
 		if !s.matches(p, &rules[i]) {
@@ -214,7 +214,7 @@ func inNets(a netip.Addr, nets []netip.Prefix) bool {
 	return slices.ContainsFunc(nets, func(n netip.Prefix) bool { return n.Contains(a) })
 }
 
-// inSet reports whether the address is in the set. A missing set is empty.
+// inSet reports whether the address is in the set. A set that does not exist counts as empty.
 func (s State) inSet(a netip.Addr, id dataplane.IPSetID) bool {
 	return slices.ContainsFunc(s.Sets[id].Members, func(m dataplane.Member) bool { return m.Prefix.Contains(a) })
 }

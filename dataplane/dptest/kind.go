@@ -22,8 +22,8 @@ type kind interface {
 	// changes returns the events that lead from one state to the other. Events of one type are in
 	// the order of their ids.
 	changes(from, to *State) []dataplane.Event
-	// play adds, replaces or removes the object p.about. It returns what is wrong with the event, or
-	// "".
+	// play adds, replaces or removes the object p.about. It returns the reason why the event is
+	// wrong, or "".
 	play(p *player, e dataplane.Event) string
 }
 

@@ -13,8 +13,8 @@ import (
 
 var _ dataplane.Dataplane = (*Mirror)(nil)
 
-// Mirror is a dataplane in memory that insists on everything that Batch promises and
-// refuses whatever breaks a promise. The zero value is not usable; see NewMirror.
+// Mirror is a dataplane in memory. It refuses every batch that breaks a promise of dataplane.Batch.
+// The zero value is not usable; see NewMirror.
 //
 // A Mirror is safe for concurrent use.
 type Mirror struct {
@@ -25,7 +25,7 @@ type Mirror struct {
 	broken error
 }
 
-// NewMirror returns a mirror that has seen nothing.
+// NewMirror returns a mirror with an empty state.
 func NewMirror() *Mirror { return &Mirror{state: NewState(), refs: refs{}} }
 
 // PlayError is the event that broke a promise of Batch.
@@ -46,19 +46,19 @@ func (e *PlayError) Error() string {
 	return fmt.Sprintf("dptest: event %d (%s): %s", e.Index, e.Event, e.Msg)
 }
 
-// Play takes the batch into the state, event by event. It refuses events
+// Play applies the batch to the state, event by event. It refuses these events:
 //
-//   - that are out of the order of Batch, or the second one of an object;
-//   - that refer to what does not exist, or to a set of the wrong type;
-//   - that remove what does not exist, or what something refers to at that point;
-//   - that add members that are present or remove members that are absent;
-//   - with values that are not canonical: unsorted or repeated members, host bits, names of ports;
-//   - that come too early: an endpoint before the batch that carries InSync; or a second InSync;
-//   - after which, at the end of the batch, a route leads through a tunnel that is gone, or tunnels of
-//     two nodes have one address.
+//   - an event out of the order of Batch, or a second event of an object
+//   - a reference to an object that does not exist, or to a set of the wrong type
+//   - the removal of an object that does not exist, or to which another object still refers
+//   - an IPSetDelta that adds a member that is present, or removes one that is absent
+//   - a value that is not canonical: unsorted or repeated members, host bits, names of ports
+//   - an endpoint before the batch with InSync, or a second InSync
+//   - at the end of the batch: a route through a tunnel that was removed, or two nodes whose
+//     tunnels have the same address
 //
-// Errors: *PlayError. A mirror that has refused an event is of no use any more: it returns the same
-// error for ever.
+// Errors: *PlayError. After a Mirror has refused an event, each further Play returns the same
+// error.
 func (m *Mirror) Play(b dataplane.Batch) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -115,7 +115,7 @@ func (m *Mirror) Teardown(context.Context) error {
 	return nil
 }
 
-// State returns a copy of what the mirror holds.
+// State returns a copy of the mirror's state.
 func (m *Mirror) State() State {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -130,7 +130,7 @@ func (m *Mirror) Judge(p Packet) Verdict {
 }
 
 // Unused returns the IDs of sets that no rule refers to and the names of profiles that no endpoint
-// refers to, sorted. A graph leaves none behind.
+// refers to, sorted. After the batches of a graph there are none.
 func (m *Mirror) Unused() []string {
 	m.mu.Lock()
 	defer m.mu.Unlock()

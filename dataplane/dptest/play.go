@@ -11,7 +11,7 @@ import (
 	"github.com/wayleave/wayleave/dataplane"
 )
 
-// player takes one batch into a state. Its methods return what is wrong with an event, or "".
+// player applies one batch to a state. Its methods return what is wrong with an event, or "".
 type player struct {
 	state    *State
 	refs     refs
@@ -119,8 +119,8 @@ func (p *player) ipSetDelta(e *dataplane.IPSetDelta) string {
 	return ""
 }
 
-// finish checks what must hold after a batch, and may not hold within one: routes and tunnels are
-// replaced one by one, with at most one event each.
+// finish checks conditions that must hold after a batch, but not between its events, because routes
+// and tunnels are replaced one by one.
 func (p *player) finish() string {
 	for _, k := range p.tunnels {
 		if n := p.refs[object{"Tunnel", k}]; n > 0 {

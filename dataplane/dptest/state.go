@@ -13,10 +13,11 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// State is what a dataplane holds, as plain data. Its maps are never nil where this package makes
-// it. Concurrent reading is fine; changing a State needs exclusive use.
+// State has all objects of a dataplane, as plain data. The functions of this package return States
+// without nil maps. Several goroutines may read a State that nobody changes.
 type State struct {
-	// InSync is set once the initial state of the datastore has come.
+	// InSync is set after the event InSync: the state has everything that the datastore had at the
+	// start.
 	InSync bool
 	// Sets by ID.
 	Sets map[dataplane.IPSetID]Set
@@ -42,7 +43,7 @@ type State struct {
 	ServiceAccounts map[dataplane.ServiceAccountKey]*dataplane.ServiceAccount
 }
 
-// Set is the content of an IP set. It is plain data; Members are shared and must not be changed.
+// Set is the content of an IP set. Several Sets may share Members, so Members must not be changed.
 type Set struct {
 	// Type of the members.
 	Type dataplane.IPSetType
@@ -50,10 +51,11 @@ type Set struct {
 	Members []dataplane.Member
 }
 
-// NewState returns a state that holds nothing and is not in sync.
+// NewState returns a state without objects that is not in sync.
 func NewState() State { return State{}.Clone() }
 
-// Clone returns a copy whose maps can be changed. The values are shared, as those of events are.
+// Clone returns a copy whose maps can be changed. The copy shares the values of the maps, so these
+// must not be changed.
 func (s State) Clone() State {
 	for _, k := range kinds() {
 		k.cloneMap(&s)
@@ -61,7 +63,8 @@ func (s State) Clone() State {
 	return s
 }
 
-// Equal reports whether the two states hold the same; nil and empty lists and maps are the same.
+// Equal reports whether the two states have the same objects. Nil and empty lists and maps are the
+// same.
 func (s State) Equal(o State) bool {
 	for _, k := range kinds() {
 		if !k.equal(&s, &o) {
@@ -86,8 +89,8 @@ func (s State) String() string {
 	return b.String()
 }
 
-// Transition returns the batch that leads from one state to the other, with nothing in it that is
-// not needed. A set must not change its type between the two.
+// Transition returns the smallest batch that leads from one state to the other. A set must have the
+// same type in both states.
 func Transition(from, to State) dataplane.Batch {
 	var events []dataplane.Event
 	for _, k := range kinds() {
