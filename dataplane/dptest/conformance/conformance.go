@@ -20,11 +20,13 @@ type Harness struct {
 	// Open returns a new dataplane over the harness's kernel. It may be called more than once. The next
 	// dataplane then finds the objects of the previous one, as after a restart. Required.
 	Open func(t *testing.T) dataplane.Dataplane
-	// Dump lists what is programmed, deterministically: equal if and only if the kernel handles
-	// packets the same (without counters, handles and the like). Required.
+	// Dump returns a list of the programmed objects. Two lists must be equal if and only if the
+	// kernel handles packets in the same way. So leave out counters, handles and the like, and sort
+	// what has no order. Required.
 	Dump func(t *testing.T) string
-	// Interfaces are the names of three interfaces that the kit's endpoints have. If the backend
-	// needs them to exist, they exist. Default wl1, wl2 and wl3.
+	// Interfaces are the names of three interfaces, which the kit gives to its endpoints. If the
+	// backend needs interfaces that exist, create them before Open. The default is wl1, wl2 and
+	// wl3.
 	Interfaces [3]string
 	// Damage deletes or changes an object that the dataplane has programmed, as an operator might. Dump
 	// must show the difference, unless the dataplane is a Watcher that has repaired it already. Optional.
@@ -48,8 +50,8 @@ type Harness struct {
 	// Foreign adds objects of another program beside those of the dataplane. The returned function fails
 	// the test if any of them was changed or deleted. Optional.
 	Foreign func(t *testing.T) (check func())
-	// NoIPIP leaves IP-in-IP tunnels and the routes through them out of all states: for a kernel that
-	// has no devices for them.
+	// NoIPIP leaves IP-in-IP tunnels and the routes through them out of all states. Set it if the
+	// kernel has no devices for such tunnels.
 	NoIPIP bool
 }
 

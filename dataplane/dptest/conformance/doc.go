@@ -19,12 +19,13 @@
 //
 // # Verdicts
 //
-// A dataplane can pass all other checks and still give wrong verdicts. So a dataplane that enforces policy
-// needs Harness.Judge. It may simulate the programmed rules, run a program of the kernel on a packet, or
-// send a packet. The kit compares Judge with dptest.State.Judge:
+// A dataplane can pass all other checks and still give wrong verdicts. So set Harness.Judge if the
+// dataplane enforces policy. This function may simulate the programmed rules, run a program of the
+// kernel on a packet, or send a packet. The kit compares Judge with dptest.State.Judge:
 //
-//   - "judge cases" are small worlds written by hand. The name of each begins with the number of a
-//     case in docs/semantics.md, as in "S24: Pass skips the rest of the policy and of the tier".
+//   - "judge cases" are small worlds written by hand. (A world is all resources of a cluster at one
+//     moment.) The name of each begins with the number of a case in docs/semantics.md, as in "S24:
+//     Pass skips the rest of the policy and of the tier".
 //   - "judge worlds" are random worlds of package policy/worlds, with three batches each. Their packets
 //     have the first and last values of the world's prefixes and ranges, and the values next to them.
 //     Some packets differ in one field and have different verdicts.
@@ -62,8 +63,8 @@
 //
 // # Asynchronous dataplanes
 //
-// While Apply or Resync returns objects that are Pending, the kit waits until Watch reports a Drift, and
-// calls Apply with an empty batch. All checks are of the state after that.
+// While Apply or Resync returns objects that are Pending, the kit waits until Watch reports a
+// Drift, and calls Apply with an empty batch. It checks the state only once no object is pending.
 //
 // # Concurrency
 //

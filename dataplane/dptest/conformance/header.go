@@ -10,8 +10,9 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// headersOf returns a header for the first and the last value of each range of a match, and for the value
-// after it, or zero. addICMP adds those of ICMP, which are not in a header.
+// headersOf returns headers with the values of a match: for each range, the first value, the last
+// value and the value after the range. A value that no packet has is left out of its header.
+// addICMP adds the values of ICMP, which are not in a policy.Header.
 func headersOf(m *policy.HeaderMatch) (out []policy.Header) {
 	m.HeaderValues(func(field string, first, last uint64) {
 		if _, ok := reflect.TypeFor[policy.Header]().FieldByName(field); !ok {
@@ -28,7 +29,8 @@ func headersOf(m *policy.HeaderMatch) (out []policy.Header) {
 	return out
 }
 
-// setHeader sets the field of a name, in upper or lower case. It returns false if no packet has the value.
+// setHeader sets the field with a name. Upper and lower case of the name are the same. It returns
+// false if no packet has the value.
 func setHeader(h *policy.Header, name string, value uint64) bool {
 	f := reflect.ValueOf(h).Elem().FieldByNameFunc(func(s string) bool { return strings.EqualFold(s, name) })
 	if !f.IsValid() || f.OverflowUint(value) {

@@ -31,8 +31,7 @@ const (
 	maxShown = 3
 )
 
-// judged is a dataplane that receives the batches of a graph, and a Mirror that receives the same ones as the
-// reference.
+// judged has a dataplane and, as the reference, a Mirror. Both receive the same batches of a graph.
 type judged struct {
 	*node
 	graph  *calcgraph.Graph

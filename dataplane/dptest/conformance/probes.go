@@ -64,9 +64,9 @@ type decider struct {
 	egress, ingress dptest.Decision
 }
 
-// probes returns at most the given number of packets. It takes a few packets for each decider that it finds: a
-// rule, the end of a tier, or a profile. For each of them it adds some that differ in one field and have the
-// other verdict.
+// probes returns at most the given number of packets. It takes a few packets for each decider that
+// it finds: a rule, the end of a tier, or a profile. For each of these packets, it adds some that
+// differ from it in one field and have the opposite verdict.
 func (p *prober) probes(most int) []dptest.Packet {
 	const each, neighbours, tries = 3, 12, 10
 	if len(p.locals) == 0 {
@@ -94,7 +94,7 @@ func (p *prober) probes(most int) []dptest.Packet {
 			}
 		}
 	}
-	// The choice is random, because the first packets are those of frequent deciders.
+	// The choice is random, because the first packets would be those of frequent deciders.
 	p.rng.Shuffle(len(out), func(i, j int) { out[i], out[j] = out[j], out[i] })
 	return out[:min(len(out), most)]
 }
@@ -157,7 +157,7 @@ func (p *prober) peer(vals values, own netip.Addr) netip.Addr {
 	return outside6()
 }
 
-// neighbour returns a packet that differs in one field, or in as few as possible.
+// neighbour returns a packet that differs from pkt in one field, or in as few fields as possible.
 func (p *prober) neighbour(pkt dptest.Packet) dptest.Packet {
 	switch p.rng.IntN(4) {
 	case 0: // another peer

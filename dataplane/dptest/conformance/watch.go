@@ -62,8 +62,8 @@ func (n *node) watch(t *testing.T) *watching {
 	return w
 }
 
-// repaired does damage and waits until it is undone; it returns how often the Watcher asked for a
-// Resync until then.
+// repaired does damage, and waits until the damage is repaired. It returns how often the Watcher
+// requested a Resync until then.
 func (w *watching) repaired(t *testing.T) (drifts int) {
 	t.Helper()
 	want := w.node.Dump(t)
@@ -98,9 +98,9 @@ func (w *watching) onlyFaults(t *testing.T, d dataplane.Drift) bool {
 	return d.OnlyFaults
 }
 
-// quiet makes sure that what the dataplane does itself is not reported: the Watcher reports about
-// as often where there are changes before each damage as where there is none. The damage makes sure
-// that it has had the time to.
+// quiet checks that the Watcher does not report the dataplane's own changes. It counts the reports
+// for ten damages, and for ten damages that each follow own changes: the counts must be about
+// equal. When the Watcher reports a damage, it has also processed the changes before.
 func (w *watching) quiet(t *testing.T) {
 	const rounds = 10
 	without, with := 0, 0
@@ -134,8 +134,8 @@ func (w *watching) end(t *testing.T) {
 	}
 }
 
-// goroutines returns those that come of the Watch, the caller of Watch included: they inherit its
-// label.
+// goroutines returns the stacks of the goroutine that calls Watch and of all goroutines that it
+// started: these inherit its label.
 func (w *watching) goroutines(t *testing.T) string {
 	var all bytes.Buffer
 	require.NoError(t, pprof.Lookup("goroutine").WriteTo(&all, 1))

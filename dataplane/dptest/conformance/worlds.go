@@ -10,7 +10,7 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// The states that the conformance kit applies. Every one is complete and in sync.
+// The states that the conformance kit applies. Each state is complete and in sync.
 
 // emptyWorld holds nothing.
 func emptyWorld() dptest.State {
@@ -31,8 +31,8 @@ func smallWorld(interfaces [3]string) dptest.State {
 	return s
 }
 
-// fullWorld has something of everything: two families, sets of both types, an empty
-// set, tiers with both default actions, a staged policy, and an endpoint that is down.
+// fullWorld has objects of each kind and with each property: two families, sets of both types, an
+// empty set, tiers with both default actions, a staged policy, and an endpoint that is down.
 func fullWorld(interfaces [3]string) dptest.State {
 	s := emptyWorld()
 	s.Sets["s:clients"] = nets("10.1.0.0/16", "10.1.2.3/32", "10.99.0.3/32", "fd00:1::/64", "fd00:99::3/128")
@@ -64,8 +64,8 @@ func fullWorld(interfaces [3]string) dptest.State {
 	return s
 }
 
-// otherWorld is fullWorld with a change of everything: members, rules, tiers, addresses; one
-// object of each kind gone and one new.
+// otherWorld is fullWorld with other members, rules, tiers and addresses. Of each kind, one object
+// is removed and one added.
 func otherWorld(interfaces [3]string) dptest.State {
 	s := fullWorld(interfaces)
 	s.Sets["s:clients"] = nets("10.1.0.0/16", "10.2.0.0/16", "fd00:99::3/128")
@@ -104,7 +104,7 @@ func otherWorld(interfaces [3]string) dptest.State {
 }
 
 // swappedWorld is fullWorld with the interfaces of two endpoints swapped: each address is behind
-// another one.
+// the other interface.
 func swappedWorld(interfaces [3]string) dptest.State {
 	s := fullWorld(interfaces)
 	a, b := *s.Endpoints[endpointKey("a")], *s.Endpoints[endpointKey("b")]
@@ -113,8 +113,8 @@ func swappedWorld(interfaces [3]string) dptest.State {
 	return s
 }
 
-// renamedWorld is fullWorld with other keys for two endpoints, one greater and one less than
-// before.
+// renamedWorld is fullWorld with other keys for two endpoints. One of the new keys is greater than
+// the old one, and the other is less.
 func renamedWorld(interfaces [3]string) dptest.State {
 	s := fullWorld(interfaces)
 	s.Endpoints[endpointKey("a2")] = s.Endpoints[endpointKey("a")]

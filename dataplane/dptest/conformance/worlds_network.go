@@ -11,7 +11,7 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// addNetwork adds tunnels, a route of each type in both families, and something of each kind that
+// addNetwork adds tunnels, a route of each type in both families, and an object of each kind that
 // has a name.
 func addNetwork(s dptest.State) {
 	for _, t := range []dataplane.Tunnel{
@@ -93,7 +93,8 @@ func withoutIPIP(s dptest.State) dptest.State {
 	return s
 }
 
-// changeNetwork changes what addNetwork added: something of each kind gone, new or different.
+// changeNetwork changes the objects that addNetwork added. Of each kind, it removes, adds or
+// changes one.
 func changeNetwork(s dptest.State) {
 	delete(s.Tunnels, dataplane.TunnelKey{Node: "there", IPVersion: 6})
 	delete(s.Routes, netip.MustParsePrefix("fd00:98:1::/64"))
