@@ -208,9 +208,9 @@ func (a *Applier) Update(ctx context.Context, d *ruleset.Delta) error {
 // period, about 15 ms, and is left to Finish. Until then the kernel has these objects, but the
 // desired state does not.
 //
-// If necessary, other calls make these deletions first. UpdateVisible itself makes them in these
-// cases: there are very many, there is a base chain among the objects, or the change adds such an
-// object again or leads packets to it.
+// A later call makes these deletions first if its change conflicts with them, for example if it
+// adds such an object again or leads packets to it. UpdateVisible makes its own deletions in two
+// cases: a base chain is among the objects, or there are very many objects.
 //
 // Errors: as for Update.
 func (a *Applier) UpdateVisible(ctx context.Context, d *ruleset.Delta) error {
@@ -230,8 +230,8 @@ func (a *Applier) Unfinished() <-chan struct{} {
 
 // Finish waits for a grace period, until the channel of Unfinished is closed, and then deletes
 // objects that no packet uses any more. Deletions that UpdateVisible left during that grace period
-// may need another one: Unfinished then returns another channel. If the deletion fails, the next
-// call of Update or Resync reads the table back.
+// may need a further grace period: Unfinished then returns another channel. If the deletion fails,
+// the next call of Update or Resync reads the table back.
 //
 // Errors: *Error; ErrClosed; that of the context if it is done before the grace period ends.
 func (a *Applier) Finish(ctx context.Context) error {
@@ -353,10 +353,10 @@ func (a *Applier) ready(ctx context.Context) error {
 }
 
 // Watch calls notify each time that another process changes our table. If the table was changed
-// before, it calls notify at once. notify runs on the goroutine of Watch. The user of the Applier
-// then calls Resync, which repairs the table, and calls Resync again later if that fails. Watch
-// itself writes nothing. If another call detects a change first, that call repairs it, and Watch
-// may not report it.
+// before the call of Watch, it calls notify at once. notify runs on the goroutine of Watch. The
+// user of the Applier then calls Resync, which repairs the table, and calls Resync again later if
+// that fails. Watch itself writes nothing. If another call detects a change first, that call
+// repairs it, and Watch may not report it.
 //
 // Watch returns the context's error when the context is done, ErrClosed after Close, or the error
 // that ends it. Afterwards it cannot be called again.

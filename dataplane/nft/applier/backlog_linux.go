@@ -138,11 +138,12 @@ func (b *backlog) deleteUnused(ops []ruleset.Op) error {
 // as it exists, so its deletion is not left to Finish.
 func deletesBase(op ruleset.Op) bool { return op.Kind == ruleset.DeleteChain && op.Chain.Hook != nil }
 
-// mustFinishFirst reports whether Finish must come before operations, because they conflict with
-// deletions that are left:
+// mustFinishFirst reports whether Finish must come before operations, because the operations
+// conflict with deletions that are left. They conflict in each of these cases:
 //
-//   - they add an object again that is still to be deleted, or delete an object to which such an
-//     object refers;
+//   - they need shadows, or delete a chain or set in the live phase: an object that is still to be
+//     deleted may refer to it;
+//   - they add or delete an object that is still to be deleted;
 //   - they add an element to a map, and its value is the key of an element that is still to be
 //     deleted: packets would then look up that element.
 func (b *backlog) mustFinishFirst(ops []ruleset.Op, m moments) bool {

@@ -31,8 +31,9 @@ type Config struct {
 	// that may have seen parts of two states. The zero value means none: a packet may use parts of
 	// two states.
 	Epoch ruleset.Epoch
-	// Stages are the base chains with policy that packets meet before other ones. The default is
-	// none: then, during a change of several base chains, a packet may pass that both states deny.
+	// Stages are the base chains with policy that packets meet before other base chains with
+	// policy. The default is none: then, during a change of several base chains, a packet may pass
+	// that both states deny.
 	Stages []ruleset.Stage
 	// Translations are the maps of destination NAT. While elements of a map change, new connections
 	// to their keys drop. While a table without an owner is replaced, new connections to all keys
@@ -40,8 +41,9 @@ type Config struct {
 	Translations []ruleset.Translation
 	// BeforeWrite is called before each transaction of Apply, Update, Verify and Resync. If it
 	// fails, this transaction and later ones are not sent, and the call returns its error. It is
-	// not called when a table whose owner is gone is taken over, which changes no object of the
-	// table, or when a guard table is deleted. Nil allows every write.
+	// not called before two kinds of transactions: one that takes over a table whose owner is gone,
+	// which changes no object of the table, and one that deletes a guard table. Nil allows every
+	// write.
 	BeforeWrite func() error
 	// Logger logs every drift and every object that is held back. Nil discards.
 	Logger *slog.Logger

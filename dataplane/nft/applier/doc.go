@@ -60,9 +60,10 @@
 //
 // To a packet on the previous generation, a chain that a transaction adds is empty, although an
 // element of a map may already lead there. The packet returns from the chain without a decision.
-// With Config.Epoch, such a transaction begins a new epoch, and the check of the epoch finds the
-// packet. So before that check, the table must not drop packets without a decision: they would be
-// lost although both states allow them.
+// With Config.Epoch, such a transaction begins a new epoch: it replaces a set that each packet must
+// match. The packet then looks into the old, empty set, and rules of the table evaluate it anew
+// (see ruleset.Epoch). So a table with an Epoch must not drop packets without a decision before
+// they look into that set: they would be lost although both states allow them.
 //
 // While base chains or the whole table are replaced, a second table drops all packets at the hooks
 // of the old base chains, except at those of type nat. Its name is that of the first table with the
@@ -88,9 +89,9 @@
 //
 // The kernel changes all elements of one interval set at one moment, but not at the moment of the
 // other changes. So a change of one interval set is one transaction if the same packets use nothing
-// else that changes. With Config.Epoch, the epoch also changes, unless the Delta is Apart. Other
-// changes of interval sets take five steps, with shadows. A shadow is a copy of a set or chain in
-// its new state:
+// else that changes. With Config.Epoch, the Delta must also be Apart (each packet looks up at most
+// one of its changes), because otherwise the epoch changes, too. All other changes of interval sets
+// take five steps, with shadows. A shadow is a copy of a set or chain in its new state:
 //
 //	build    a shadow of each set whose elements change, and of each chain whose rules change or
 //	         look into such a set; rules of shadow chains look into shadow sets
@@ -120,7 +121,7 @@
 // Shadows are not possible in these cases:
 //
 //   - The type of a set changes, or its elements have timeouts.
-//   - A Raw looks into the set.
+//   - A ruleset.Raw looks into the set.
 //   - The hook of a base chain changes.
 //   - More than 15 jumps would follow one another. A chain with a shadow counts twice, and at
 //     adoption every chain does.
@@ -129,9 +130,9 @@
 // transaction, it fails with EMSGSIZE. So does a replacement of the table that does not fit, if the
 // table has conflicting objects of another process.
 //
-// Up to Linux 6.16, a lookup may miss an element of an interval set while a transaction replaces an
-// overlapping one. So on these kernels, such changes use shadows, too. In a concatenation, every
-// replacement does.
+// Up to Linux 6.16, a lookup may miss an element of an interval set while a transaction replaces
+// the element by one that overlaps it. So on these kernels, such changes use shadows, too. In a set
+// with concatenations, so does every replacement of elements.
 //
 // If the step live does not fit into one transaction (about 130 bytes for each chain), the change
 // uses no shadows. The affected chains then drop until the change is complete.
@@ -148,15 +149,16 @@
 //
 // # Stages
 //
-// A packet can meet the old state in one base chain and the new state in a later one. This matters
-// if a change concerns a base chain of Config.Stages and also later chains, or a set that both look
+// A packet can meet the old state in one base chain and the new state in a later one. So name the
+// base chains with policy that come before others in Config.Stages. The following applies to a
+// change that concerns such a base chain (a stage) and also later chains, or a set that both look
 // into.
 //
 // Before such a change, the applier adds a stage guard: a temporary base chain behind the stage. It
-// evaluates a copy of the stage's new state, and drops packets that this denies. The change follows
-// after a grace period. After a second grace period the guard loses its rules. After a third one
-// the guard and its copies are deleted. So a packet passes only if the old or the new state as a
-// whole allows it. Meanwhile, rules of the stage may log a packet twice.
+// evaluates a copy of the stage's new state, and drops packets that the copy denies. The change
+// follows after a grace period. After a second grace period the guard loses its rules. After a
+// third one the guard and its copies are deleted. So a packet passes only if the old or the new
+// state as a whole allows it. Meanwhile, rules of the stage may log a packet twice.
 //
 // # Ownership
 //
@@ -184,8 +186,8 @@
 //
 // Equal objects stay as they are, with their counters. If all are equal, only the owner of the
 // table is written. The policy of a base chain is changed in place, and a chain with another hook
-// is replaced alone. But if a set has another type, the whole table is replaced, and all counters
-// start at zero.
+// is replaced alone. But if a set has another type than desired, the whole table is replaced, and
+// all counters start at zero.
 //
 // # Refusals
 //
@@ -194,8 +196,9 @@
 // bisection if these name no object: the kernel checks trial transactions without committing them.
 // In place of a chain at fault, it programs a chain that drops. A set at fault is left out, and the
 // chains that look into it drop. Everything else is programmed, so no packet passes that the new
-// state forbids. If a base chain is at fault, nothing is written. While an object is held back,
-// every call reads the table back and tries the object again.
+// state forbids. If a base chain is at fault, nothing is written. While an object is held back
+// (left out because the kernel refuses it), every call reads the table back and tries the object
+// again.
 //
 // # Concurrency
 //

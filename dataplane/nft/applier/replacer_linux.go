@@ -23,10 +23,9 @@ type replacer struct {
 // between the two tables. Meanwhile, new connections whose translation may change drop.
 //
 // The kernel processes the deletions of a transaction one by one. Until it has removed an old base
-// chain, packets pass that chain. Its maps are already empty, so it drops these packets. The
-// transaction deletes the old base chains first, unless the kernel refuses this because of foreign
-// objects.
-// pass that chain. The maps of the chain are already empty, so it drops them.
+// chain, packets pass that chain. The maps of that chain are already empty, so these packets drop.
+// The transaction deletes the old base chains first, unless the kernel refuses this because of
+// foreign objects.
 func (r *replacer) rebuild(target *ruleset.State, d *readback.Difference) error {
 	fresh := ruleset.NewState(r.cfg.Family, r.cfg.Name)
 	change, err := fresh.Prepare(fresh.DeltaTo(target.Table()))
