@@ -24,7 +24,7 @@ const (
 	filterUnknown filterSupport = iota
 	filterWorks
 	// filterBroken: before Linux 5.8, the kernel ignores the filter. At least up to Linux 6.18, a
-	// filter by IPv6 address selects the opposite.
+	// filter by IPv6 address selects the flows without that address.
 	filterBroken
 )
 
@@ -161,10 +161,10 @@ func (c *Conn) endFiltered(ctx context.Context, a netip.Addr, places []place) (e
 	return ended, nil
 }
 
-// checkFilter tests whether a filter by IPv6 address selects the opposite, unless that is already
-// known. A dump that selects nothing does not prove that, because all flows may have the address.
-// So checkFilter filters by the unspecified address, which no flow has: a broken filter then
-// selects all flows.
+// checkFilter tests whether a filter by IPv6 address selects the flows without that address, unless
+// that is already known. A dump that selects nothing does not prove that, because all flows may
+// have the address. So checkFilter filters by the unspecified address, which no flow has: a broken
+// filter then selects all flows.
 func (c *Conn) checkFilter(ctx context.Context, family uint8) error {
 	if family == familyIPv4 || *c.support(family) != filterUnknown {
 		return nil

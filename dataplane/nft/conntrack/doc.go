@@ -23,21 +23,19 @@
 //
 //   - flows that the new ruleset allows, even if an earlier one of several quick changes denied
 //     them;
-//   - flows that the old ruleset denied, too: they began before there was a ruleset, or under the
-//     rules of another program;
+//   - flows that both rulesets deny: they began before there was a ruleset, or under the rules of
+//     another program;
 //   - flows for which either judge returns Unknown.
 //
-// If a flow has ended meanwhile and another one has the same tuples, the kernel refuses to delete
-// that one, because its ID is different. But the ID does not always differ: a new entry often gets
-// the memory of the previous entry, and with it the ID. Such a flow has the same tuples, so it gets
-// the same verdicts. Either it began under the old ruleset as well, or a later ruleset allowed it.
-// After each change, the flows that are queued to end are judged again.
-//
-// If several changes come before a walk of the table, a flow is ended if the latest ruleset denies
-// it and any of the others allowed it, because it may have begun under that one.
+// If a flow has ended meanwhile and a new flow has the same tuples, the kernel refuses to delete
+// the new flow, because its ID is different. But the ID does not always differ: a new entry often
+// gets the memory of the previous entry, and with it the ID. Then the new flow is ended. This is
+// right if the new flow began under the old ruleset, because equal tuples get equal verdicts. If a
+// later ruleset allowed it, it is not ended: after each change, the flows that are queued to end
+// are judged again.
 //
 // If several changes precede a walk of the table, a flow is ended if the latest ruleset denies it
-// and any of the others allowed it, because it may have begun under that one.
+// and any of the earlier ones allowed it, because it may have begun under that ruleset.
 //
 // If the size of the kernel's hash table (net.netfilter.nf_conntrack_buckets) changes during a
 // walk, flows may be missed, and the kernel does not report that.
@@ -66,7 +64,7 @@
 //     so an ended connection may continue in the other direction. To prevent this, a ruleset must
 //     drop TCP packets in state new that are no SYN. Package nft does so with
 //     render.Config.TCPFromSYN.
-//   - UDP: such a packet looks like the first one of a flow that the server may begin.
+//   - UDP: a packet of the server looks like the first packet of a flow that the server may begin.
 //     Config.BeforeEnd gets the flows before they end, so that rules can drop these late packets.
 //     Package nft does so.
 //
