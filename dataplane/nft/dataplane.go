@@ -228,7 +228,7 @@ func (d *Dataplane) Bridges() map[string]string {
 // those of floating addresses. If there is no table, it ends no connections. The file docs/nft.md
 // describes the cost.
 //
-// With conntrack.End, a goroutine later ends the connections that policy denies from now on.
+// With conntrack.End, a goroutine later ends the connections that this change of policy denies.
 //
 // Errors: a join of *dataplane.ApplyError. Also the context's, if the context is done before
 // anything was written or before connections were ended.

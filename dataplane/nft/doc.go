@@ -19,8 +19,8 @@
 //     other endpoint whose interface is a port of a bridge, bond or other master is at fault:
 //     packets that are routed to or from its addresses drop.
 //   - A workload may open tunnels itself. The encapsulations of
-//     policy.HostConfig.ForbiddenEncapsulations drop. Policy decides about others by the outer
-//     header.
+//     policy.HostConfig.ForbiddenEncapsulations drop. About other encapsulations, policy decides by
+//     the outer header.
 //   - Packets to the host in one of policy.HostConfig.NodeEncapsulations drop unless their source
 //     is an address of a node.
 //

@@ -130,8 +130,8 @@ func (h *handover) adopt() error {
 	return nil
 }
 
-// withhold makes the renderer treat the endpoints with these keys as down, and no others that were
-// withheld before.
+// withhold makes the renderer treat the endpoints with these keys as down. Endpoints that the
+// previous call withheld are no longer down if their keys are missing now.
 func (h *handover) withhold(keys []policy.Key) {
 	var b dataplane.Batch
 	for _, key := range h.withheld {

@@ -26,9 +26,9 @@ import (
 // portTable programs the table of family bridge, which limits each port of a bridge to the
 // addresses of its endpoint. If there is no bridge in render.Config.Bridges, the portTable is nil.
 //
-// When an address moves from one port to another, the main table takes packets from the address for
-// packets of the former owner until it has the new owner. So the ports change in two steps, with
-// the change of the main table between them:
+// When an address moves from one port to another, packets from the address count as packets of its
+// former owner until the main table has the new owner. So the ports change in two steps, with the
+// change of the main table between them:
 //
 //	prepare ─▶ handovers, main table ─▶ admit
 //

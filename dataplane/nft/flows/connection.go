@@ -16,8 +16,8 @@ const (
 	// workloads has up to four: those of each workload, and those of host endpoints for forwarded
 	// traffic.
 	maxDecisions = 6
-	// staleAfter is a number of verdicts. If so many consecutive verdicts about a connection are
-	// other decisions, policy has changed, and the decision is removed.
+	// staleAfter is a number of verdicts. A decision about a connection is removed after so many
+	// consecutive verdicts with other decisions, because policy has then changed.
 	staleAfter = 32
 	// idleTime is the time for which a connection without a conntrack entry is kept after its last
 	// verdict. In this time, another packet of it does not count as a new connection.

@@ -55,8 +55,8 @@
 //
 // Config limits everything that grows. A flow over MaxFlows replaces the flow that was idle for
 // longest. A connection that has ended is kept for two minutes, or until another one needs its
-// place. If an Update does not find a connection, it has perhaps ended. It keeps its place until an
-// Update at least 10 seconds later does not find it either.
+// place. If an Update does not find a connection, the connection has perhaps ended. The Table keeps
+// it until an Update at least 10 seconds later does not find it either.
 //
 // # Concurrency
 //

@@ -19,10 +19,9 @@
 //   - The address has no former owner and no connections.
 //
 // If an address has no former owner but connections, another host may still use the address. Then
-// it is treated as moved.
+// the address is treated as moved.
 //
-// The same holds for a prefix that moves from the AllowedSources of one endpoint to those of
-// another.
+// All this also holds for a prefix that moves from the AllowedSources of one endpoint to those of
 // another.
 //
 // # Usage
