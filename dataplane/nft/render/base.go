@@ -84,9 +84,9 @@ func workloadSets(cfg *Config) []*sets.ElementSet {
 	}
 }
 
-// baseChains makes the chains that all endpoints share, and the base chains of normal policy. These
-// depend on the configuration and on the few values below. So a new endpoint usually changes only
-// elements of sets and maps.
+// baseChains makes the chains that all endpoints share, and the base chains of normal policy. All
+// these chains depend on the configuration and on the few values below. So a new endpoint usually
+// changes only elements of sets and maps.
 type baseChains struct {
 	cfg        *Config
 	statements *statements

@@ -219,8 +219,9 @@ func (b *baseChains) refuseUnowned(
 // the unspecified address or a link-local one, as for packets to the host. Workloads may not send
 // router advertisements.
 //
-// A routed packet may match, too, because the rules do not test its hop limit. It gives a workload
-// no new receiver, and a receiver ignores it unless its hop limit is 255 (RFC 4861 section 7.1).
+// A routed packet may match, too, because the rules do not test its hop limit. Such a packet gives
+// a workload no new receiver, and a receiver ignores the packet unless its hop limit is 255 (RFC
+// 4861 section 7.1).
 func (b *baseChains) discoveryOnBridges() []ruleset.Rule {
 	if len(b.cfg.Bridges) == 0 || b.cfg.DenyNeighbourDiscovery {
 		return nil

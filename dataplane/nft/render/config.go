@@ -22,16 +22,16 @@ type Config struct {
 	// Table is the name of the nftables table. No other program may use it. Default "wayleave".
 	Table string
 	// InterfacePrefix is the beginning of the names of workload interfaces. At most 14 bytes.
-	// Default "way". An interface with the prefix and without an endpoint drops, so other
+	// Default "way". Packets of an interface with the prefix and without an endpoint drop, so other
 	// interfaces must not have the prefix. ("wl" would match wireless interfaces.) An endpoint may
 	// have an interface without the prefix. When the endpoint is removed, this interface is treated
 	// as any other interface of the host.
 	InterfacePrefix string
 	// UnknownWorkloads is the action for packets of an interface with the InterfacePrefix and
-	// without an endpoint. The default is HostDrop. HostAccept is for a node where another agent
-	// enforces policy at some of these interfaces. Then only policy at the other end of a packet
-	// decides. So from CNI ADD until it has an endpoint, a workload may send and receive anything.
-	// Other actions are errors.
+	// without an endpoint. The default is HostDrop. Set HostAccept only on a node where another
+	// agent enforces policy at some of these interfaces. With HostAccept, only policy at the other
+	// end of a packet decides. So from CNI ADD until a workload has an endpoint, no policy of its
+	// own restricts what it sends and receives. Other actions are errors.
 	UnknownWorkloads policy.HostAction
 	// Bridges are the names of bridges whose ports are interfaces of workloads. By default there
 	// are none. Then an endpoint whose interface is a port of any master is at fault (S170).
@@ -43,16 +43,16 @@ type Config struct {
 	// bridge have the same address, both are at fault. AllowedSources have no effect for bridged
 	// endpoints.
 	//
-	// Use such a bridge only for workloads. Packets of a router or an uplink among its ports drop.
-	// But without bridge-nf-call, frames of this port to workloads pass without policy: policy
-	// applies to frames between two ports only with net.bridge.bridge-nf-call-iptables and
-	// -ip6tables. The bridge's name must not begin with InterfacePrefix. Host endpoints do not
-	// apply to the bridge, even if they name it.
+	// Use such a bridge only for workloads. If one of its ports leads to a router or is an uplink,
+	// packets of that port drop. But frames from that port to workloads pass without policy, unless
+	// net.bridge.bridge-nf-call-iptables and -ip6tables are set: only then does policy apply to
+	// frames between two ports. The bridge's name must not begin with InterfacePrefix. Host
+	// endpoints do not apply to the bridge, even if they name it.
 	Bridges []string
 	// EgressPriority is the priority of the base chains with normal policy. IngressPriority is the
-	// priority of the base chains that evaluate stale packets, and must be the larger. Both zero
-	// means -10 and -9. Both must be between -100 and 99, because policy needs the destination
-	// after destination NAT (-100) and the source before source NAT (100).
+	// priority of the base chains that evaluate stale packets, and must be larger than
+	// EgressPriority. Both zero means -10 and -9. Both must be between -100 and 99, because policy
+	// needs the destination after destination NAT (-100) and the source before source NAT (100).
 	EgressPriority, IngressPriority int
 	// Host configures traffic of the host itself: failsafe ports, traffic between the host and its
 	// workloads, tunnels that workloads open, and invalid packets. The zero value means the
@@ -72,9 +72,9 @@ type Config struct {
 	// a packet only needs a source that the workload may use.
 	ReversePath bool
 	// TCPFromSYN drops TCP packets of workloads, in both directions, that begin a connection
-	// without a SYN. By default, connection tracking may pick up a connection in the middle, as
-	// after a restart that lost its table. Policy then decides about the packet as about a new
-	// connection.
+	// without a SYN. By default, connection tracking may pick up a connection in the middle, for
+	// example after a restart that lost the table of connections. Policy then decides about the
+	// packet as if it began a connection.
 	TCPFromSYN bool
 	// LogPrefix is the beginning of the kernel log lines of Log rules. The rule's id follows. At
 	// most 63 bytes. Default "wayleave".
@@ -86,10 +86,10 @@ type Config struct {
 	// VerdictLog sends a message to an nflog group for each packet that policy allows or denies.
 	VerdictLog VerdictLog
 	// Reject answers packets that policy denies: TCP with a reset, others with an ICMP error
-	// "administratively prohibited". By default they are dropped without an answer. There is never
-	// an answer to packets that are dropped for another reason than policy, to packets that are
-	// dropped before NAT, and to packets from the host itself. Some of the latter are decided after
-	// routing, where the kernel can only drop.
+	// "administratively prohibited". By default they are dropped without an answer. Three kinds of
+	// packets never get an answer: those that drop for a reason other than policy, those that drop
+	// before NAT, and those from the host itself. (Some packets from the host are decided after
+	// routing, where the kernel can only drop.)
 	Reject bool
 	// Counters counts the packets and bytes of every rule of policy. A rule that decides has one
 	// counter, in its chain allow/ID, deny/ID or pass/ID, as long as the rule exists. A Log rule
@@ -115,9 +115,10 @@ type Config struct {
 //     and their chain.
 type ClassesConfig struct {
 	// MaxPerGroup limits the cost of one group, MaxTotal that of all groups. A group over
-	// MaxPerGroup is written as chains. While the total is over MaxTotal, so are the most expensive
-	// groups. Zero means 65,536 and 400,000: a node at the limit with 250,000 addresses takes about
-	// 64 MB, besides what its rules would take as chains. ClassStats reports the cost.
+	// MaxPerGroup is written as chains. While the total is over MaxTotal, the most expensive groups
+	// are written as chains, too. Zero means 65,536 and 400,000: a node at the limit with 250,000
+	// addresses takes about 64 MB, besides what its rules would take as chains. ClassStats reports
+	// the cost.
 	//
 	// A cost of one is 55 to 110 bytes of kernel memory:
 	//

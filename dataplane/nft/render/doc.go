@@ -64,9 +64,9 @@
 // cannot be rendered. This includes packets of established connections. Such an endpoint is not in
 // the map of senders, and its element in the map of receivers drops.
 //
-// Packets of other interfaces are accepted: those that have no endpoint and whose names do not
-// begin with Config.InterfacePrefix. If a host endpoint governs such an interface, its policy
-// decides.
+// Other interfaces are those that have no endpoint and whose names do not begin with
+// Config.InterfacePrefix. Packets of these interfaces are accepted. But if a host endpoint governs
+// such an interface, its policy decides.
 //
 // # Bridges
 //
