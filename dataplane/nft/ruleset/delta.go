@@ -23,9 +23,10 @@ type Delta struct {
 	flowtables []*Flowtable
 }
 
-// ElementDelta changes the elements of one set. The key of a deleted element identifies it, and for
-// ranges also its end; its verdict, data and comment are ignored. An added element replaces an
-// element with the same key. If a key is both deleted and added, the result is a new element.
+// ElementDelta changes the elements of one set. A deleted element is identified by its key, and a
+// deleted range also by its end. The verdict, data and comment of a deleted element are ignored. An
+// added element replaces an element with the same key. If a key is both deleted and added, the
+// result is a new element.
 //
 // Some elements need not change at the moment of the other changes. No packet looks up an Early
 // element before the other changes, so Early elements are added first. No packet looks up a Late

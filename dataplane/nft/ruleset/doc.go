@@ -19,8 +19,8 @@
 //	if err := t.Validate(); err != nil { ... }
 //	fmt.Print(t) // loads with nft -f
 //
-// String returns nft syntax, close to the output of "nft list" 1.0.6. If nft loads a rule from this
-// text, it lists the rule as it lists the same rule that was encoded from the model. Diff returns
+// String returns nft syntax, close to the output of "nft list" 1.0.6. nft lists a rule that was
+// loaded from this text in the same way as the same rule that an applier has encoded. Diff returns
 // the operations that turn one table into another. Script writes operations for nft -f.
 //
 // Parse reads such a text, or a listing of nft, into a Table. It supports the fields, types and

@@ -24,9 +24,10 @@ type Epoch struct {
 // ones.
 //
 // If a change concerns both this chain and later ones, the applier first adds a base chain behind
-// it, the stage guard. The same holds for a change of a set into which both look. The stage guard
-// also drops packets that the new state of this chain denies. After a grace period, the change
-// follows. After a second one, the guard loses its rules, and after a third one it is deleted.
+// it, the stage guard. It does the same for a change of a set into which both this chain and a
+// later one look. The stage guard also drops packets that the new state of this chain denies. After
+// a grace period, the change follows. After a second one, the guard loses its rules, and after a
+// third one it is deleted.
 type Stage struct {
 	// Chain is the name of the base chain. The applier copies its rules and those of the chains
 	// that it leads to, so there are conditions: No Raw may refer to sets or chains. The data of a

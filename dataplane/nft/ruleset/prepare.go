@@ -93,8 +93,9 @@ type planner struct {
 //  8. Late elements
 //  9. deletions
 //
-// The kernel changes policies one by one, shortly after all rules. With this order, a chain drops
-// in between rather than accepts. If no object is made again, the list can be divided anywhere.
+// The kernel changes policies one by one, shortly after all rules. With this order, a base chain
+// drops between the change of its rules and the change of its policy, rather than accepts. If no
+// object is made again, the list can be divided anywhere.
 //
 // Errors: a join of one error for each problem, like those of Validate. To delete an object to
 // which something still refers is also an error.

@@ -65,9 +65,9 @@ type Notrack struct{}
 
 // NAT translates the packet's connection. It is for base chains of type nat.
 //
-// The new address and port are Addr and Port (or a port up to PortLast). Or Map is set: then the
-// new address, or address and port, is its data for Fields. Masquerade and Redirect use the address
-// of an interface, and may have only ports.
+// The new address and port are Addr and Port (or a port up to PortLast). If Map is set, the new
+// address (or address and port) is instead the data that Map has for Fields. Masquerade and
+// Redirect use the address of an interface, and may have only ports.
 type NAT struct {
 	Kind NATKind
 	// Family is the family of the address, FamilyIPv4 or FamilyIPv6, in a table of family inet. In
@@ -91,8 +91,8 @@ const (
 )
 
 // Assign sets a property of the packet or of its connection: Mark, Priority or CtMark. If Map is
-// set, the new value is its data for Fields. If From is set, the new value is that of the field
-// From. Otherwise it is Value.
+// set, the new value is the data that Map has for Fields. If From is set, the new value is that of
+// the field From. Otherwise it is Value.
 type Assign struct {
 	Field Field
 	Value uint32

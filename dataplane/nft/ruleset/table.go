@@ -105,8 +105,8 @@ type Set struct {
 	// DeleteAfterGrace makes the applier wait for a grace period before it deletes the set. The
 	// kernel empties a deleted set at once. A packet may be between two lookups, of which the
 	// second depends on the result of the first, in skb->priority or skb->mark. Set
-	// DeleteAfterGrace for sets of such second lookups. It is neither in the kernel's set nor in
-	// the text.
+	// DeleteAfterGrace for sets of such second lookups. Neither the kernel's set nor the text of
+	// the table has this property.
 	DeleteAfterGrace bool
 	// Comment is at most 128 bytes (Linux 5.10).
 	Comment  string

@@ -32,7 +32,7 @@ type Packet struct {
 	// Fragment is the offset of a fragment in units of eight bytes. Unless it is 0, there is no
 	// transport header. The kernel does not check this when it loads up to four bytes: then rules
 	// on ports read the payload of an IPv4 fragment (Transport), and the IP header of an IPv6
-	// fragment. Usually, connection tracking reassembles fragments before.
+	// fragment. Usually, connection tracking reassembles fragments before the chains see them.
 	Fragment uint16
 	// MoreFragments is set for a fragment that is not the last. If Fragment is 0, it is the first;
 	// Transport may then be shorter than the transport header.
@@ -142,8 +142,8 @@ type Step struct {
 // that begin a connection, at the priority of translation.
 //
 // c is the packet's connection, for all chains after connection tracking (priority -200 of
-// Prerouting and Output). Chains before see no connection: its state is CtInvalid. Elements with a
-// timeout count as not expired.
+// Prerouting and Output). For earlier chains, the packet has no connection, and its state is
+// CtInvalid. Elements with a timeout count as not expired.
 //
 // Chains of equal priority run in the reverse order of their names. The kernel does the same if the
 // chains were created in the order of their names, as the operations of package ruleset create
