@@ -23,8 +23,8 @@ const (
 // Compare reads the table from the kernel and compares it with the desired one. It does not repair
 // the table; Resync does. While a change is being programmed, the two differ for a short time. So
 // Compare reads the table up to four times, within about a second. It may be called from any
-// goroutine. Config.NetNS must still be open if it is set; otherwise Compare reads the namespace of
-// the calling thread.
+// goroutine. If Config.NetNS is set, it must still be open. If it is not set, Compare reads the
+// namespace of the calling thread.
 //
 // Errors: ErrNoTable; those of applier.Compare.
 func (d *Dataplane) Compare(ctx context.Context) (c applier.Comparison, err error) {

@@ -56,8 +56,8 @@ const guardComment = "drops packets while base chains are replaced"
 // under makes a change under a guard. The guard's base chains come after the given hooks. If
 // dropping is set, the guard drops from its beginning; otherwise it drops from the transaction on
 // that contains hookGuard.drop. After the change, under waits for a grace period and deletes the
-// guard. There is no guard if there are no hooks, or if the kernel refuses it: it does so while
-// another table has the guard's name. waited reports whether there was a grace period.
+// guard. There is no guard if there are no hooks, or if the kernel refuses the guard. The kernel
+// refuses it while another table has its name. waited reports whether there was a grace period.
 //
 // Errors: those of the change, and of sending the guard's transactions.
 func (h *hookGuards) under(

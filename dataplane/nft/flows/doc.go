@@ -31,7 +31,7 @@
 // Each policy that decides about a connection has a verdict on it. Between two workloads of the
 // node, there is one verdict of egress policy and one of ingress policy.
 //
-//   - Each verdict counts the connection once, and gets all its packets.
+//   - For each verdict, the connection is counted once, with all its packets.
 //   - If only the ingress policy denies a connection, the egress policy still counts it as allowed.
 //   - If a connection is denied, each packet that is dropped counts.
 //   - A connection whose verdicts were all logged before New is not counted. A connection without a
@@ -40,10 +40,10 @@
 //   - The packets of connections over Config.MaxConnections are not counted: see Stats.
 //
 // The verdict log has each packet until there is a reply, and only its headers. So a Table finds
-// the conntrack entries of a verdict by their Tuple, and counts each entry separately. All policies
-// with verdicts on the Tuple get the packets of its entries. Two pings between the same addresses
-// have the same Tuple: the second one counts as a connection from the next Update on, or when it
-// ends.
+// the conntrack entries of a verdict by their Tuple, and counts each entry separately. For all
+// policies with verdicts on the Tuple, the packets of its entries are counted. Two pings between
+// the same addresses have the same Tuple: the second one counts as a connection from the next
+// Update on, or when it ends.
 //
 // Some connections are allowed without a conntrack entry of their Tuple: those that untracked
 // policy allows. Their packets are not counted. All such connections with one Tuple count as one,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package prove compares an nftables table with policy, packet by packet. It shows that the table
-// enforces the policy of a node, or which packets show that it does not.
+// Package prove compares an nftables table with policy, packet by packet. The result is either that
+// the table enforces the policy of a node, or a list of packets for which it does not.
 //
 //	world, settings ──▶ policy/verdict ────────────────┐
 //	                                                   ├─▶ equal for each packet? ──▶ Report
@@ -25,8 +25,8 @@
 //   - Addresses are of one kind if they have the same answers to all conditions of the node's
 //     policies (networks, selectors, named ports, services), and if they are in the same elements
 //     of all sets and maps of the table and in the same ranges of its rules. An address that only
-//     policy or only the table distinguishes is of a kind of its own. So a missing element, an
-//     additional element, or a prefix that is off by one is found.
+//     policy distinguishes from others, or only the table, is of a kind of its own. So a missing
+//     element, an additional element, or a prefix that is off by one is found.
 //   - Ports, protocols and values of header fields are of one kind if neither the policies of the
 //     endpoint nor the rules that its packets can reach distinguish them. One of these kinds is the
 //     values that nothing mentions.
@@ -45,9 +45,9 @@
 // has the address of another endpoint of the bridge, it belongs to that endpoint and does not count
 // as one from a false source.
 //
-// For host endpoints, packets to and from the node's processes are tried, and forwarded packets. In
-// these, one address is of every kind and the other one is fixed. A packet passes all hooks on its
-// way, so untracked and pre-DNAT policy count.
+// For host endpoints, packets to and from the node's processes are tried, and forwarded packets.
+// For these packets, one address is fixed, and for the other address every kind is tried. A packet
+// passes all hooks on its way, so untracked and pre-DNAT policy count.
 //
 // All packets are the first ones of their connections. Report.NotProved lists the packets that are
 // not tried. Report.Incomplete lists what this table or world contains that cannot be compared.

@@ -300,9 +300,9 @@ func (x transport) dhcp() bool {
 	return x.protocol == policy.ProtocolUDP && (x.sport == 68 && x.dport == 67 || x.sport == 546 && x.dport == 547)
 }
 
-// between compares the packets from the members of a group to all other endpoints of the node.
-// Whether the sender's policy allows a packet does not depend on the receiver's policy, and the
-// other way round. So each is evaluated with the policies of its group.
+// between compares the packets from the members of a group to all other endpoints of the node. The
+// decisions of the sender's policy and of the receiver's policy do not depend on each other. So
+// each decision is evaluated with the policies of the endpoint's own group.
 func (t *task) between(g *group) error {
 	egress := wanted{}
 	for _, to := range t.groups {

@@ -9,8 +9,8 @@ import (
 	"slices"
 )
 
-// Numbered is a content with a number, which Numbers assigns. Packets have the number in place of
-// the content.
+// Numbered is a content with a number, which Numbers assigns. Rules write the number into a packet,
+// in place of the content.
 type Numbered struct {
 	content string
 	number  uint32
@@ -30,8 +30,8 @@ func (n *Numbered) Content() string { return n.content }
 
 // Numbers assigns a unique number to each content. The numbers depend only on the current contents,
 // not on the order in which they came. So a restarted process programs the same numbers. A content
-// has a sequence of hashes. Its number is the first of these that no smaller content has (an
-// ordered hash table, Amble and Knuth 1974).
+// has a sequence of hashes. Its number is the first of these that no smaller content has; contents
+// are compared as strings. (This is an ordered hash table, Amble and Knuth 1974.)
 type Numbers struct {
 	// number returns a valid number for a hash.
 	number func(hash uint32) uint32

@@ -11,8 +11,9 @@
 //     of such a packet may fail.
 //   - Header fields: each range of values needs a comparison of its own.
 //   - Ports: numeric and named ports need two lookups, on each side.
-//   - IP sets: the addresses and the prefixes of an IP set are in two sets of the kernel, so each
-//     needs a lookup. There is none if no member is an address, or none is a prefix.
+//   - IP sets: the addresses and the prefixes of an IP set are in two sets of the kernel, and each
+//     needs a lookup. If no member is an address, there is no lookup of addresses, and the same for
+//     prefixes.
 //
 // Merge joins neighbouring rules that differ in one list. The functions of fields.go list the
 // fields of a rule that they know. So a new field of dataplane.Rule is unknown until it is added

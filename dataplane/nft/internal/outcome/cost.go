@@ -101,7 +101,7 @@ func newGroupCost() groupCost {
 }
 
 // tally is the cost of several groups. Groups share equal outcomes, and the elements of a chainMap.
-// If they were chains, groups would share the rules of a policy.
+// If groups are written as chains, they share the rules of a policy.
 type tally struct {
 	classes  int
 	outcomes shares[uint64]

@@ -12,7 +12,8 @@
 //   - An outcome is what a group decides for a class: the rules of the group that hold for the
 //     class, and the chain to which they compile. The chain has a few rules on protocols and ports.
 //   - A plain rule matches, besides addresses of the other side, at most protocol and destination
-//     ports. Plain rules are merged; other rules stay rules of the chain.
+//     ports. Plain rules are merged into lookups by protocol and port. Each other rule stays a rule
+//     of the chain.
 //
 // A packet takes this way, from the chain of its endpoint on:
 //

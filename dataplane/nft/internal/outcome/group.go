@@ -127,7 +127,7 @@ func (g *Group) Rules() []ruleset.Rule {
 // chain returns the name of the group's chain.
 func (g *Group) chain() string { return g.Stage.Name() + "group-" + string(g.Dir) + "/" + g.id }
 
-// id returns the identity of the group that applies the policy.
+// id returns a text that identifies the group that applies the policy.
 func (l *Lookups) id(p *Policy) string {
 	parts := []string{p.List.Stage.Name() + string(p.List.Dir)}
 	if p.Rest == policy.Allow {

@@ -216,7 +216,7 @@ func (k *outcomeKeys) both(text string) {
 	k.rules.WriteString(text)
 }
 
-// id returns the identity of the outcome.
+// id returns a text that identifies the outcome.
 func (k *outcomeKeys) id(f sets.Family) string {
 	if k.byFamily {
 		k.policies.WriteString("\nfamily " + strconv.Itoa(int(f)))

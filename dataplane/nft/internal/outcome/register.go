@@ -9,8 +9,8 @@ import "github.com/wayleave/wayleave/dataplane/nft/ruleset"
 // the address is in no class.
 //
 // A result can reach the next lookup only in a field of the packet that rules can set: the priority
-// or the mark. nft cannot list any other way. Other programs use the mark, and a rule cannot save
-// the mark's value. Few programs use priorities.
+// or the mark. nft cannot list rules that use anything else. Other programs use the mark, and a
+// rule cannot save the mark's value. Few programs use priorities.
 const Register = ruleset.Priority
 
 const (

@@ -20,9 +20,11 @@
 //   - ARP with one of its addresses as sender, or a probe for one of them (RFC 5227);
 //   - IPv6 from its addresses, or from a link-local address that the host does not have on a
 //     bridge;
-//   - from the unspecified IPv6 address: duplicate address detection of such an address, router
-//     solicitations, and reports of multicast listeners (RFC 3590);
-//   - neighbour advertisements for such an address, but no router advertisements or redirects.
+//   - from the unspecified IPv6 address: duplicate address detection for one of its addresses or
+//     such a link-local address, router solicitations, and reports of multicast listeners (RFC
+//     3590);
+//   - neighbour advertisements for one of these addresses, but no router advertisements or
+//     redirects.
 //
 // Neighbour discovery in fragments drops, as RFC 6980 requires. A priority tag (a VLAN tag with the
 // identifier 0) drops, too: Linux receives such a frame like one without a tag, but br_netfilter
@@ -36,8 +38,9 @@
 // # Limits
 //
 // Workloads can use each other's link-local addresses. Frames to group addresses of IEEE 802.1D do
-// not pass the hook: see docs/bridges.md. The names of ports apply to the whole namespace. So a
-// port with the prefix and without an endpoint drops on every bridge.
+// not pass the hook: see docs/bridges.md. The table identifies a port by its name, whatever its
+// bridge. So frames of a port whose name has Config.InterfacePrefix and that has no endpoint drop
+// at every bridge.
 //
 // # Usage
 //

@@ -12,7 +12,7 @@
 //	commit(transaction)
 //	err := rcu.Synchronize()
 //
-// No packet is under way any more to which rules from before the transaction applied.
+// After this, no packet is under way that used the rules from before the transaction.
 //
 // Supported reports in advance whether Synchronize works.
 //

@@ -20,5 +20,6 @@
 // # Errors
 //
 // If a connection cannot be judged or ended, it continues. The Stats count it, and the log has the
-// error. If a change cannot be applied, no connection ends until Changed gets a whole table.
+// error. If a change cannot be applied to the Revoker's copy of the table, no connection ends until
+// Changed gets a whole table.
 package revoke
