@@ -11,9 +11,9 @@ import (
 
 // The places of a chart, in the units of its view.
 const (
-	chartWidth = 960
-	barLeft    = 150
-	barRight   = 700 // the text of the figure is to the right of the bar
+	chartWidth = 640
+	barLeft    = 110
+	barRight   = 440 // the text of the figure is to the right of the bar
 	rowHeight  = 26
 	headHeight = 62
 )
