@@ -115,10 +115,11 @@ func NewUnion(cfg UnionConfig) (*Union, error) {
 	return u, nil
 }
 
-// Run runs all sources until one of them ends, and then waits for the others; see Source.
+// Run runs all sources. When one of them ends, Run cancels the context of the others, and returns when all have ended.
+// It implements Source.
 //
-// Errors: the context's; that of the source or receiver that failed first. A source that ends without an error is an
-// error, and so is a second call.
+// Errors: the context's, or that of the source or receiver that failed first. It is also an error if a source ends
+// without one, or if Run is called twice.
 func (u *Union) Run(ctx context.Context, r Receiver) error {
 	if u.started.Swap(true) {
 		return errors.New("datastore: a Union runs once")

@@ -85,8 +85,8 @@ func (x Expectation) String() string {
 	return text
 }
 
-// String returns the expectation and, if it does not hold, the failed answers: the first with its explanations, each
-// other in one line. The text is for people and may change.
+// String returns the expectation. If it does not hold, the failed answers follow: the first with its explanations, and
+// the rest in one line each. The text is for people and may change.
 func (r Result) String() string {
 	mark := "ok  "
 	if !r.Holds {

@@ -32,8 +32,9 @@
 //     twelve is down.
 //   - Network sets: up to four prefixes, of all lengths from a single address to /0.
 //   - Addresses: 10.0.0.1 to .8, 192.0.2.1 to .8 and fd00::1 to fd00::8.
-//   - Invalid resources: one in twenty, unless Config.OnlyValid is set. An invalid resource is absent. But
-//     of a policy with an invalid rule, only that rule is closed.
+//   - Invalid resources: one in twenty, unless Config.OnlyValid is set. An implementation must treat an
+//     invalid resource as if it did not exist. The exception is a policy in which only rules are
+//     invalid: these rules are closed, see policy.Rule.Close.
 //
 // With Config.Open the same shapes occur, and a larger part of the rules decides about some packet.
 //
