@@ -17,11 +17,11 @@ type Dataplane interface {
 	//
 	// Before the batch with InSync, the desired state is incomplete. Until then, Apply only
 	// remembers the events and does not touch the kernel. With InSync, it reads the objects that an
-	// earlier run of this dataplane left in the kernel. It keeps those that are equal to desired
-	// ones, repairs those that differ, and removes those that are not desired.
+	// earlier run of this dataplane left in the kernel. It keeps the objects that are as desired,
+	// repairs the objects that differ, and removes the objects that are not desired.
 	//
 	// Apply is idempotent. After an error, the desired state stays as the batches made it. The next
-	// call programs what is missing, whether its batch is the same, a later one or empty. If one
+	// call programs the missing objects, also if its batch is empty or the same again. If one
 	// object cannot be programmed, Apply drops its traffic, reports it, and programs the others.
 	//
 	// Errors: a join of *ApplyError, one for each object at fault, down or pending. An *ApplyError

@@ -90,9 +90,9 @@ func newBackend(dp Dataplane) *backend {
 }
 
 // batch returns the part of a batch to send to the dataplane. Removals of endpoints are left out:
-// remove has made them. It adds withheld endpoints and routes that can now be sent, and withholds
-// those that cannot. After a general error of an earlier dataplane it withholds all routes, because
-// that dataplane may have failed to encrypt one.
+// remove has made them. batch adds the withheld endpoints and routes that can be sent now. It withholds
+// the endpoints and routes of b that cannot be sent yet. After a general error of an earlier
+// dataplane, it withholds all routes, because that dataplane may have failed to encrypt one.
 func (be *backend) batch(b Batch, faults *roundResult) Batch {
 	var before, after []Event
 	for _, e := range b.Events {

@@ -11,7 +11,8 @@ import (
 	"github.com/wayleave/wayleave/dataplane"
 )
 
-// player applies one batch to a state. Its methods return what is wrong with an event, or "".
+// player applies one batch to a state. Its methods return the fault of an event as a
+// text, or "" if there is none.
 type player struct {
 	state    *State
 	refs     refs

@@ -18,11 +18,17 @@ import (
 	"k8s.io/client-go/discovery"
 )
 
-// errOtherVersions is in the error of a kind that the server has, but not in the requested version.
-var errOtherVersions = errors.New("only in versions")
+// otherVersionsError is the error for a kind that the server has, but not in the requested version.
+type otherVersionsError struct {
+	resource schema.GroupVersionResource // as requested
+	versions []string                    // of the server
+}
 
-// maxFormerTries limits the requests that warnOfFormerKinds sends for each kind.
-const maxFormerTries = 10
+// Error implements error.
+func (e *otherVersionsError) Error() string {
+	return fmt.Sprintf("the server has %s only in versions %s, not in %s",
+		e.resource.GroupResource(), strings.Join(e.versions, ", "), e.resource.Version)
+}
 
 // maxAnswerAge is how long a response about an API version is cached, for its other kinds.
 const maxAnswerAge = 10 * time.Second
@@ -86,8 +92,7 @@ func (v *discoveryCache) serves(ctx context.Context, resource schema.GroupVersio
 			return false, o.err
 		}
 		if slices.Contains(o.resources, resource.Resource) {
-			return false, fmt.Errorf("the server has %s %w %s, not in %s",
-				resource.GroupResource(), errOtherVersions, strings.Join(a.others, ", "), gv.Version)
+			return false, &otherVersionsError{resource, a.others}
 		}
 	}
 	return false, nil
@@ -146,27 +151,39 @@ func (v *discoveryCache) query(ctx context.Context, gv schema.GroupVersion, sinc
 }
 
 // warnOfFormerKinds logs a warning for each kind that the server has of those that ClusterNetworkPolicy has replaced.
-// They are not read. If a request fails, it tries again, at most maxFormerTries times for each kind.
+// They are not read.
 func (s *Source) warnOfFormerKinds(ctx context.Context) {
 	version := schema.GroupVersion{Group: "policy.networking.k8s.io", Version: "v1alpha1"}
-	backoff := newBackoff()
 	for _, name := range []string{"adminnetworkpolicies", "baselineadminnetworkpolicies"} {
 		resource := version.WithResource(name)
-		served, err := s.discovery.serves(ctx, resource, true)
-		for range maxFormerTries - 1 {
-			if err == nil || errors.Is(err, errOtherVersions) {
-				break
-			}
-			select {
-			case <-ctx.Done():
-				return
-			case <-time.After(backoff.Step()):
-			}
-			served, err = s.discovery.serves(ctx, resource, true)
-		}
-		if served || errors.Is(err, errOtherVersions) {
+		kind := resource.GroupResource().String()
+		switch has, err := s.hasKind(ctx, resource); {
+		case has:
 			s.cfg.Logger.Warn("the server has a kind that is not read: its policies have no effect here, use "+
-				clusterNetworkPolicy, "kind", resource.GroupResource().String())
+				clusterNetworkPolicy, "kind", kind)
+		case err != nil && ctx.Err() == nil:
+			s.cfg.Logger.Warn("the server may have policies that are not read: it does not list its kinds",
+				"kind", kind, "err", err)
+		}
+	}
+}
+
+// hasKind reports whether the server has a kind, in any version. If a request fails, it tries again until ctx is done.
+// But if the server forbids the request, it returns that error: more requests would get the same response.
+func (s *Source) hasKind(ctx context.Context, resource schema.GroupVersionResource) (bool, error) {
+	for backoff := newBackoff(); ; {
+		has, err := s.discovery.serves(ctx, resource, true)
+		var other *otherVersionsError
+		switch {
+		case errors.As(err, &other):
+			return true, nil
+		case err == nil, apierrors.IsForbidden(err):
+			return has, err
+		}
+		select {
+		case <-ctx.Done():
+			return false, ctx.Err()
+		case <-time.After(backoff.Step()):
 		}
 	}
 }

@@ -4,6 +4,7 @@ package kubernetes
 
 import (
 	"bytes"
+	"cmp"
 	"log/slog"
 	"strings"
 	"testing"
@@ -22,6 +23,7 @@ type stubDiscovery struct {
 	discovery.DiscoveryInterface
 	resources map[string]string
 	errs      map[string]error // of versions; "" is that of the groups
+	group     string           // of others; default: g
 	others    []string
 	requests  int
 }
@@ -41,7 +43,7 @@ func (d *stubDiscovery) ServerResourcesForGroupVersion(version string) (*metav1.
 
 // ServerGroups implements discovery.DiscoveryInterface.
 func (d *stubDiscovery) ServerGroups() (*metav1.APIGroupList, error) {
-	g := metav1.APIGroup{Name: "g"}
+	g := metav1.APIGroup{Name: cmp.Or(d.group, "g")}
 	for _, v := range d.others {
 		g.Versions = append(g.Versions, metav1.GroupVersionForDiscovery{Version: v})
 	}
@@ -117,33 +119,43 @@ func (d *lateDiscovery) ServerResourcesForGroupVersion(version string) (*metav1.
 	return d.stubDiscovery.ServerResourcesForGroupVersion(version)
 }
 
-// Kinds that ClusterNetworkPolicy has replaced are reported, once the server answers.
-func TestFormerKinds(t *testing.T) {
+// warnings returns what warnOfFormerKinds logs.
+func warnings(t *testing.T, d discovery.DiscoveryInterface) string {
+	var log bytes.Buffer
 	synctest.Test(t, func(t *testing.T) {
-		d := &lateDiscovery{failures: 3, stubDiscovery: stubDiscovery{resources: map[string]string{
-			"policy.networking.k8s.io/v1alpha1": "baselineadminnetworkpolicies",
-		}}}
-		var log bytes.Buffer
 		s := &Source{
 			cfg:       Config{Logger: slog.New(slog.NewTextHandler(&log, nil))},
-			discovery: &discoveryCache{discovery: d, maxAge: time.Nanosecond},
-		}
-		s.warnOfFormerKinds(t.Context())
-		require.Equal(t, 1, strings.Count(log.String(), "\n"))
-		require.Contains(t, log.String(), "kind=baselineadminnetworkpolicies.policy.networking.k8s.io")
-		require.Negative(t, d.failures)
-	})
-}
-
-// Nothing but a warning depends on the former kinds, so an error that stays does not cause requests for ever.
-func TestFormerKindsOfServerThatRefuses(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		d := &lateDiscovery{failures: 1_000_000}
-		s := &Source{
-			cfg:       Config{Logger: slog.New(slog.DiscardHandler)},
 			discovery: &discoveryCache{discovery: d},
 		}
 		s.warnOfFormerKinds(t.Context())
-		require.Equal(t, 1_000_000-2*maxFormerTries, d.failures)
 	})
+	return log.String()
+}
+
+// Kinds that ClusterNetworkPolicy has replaced are reported, once the server answers, however long it was unavailable.
+func TestFormerKinds(t *testing.T) {
+	log := warnings(t, &lateDiscovery{failures: 1_000, stubDiscovery: stubDiscovery{resources: map[string]string{
+		"policy.networking.k8s.io/v1alpha1": "baselineadminnetworkpolicies",
+	}}})
+	require.Equal(t, 1, strings.Count(log, "\n"))
+	require.Contains(t, log, "kind=baselineadminnetworkpolicies.policy.networking.k8s.io")
+}
+
+// A former kind is also reported if the server has it in another version only.
+func TestFormerKindsOfOtherVersion(t *testing.T) {
+	log := warnings(t, &stubDiscovery{
+		group: "policy.networking.k8s.io", others: []string{"v1alpha2"},
+		resources: map[string]string{"policy.networking.k8s.io/v1alpha2": "adminnetworkpolicies"},
+	})
+	require.Equal(t, 1, strings.Count(log, "\n"))
+	require.Contains(t, log, "kind=adminnetworkpolicies.policy.networking.k8s.io")
+}
+
+// A server that forbids discovery gets one request for each kind, and the log says that there may be policies.
+func TestFormerKindsOfServerThatForbids(t *testing.T) {
+	d := &stubDiscovery{errs: map[string]error{
+		"policy.networking.k8s.io/v1alpha1": apierrors.NewForbidden(schema.GroupResource{}, "", nil),
+	}}
+	require.Equal(t, 2, strings.Count(warnings(t, d), "may have policies that are not read"))
+	require.Equal(t, 2, d.requests)
 }

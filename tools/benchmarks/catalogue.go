@@ -33,7 +33,7 @@ type Section struct {
 	Intro string
 	// Commands are lines for bash, run at the root of the repository. Each prints results of benchmarks.
 	Commands []string
-	// Peer says what the column "reference" is measured with, where and when.
+	// Peer says how the column "reference" was measured. Its first line says when and where, and charts repeat it.
 	Peer   string
 	Tables []*Table
 	Notes  string

@@ -34,7 +34,8 @@ func (p *project) renderPerformance() (page string, charts map[string]string) {
 		fmt.Fprintf(&b, "Recorded on %s at commit `%s`; %s.\nDetails: %s.\n",
 			recording.Date, recording.Commit, recording.Machine.hardware(), details)
 		if hasReference(groups) {
-			b.WriteString(section.Peer)
+			when, _, _ := strings.Cut(section.Peer, "\n")
+			b.WriteString(when + "\n")
 		}
 	}
 	if len(left) > 0 {

@@ -22,7 +22,7 @@ type Harness struct {
 	Open func(t *testing.T) dataplane.Dataplane
 	// Dump returns a list of the programmed objects. Two lists must be equal if and only if the
 	// kernel handles packets in the same way. So leave out counters, handles and the like, and sort
-	// what has no order. Required.
+	// objects that have no order in the kernel. Required.
 	Dump func(t *testing.T) string
 	// Interfaces are the names of three interfaces, which the kit gives to its endpoints. If the
 	// backend needs interfaces that exist, create them before Open. The default is wl1, wl2 and
