@@ -30,7 +30,7 @@ func testWireHandoverFlood(t *testing.T, classes render.ClassesConfig) {
 			continue
 		}
 		stale := []conntrack.Policy{conntrack.Keep, conntrack.End}[i%2]
-		t.Run(h.name, func(t *testing.T) { floodHandover(t, classes, stale, h, max(1, wireRounds(1, 25))) })
+		t.Run(h.name, func(t *testing.T) { floodHandover(t, classes, stale, h, wireRounds(1, 25)) })
 	}
 }
 

@@ -142,7 +142,7 @@ func testWireOneMomentOfLargeSets(t *testing.T, classes render.ClassesConfig) {
 			first := bothWays(manyMembers(size, 0, floodTarget(family)), manyMembers(size, size/2))
 			second := bothWays(manyMembers(size, size/3), manyMembers(size, 2*size, floodSource(family)))
 			newFloodNet(t, family).oneMoment(
-				t, render.Config{Classes: classes}, first, second, false, max(1, wireRounds(3, 500)), nil,
+				t, render.Config{Classes: classes}, first, second, false, wireRounds(3, 500), nil,
 			)
 		})
 	}
