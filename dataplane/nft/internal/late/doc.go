@@ -5,20 +5,20 @@
 //
 // The server of an ended connection may still have requests to answer. To the kernel, the answer is
 // then the first packet of a connection from server to client. If policy allows that connection,
-// packets of the denied client pass as its replies. A Table prevents this. It drops such packets
-// for as long as the kernel would have tracked the connection. It uses an nftables table of its
-// own:
+// packets of the denied client pass as its replies. A Table prevents this: it drops such packets
+// for as long as the kernel would have tracked the ended connection. It has a table of its own in
+// nftables:
 //
 //	Add(flows) ──▶ sets of the tuples of their replies, each element with a timeout
 //	                    ▲ looked up by new connections only, after connection tracking and before destination NAT
 //	packet ──▶ prerouting, output
 //
-// This table exists only after connections were ended. Expire deletes it when all elements have
-// timed out.
+// The nftables table exists only after connections were ended. Expire deletes it when all elements
+// have timed out.
 //
-// Some flows need no element. With render.Config.TCPFromSYN, a late TCP packet is dropped because
-// it has no SYN. Replies to ICMP queries never begin a connection. Flows of all other protocols are
-// added: with their ports if connection tracking knows these, otherwise only with addresses.
+// Add leaves out flows of TCP and ICMP. render.Config.TCPFromSYN drops late TCP packets, because
+// they have no SYN. Replies to ICMP queries never begin a connection. For all other protocols, the
+// tuple of an element has the addresses and, if connection tracking knows them, the ports.
 //
 // # Usage
 //
@@ -28,8 +28,8 @@
 //
 // # Concurrency
 //
-// The methods of a Table may be called from any goroutine. A lock makes them run one after the
-// other.
+// The methods of a Table may be called from any goroutine. A lock lets only one of them run at a
+// time.
 //
 // # Errors
 //

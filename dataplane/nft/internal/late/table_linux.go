@@ -44,8 +44,8 @@ type Table struct {
 	disabled bool
 }
 
-// New returns a Table. If the kernel has the table of an earlier process, New takes it over. It
-// writes nothing.
+// New returns a Table. If the kernel has the nftables table of an earlier process, the Table uses
+// that. New writes nothing to the kernel.
 //
 // Errors: those of the system calls.
 func New(cfg Config) (*Table, error) {
@@ -125,7 +125,7 @@ func period(f *conntrack.Flow) time.Duration {
 // Add drops late packets of the flows from now on. Call it before the flows end. It leaves out
 // flows whose late packets cannot begin another flow. Between Disable and Enable, it does nothing.
 //
-// Errors: those of the system calls, and of a kernel that refuses the table.
+// Errors: those of the system calls. Also the kernel's error if it refuses the nftables table.
 func (t *Table) Add(flows []conntrack.Flow) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -1,23 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package match makes the matches of nftables for a rule of policy. An Owner is the policy or
-// profile to which the rule belongs.
+// Package match makes the nftables matches of a policy rule.
 //
-// One rule of policy may become several rules of nftables, its alternatives. A packet matches the
-// rule if and only if it matches one of them. There are several reasons for alternatives:
+// One policy rule may become several nftables rules, called alternatives. A packet matches the
+// policy rule if and only if it matches one of the alternatives. The reasons for alternatives are:
 //
-//   - Family: nftables has different fields for IPv4 and IPv6.
-//   - Protocol: negated ports match packets of protocols without ports. A rule that reads the ports
-//     of such a packet may fail.
+//   - Family: nftables has different fields for the addresses of IPv4 and IPv6.
+//   - Protocol: negated ports also match packets of protocols without ports. An nftables rule that
+//     reads the ports may not match such a packet, so these protocols need an alternative.
 //   - Header fields: each range of values needs a comparison of its own.
-//   - Ports: numeric and named ports need two lookups, on each side.
-//   - IP sets: the addresses and the prefixes of an IP set are in two sets of the kernel, and each
-//     needs a lookup. If no member is an address, there is no lookup of addresses, and the same for
-//     prefixes.
+//   - Ports: on each side, numeric ports need one lookup, and named ports need another.
+//   - IP sets: the kernel has the addresses of an IP set in one set, and its prefixes in another.
+//     Each of the two needs a lookup, unless it is empty.
 //
-// Merge joins neighbouring rules that differ in one list. The functions of fields.go list the
-// fields of a rule that they know. So a new field of dataplane.Rule is unknown until it is added
-// there, and rules with the field cannot be rendered.
+// Merge joins neighbouring rules that differ only in one list. An Owner is the policy or profile to
+// which a rule belongs.
+//
+// The functions in fields.go list the fields of dataplane.Rule that this package renders. If
+// dataplane.Rule gets a new field, it must be added there. Until then, rules that use the field
+// cannot be rendered.
 //
 // # Usage
 //

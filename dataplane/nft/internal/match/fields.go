@@ -32,15 +32,17 @@ func Known(rule dataplane.Rule) bool {
 	return isEmpty(&rule)
 }
 
-// ClearAddresses clears the fields about which the class of the address decides.
+// ClearAddresses clears the conditions on the address of one side. In lookups, the class of the
+// address stands for them.
 func ClearAddresses(side *dataplane.Match) {
 	side.Nets, side.NotNets = nil, nil
 	side.Sets, side.NotSets = nil, nil
 }
 
-// IsPlain reports whether the rule decides by nothing but protocol and destination ports, as the
-// decisions of lookups do. The class of the address has already decided about the addresses of the
-// other side and the IP version.
+// IsPlain reports whether the rule allows, denies or passes, and matches only protocol, destination
+// ports and IP version. Lookups merge such rules into lists of ports. The caller first removes
+// conditions on the address of the other side, because lookups test these by the class of the
+// address.
 func IsPlain(rule dataplane.Rule) bool {
 	switch rule.Action {
 	case policy.Allow, policy.Deny, policy.Pass:
@@ -82,9 +84,9 @@ func SetIDs(rule *dataplane.Rule) (ids []dataplane.IPSetID) {
 	return ids
 }
 
-// WriteKey writes a key that identifies the effect of the rule. Without plain, rules with different
-// effects have different keys. With plain, the key has only the action, protocol and destination ports:
-// set plain for rules that match nothing else, besides addresses of the other side.
+// WriteKey writes a key that identifies the effect of the rule. If plain is not set, rules with
+// different effects have different keys. If plain is set, the key has only the action, protocol and
+// destination ports. Set it only for rules for which IsPlain returns true.
 func (m *Merged) WriteKey(key *strings.Builder, plain bool) {
 	ports := func(m *dataplane.Match) {
 		for _, ports := range [...][]policy.Port{m.Ports, m.NotPorts} {

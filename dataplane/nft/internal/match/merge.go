@@ -16,9 +16,9 @@ type Merged struct {
 	IDs []string
 }
 
-// Merge joins neighbouring rules with the same action that differ in a single list of prefixes or
-// ports. The joined list contains both lists. It does not join Log rules, because each of these
-// writes its own log line.
+// Merge joins neighbouring rules with the same action that differ only in one list of prefixes or
+// ports. The list of the joined rule contains both lists. Merge does not join Log rules, because
+// each Log rule writes a log line of its own.
 func Merge(rules []dataplane.Rule) []Merged {
 	out := make([]Merged, 0, len(rules))
 	for i := range rules {
@@ -76,8 +76,8 @@ func (m *Merged) absorb(o *dataplane.Rule) bool {
 type union[T any] struct {
 	of     []T
 	differ bool
-	// may is set if a union of the lists can stand for both. It cannot if just one of them is
-	// empty, because an empty list matches everything.
+	// may is set if a union of the lists can replace both. It is not set if only one of the lists
+	// is empty, because an empty list matches everything.
 	may bool
 }
 

@@ -12,7 +12,7 @@ import (
 )
 
 // ProtocolGroup is a group of protocols for which a rule has the same matches on the transport
-// header. A group of several protocols has only matches on ports.
+// header. If a group has several protocols, these matches are only on ports.
 type ProtocolGroup struct {
 	// In lists the protocols. If it is nil, the group has all protocols except those in NotIn.
 	In, NotIn []policy.Protocol
@@ -128,8 +128,9 @@ func Protocols(protos []policy.Protocol, not bool) []ruleset.Match {
 	return []ruleset.Match{in}
 }
 
-// portMatches returns the matches on ports, as alternatives: one for each pair of a choice for the
-// source and a choice for the destination. If there are no alternatives, no packet matches.
+// portMatches returns the matches on ports, as alternatives. Each alternative combines a match on
+// the source port with a match on the destination port. If there are no alternatives, no packet
+// matches.
 func (c ProtocolGroup) portMatches(f sets.Family, src, dst ruleSide) [][]ruleset.Match {
 	if !c.HasPorts {
 		return [][]ruleset.Match{nil} // negated ports hold; rules with other ports were excluded before

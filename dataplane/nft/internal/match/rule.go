@@ -13,7 +13,7 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// errNoMatch is the error of a rule that matches no packet, or none of one family or protocol.
+// errNoMatch means that a rule matches no packet, or no packet of one family or protocol.
 var errNoMatch = errors.New("no match")
 
 // Matcher makes the matches of rules.
@@ -25,7 +25,7 @@ type Matcher struct {
 }
 
 // Alternatives returns the matches of each alternative. If there are none, no packet matches the
-// rule. overlap is set if a packet may match more than one.
+// rule. overlap is set if a packet may match more than one alternative.
 //
 // Errors: as for Check.
 func (m Matcher) Alternatives(rule *dataplane.Rule) (alts [][]ruleset.Match, overlap bool, err error) {

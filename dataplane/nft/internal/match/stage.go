@@ -22,10 +22,10 @@ const (
 	StageRaw
 	// StagePreDNAT is pre-DNAT policy, before destination NAT.
 	StagePreDNAT
-	// StageRawRecheck repeats untracked policy at a later place, to find out whether it allowed a
-	// packet, because no mark records that. StagePreDNATRecheck does the same for pre-DNAT policy,
-	// with the original destination from connection tracking. At these stages, rules neither count
-	// nor log.
+	// StageRawRecheck repeats untracked policy at a later place on a packet's way. It finds out
+	// whether untracked policy allowed the packet, because no mark records that.
+	// StagePreDNATRecheck does the same for pre-DNAT policy, with the original destination from
+	// connection tracking. At these stages, rules neither count nor log.
 	StageRawRecheck
 	StagePreDNATRecheck
 	// StageRawDNAT applies untracked policy to packets of the host whose destination was
@@ -52,26 +52,27 @@ func (s Stage) Name() string {
 	}
 }
 
-// Recheck reports whether the stage repeats another one.
+// Recheck reports whether the stage repeats the rules of an earlier stage.
 func (s Stage) Recheck() bool { return s == StageRawRecheck || s == StagePreDNATRecheck }
 
-// Partial reports whether the stage leaves packets about which no rule decides to later stages.
+// Partial reports whether later stages decide about packets that no rule of this stage matches.
 func (s Stage) Partial() bool { return s != StageNormal }
 
-// Original reports whether rules match the original destination, which connection tracking knows,
-// because the packet has passed destination NAT.
+// Original reports whether packets have passed destination NAT before the stage. If so, rules match
+// the original destination, which connection tracking has kept.
 func (s Stage) Original() bool { return s == StagePreDNATRecheck || s == StageRawDNAT }
 
 // Adapt adapts a rule to the stage, and reports whether the stage uses the rule:
 //
 //   - StageNormal, StageRaw and StagePreDNAT use all rules without a change.
-//   - A stage that repeats another one uses only Allow and Pass rules. Denied packets do not reach
-//     it, and a packet is logged once.
+//   - A stage that repeats another one uses only Allow and Pass rules. It needs no Deny rules,
+//     because denied packets do not reach it, and no Log rules, because the packet was logged
+//     before.
 //   - StageRawDNAT uses all rules except Log rules.
 //
-// Named ports cannot be matched against an original destination. So at StagePreDNATRecheck a Pass
-// rule, and at StageRawDNAT a Deny rule, matches every port that a name could stand for. Then less
-// is allowed, not more.
+// Named ports cannot be matched against an original destination. So Adapt treats a named port as
+// any port in the Pass rules of StagePreDNATRecheck and in the Deny rules of StageRawDNAT. Then
+// less is allowed, not more.
 func (s Stage) Adapt(m *Merged) bool {
 	d := &m.Destination
 	switch {
