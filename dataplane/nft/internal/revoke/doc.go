@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package revoke ends denied connections: those that policy allowed when they began and now denies.
-// A Revoker receives the changes of the table. For each connection, it compares the verdict before
-// a change with the verdict after the change. An Evaluator computes a verdict by simulation of the
-// connection's first packet.
+// Package revoke ends denied connections: connections that policy allowed when they began, and now
+// denies. A Revoker receives the changes of the nftables table. For each connection, it compares
+// the verdict before a change with the verdict after the change. An Evaluator computes the verdict:
+// it simulates the connection's first packet.
 //
 // # Usage
 //
@@ -19,7 +19,7 @@
 //
 // # Errors
 //
-// If a connection cannot be judged or ended, it continues. The Stats count it, and the log has the
-// error. If a change cannot be applied to the Revoker's copy of the table, no connection ends until
-// Changed gets a whole table.
+// If a connection cannot be judged or ended, it continues. The Stats count such connections, and
+// the log has the error. If a change cannot be applied to the Revoker's copy of the table, no
+// connection is ended until Changed receives a whole table.
 package revoke

@@ -17,7 +17,7 @@ import (
 type HostChains struct {
 	// All has the names of all these chains. A table may lack any of them.
 	All []string
-	// UntrackedOut is the one for untracked packets that the host sends. It is also in All.
+	// UntrackedOut is the chain for untracked packets that the host sends. It is also in All.
 	UntrackedOut string
 }
 
@@ -31,8 +31,8 @@ type EvaluatorConfig struct {
 	Finder Finder
 }
 
-// Change is a change of the table by one transaction. It may also stand for several transactions of
-// which only the last is known to have succeeded.
+// Change is a change of the table by one transaction, or by several transactions of which only the
+// last is known to have succeeded.
 type Change struct {
 	// Reset is set if the state before the change is unknown, so that no connection is known to
 	// have begun under it.
@@ -48,9 +48,9 @@ func (c *Change) empty() bool {
 	return !c.Reset && c.Table == nil && len(c.Deltas) == 0 && len(a.Interfaces)+len(a.Sources)+len(a.Bridges) == 0
 }
 
-// AddressChanges has the new interfaces of each changed address, and the new AllowedSources behind
-// each changed interface. An empty list means that there are none any more. Nobody may change the
-// lists.
+// AddressChanges has the addresses and interfaces that have changed, with their new values. An
+// empty list means that the address has no interface any more, or the interface no AllowedSources.
+// The receiver must not change the lists, and neither may the caller afterwards.
 type AddressChanges struct {
 	// Interfaces has, for each address, the interfaces behind which it is.
 	Interfaces map[netip.Addr][]string
@@ -185,9 +185,9 @@ func (e *Evaluator) prepare() bool {
 
 // Judge returns the verdict on the first packet of a connection, in the connection's original
 // direction: out of the source's endpoint and into the destination's. It does not judge replies,
-// because policy does not see them. If source or destination may be behind several interfaces, the
-// verdicts for all of these must agree; otherwise the verdict is Unknown. Judge implements
-// conntrack.Judge.
+// because policy does not see them. If source or destination may be behind several interfaces,
+// Judge computes the verdict for each of them. If these verdicts differ, it returns Unknown. Judge
+// implements conntrack.Judge.
 func (e *Evaluator) Judge(f *conntrack.Flow) conntrack.Verdict {
 	if !e.prepare() {
 		return conntrack.Unknown

@@ -25,8 +25,8 @@ const (
 	// maxUnprogrammed limits the deltas that are kept while programming fails. Beyond the limit,
 	// the whole table replaces them.
 	maxUnprogrammed = 256
-	// maxStep is the number of connections that are judged before the queue is read again. To judge
-	// them takes a few milliseconds.
+	// maxStep is the number of connections that are judged before the queue is read again. This
+	// takes a few milliseconds.
 	maxStep = 1024
 )
 
@@ -38,12 +38,12 @@ type Config struct {
 	Table string
 	// Host has the names of the chains that lead to policy of host endpoints.
 	Host HostChains
-	// Late receives the connections before they end, to drop their late packets. If it is nil, late
-	// packets are judged like any others.
+	// Late receives the connections before they end, and drops their late packets. If it is nil,
+	// policy decides about late packets as about all others.
 	Late *late.Table
-	// Encapsulations are those of tunnels between this node and others. Late does not receive their
-	// connections to the node. The node itself sends packets of such connections, and these would
-	// count as late replies.
+	// Encapsulations are those of tunnels between this node and others. Late does not receive
+	// connections of encapsulated packets to the node. The node itself sends encapsulated packets,
+	// which would count as late replies.
 	Encapsulations []policy.Encapsulation
 }
 
@@ -163,8 +163,8 @@ func (r *Revoker) Changed(d *ruleset.Delta, table *ruleset.Table) {
 	}
 }
 
-// NeedsTable reports whether the next call of Changed must pass the whole table. That is so if too
-// many deltas were recorded since programming last succeeded.
+// NeedsTable reports whether the next call of Changed must pass the whole table. This is the case
+// if too many deltas were recorded since programming last succeeded.
 func (r *Revoker) NeedsTable() bool { return len(r.pending.Deltas) >= maxUnprogrammed }
 
 // Programmed records that programming succeeded, so that the kernel has every change that Changed
@@ -259,8 +259,8 @@ func (r *Revoker) applyQueued() {
 }
 
 // applyChange applies a change to the current ruleset and starts a sweep. At most maxEarlier
-// earlier rulesets are kept. If the ruleset before the change is not kept, connections that only
-// this ruleset allowed continue.
+// earlier rulesets are kept. If the ruleset before the change is not kept, and only that ruleset
+// allowed a connection, the connection continues.
 func (r *Revoker) applyChange(c Change) {
 	r.routes.clear()
 	var before conntrack.Judge
