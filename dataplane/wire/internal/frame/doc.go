@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package frame reads and writes messages on a connection, each preceded by its length in bytes: 4
-// bytes, big-endian.
+// Package frame reads and writes messages on a connection. Before each message is its length in
+// bytes, as a big-endian number of 4 bytes.
 //
 // # Usage
 //

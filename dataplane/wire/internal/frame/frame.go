@@ -34,7 +34,7 @@ type Conn struct {
 	writeTimeout time.Duration
 }
 
-// New returns a Conn. The limit is the maximum length of a message in bytes, writeTimeout the
+// New returns a Conn. limit is the maximum length of a message in bytes, and writeTimeout is the
 // maximum time of one Write.
 func New(conn net.Conn, limit uint32, writeTimeout time.Duration) *Conn {
 	const buffer = 64 << 10
@@ -97,5 +97,5 @@ func (c *Conn) Write(m proto.Message) error {
 	return err
 }
 
-// Close closes the connection. Calls of Read and Write that wait return an error.
+// Close closes the connection. If calls of Read and Write wait, they return an error.
 func (c *Conn) Close() error { return c.conn.Close() }

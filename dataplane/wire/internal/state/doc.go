@@ -3,9 +3,9 @@
 // Package state keeps the desired state of a dataplane. It returns batches with the whole state, or
 // with the difference from another state.
 //
-// The cost of an event is proportional to its size, even if it changes a large set. A State
-// collects the changes of a set, and merges them into the set's list of members only when the list
-// is read, or when there are many changes.
+// The time for an event is proportional to the event's size, even if the event changes a large set.
+// A State collects the changes of a set, and merges them into the set's list of members only when
+// the list is read, or when there are many changes.
 //
 // # Usage
 //
@@ -16,10 +16,11 @@
 //
 // # Concurrency
 //
-// A State is for one goroutine at a time. The batches that it returns share its objects. Nobody may
-// change these objects.
+// Only one goroutine at a time may use a State. The batches that a State returns share its objects,
+// so nobody may change these objects.
 //
 // # Errors
 //
-// There are no errors. The removal of an object that does not exist is ignored.
+// There are no errors. If an event removes an object that does not exist, the State ignores the
+// event.
 package state
