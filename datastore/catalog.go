@@ -15,8 +15,8 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// ConflictError reports an object that is in several files, or several times in one file. The copy in the file that is
-// reported with the error has no effect.
+// ConflictError reports an object that is in several files, or several times in one file. DirConfig.Rejected receives
+// the error with the name of a file: the copy of the object in that file has no effect.
 type ConflictError struct {
 	// Key of the object.
 	Key policy.Key
@@ -47,7 +47,8 @@ type catalog struct {
 	// firstFile has, for each object, the first file by name that has it. Its copy is the one in effect.
 	firstFile packed.Index[string]
 	others    map[policy.Key][]string // the other files that have an object, sorted
-	// changed has the object that the receiver has, if it may have changed since the last flush; nil if none.
+	// changed has the keys whose objects may have changed since the last flush, with the object that the receiver has;
+	// nil if it has none.
 	changed  map[policy.Key]packed.Object
 	reported map[policy.Key]map[string]struct{} // reported conflicts: by key, files without effect
 }
@@ -109,7 +110,8 @@ func (c *catalog) markChanged(key policy.Key) {
 	}
 }
 
-// effective returns the object that is in effect, from the first file that has it; nil if no file has it.
+// effective returns the object that is used: that of the first file that has the object. It returns nil if no file has
+// it.
 func (c *catalog) effective(key policy.Key) packed.Object {
 	firstFile, _ := c.firstFile.Get(key)
 	content := c.files[firstFile]
@@ -183,7 +185,7 @@ func (c *catalog) flush(limit int) iter.Seq[[]policy.Update] {
 	}
 }
 
-// reportConflicts reports the files whose copy of the object has no effect, each once.
+// reportConflicts reports each file whose copy of the object has no effect. It reports each file only once.
 func (c *catalog) reportConflicts(key policy.Key) {
 	others := c.others[key]
 	if len(others) == 0 {

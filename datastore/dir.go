@@ -36,9 +36,8 @@ type DirConfig struct {
 	Wait bool
 	// MaxSize is the size in bytes over which a file is rejected. Default: 64 MiB.
 	MaxSize int64
-	// Recheck is the time between two checks whether Path still leads to the watched directory. The kernel sends no
-	// notification if the directory was removed, or if Path is a symbolic link that was changed. Default: 1
-	// s.
+	// Recheck is the time between two checks whether Path still leads to the watched directory. The kernel sends
+	// no notification if the directory was removed, or if Path is a symbolic link that was changed. Default: 1 s.
 	Recheck time.Duration
 }
 
@@ -102,9 +101,10 @@ func decodeJSON(_ string, data []byte) ([]policy.Resource, []error) {
 // atomic. A Dir does not detect changes of a file behind a symbolic link. The exception is a directory with the layout
 // of a mounted Kubernetes ConfigMap, whose link "..data" is replaced.
 //
-// The package documentation describes unreadable files and directories. A Dir decodes resources and does not validate
-// them; the receiver does. It keeps workload endpoints in a packed form, because there may be very many. It sends the
-// content at the start in several calls of Update. Later changes that were made together are sent in one call.
+// The package documentation describes unreadable files and directories. A Dir decodes resources, but leaves it to the
+// receiver to validate them. It keeps workload endpoints in a packed form, because there may be very many. At the
+// start, it sends the content in several calls of Update. If later changes are made together, it sends them in one
+// call.
 //
 // It is safe for concurrent use. Run may be called several times at once, one for each receiver.
 type Dir struct {

@@ -18,8 +18,8 @@ import (
 
 // Run sends the receiver the content of the directory and then its changes; see Source.
 //
-// Errors: those of ctx and of the receiver. Without DirConfig.Wait, also an error that wraps the cause, such as
-// fs.ErrNotExist, if the directory cannot be watched or read at the start.
+// Errors: those of ctx and of the receiver. If the directory cannot be watched or read at the start, and DirConfig.Wait
+// is not set, Run returns an error that wraps the cause, such as fs.ErrNotExist.
 func (d *Dir) Run(ctx context.Context, r Receiver) error {
 	run := &dirRun{
 		config:     d.config,
@@ -63,9 +63,9 @@ type dirRun struct {
 	eventsMissing bool   // a file is missing, and the event of its removal has not arrived
 }
 
-// open begins to watch the directory at the path, and then reads all of it. In this order, no change is missed between
-// the two. It includes changes that were made while it read: a file that was renamed at that time may have been missing
-// under both names.
+// open begins to watch the directory at the path, and then reads all of it. In this order, it misses no change. It also
+// reads files that changed while it read the directory: if a file was renamed at that time, it may not have been found
+// under either name.
 func (r *dirRun) open(ctx context.Context) error {
 	w, err := newWatch(ctx, r.config.Path, r.config.matches)
 	if err != nil {
@@ -99,7 +99,7 @@ func (r *dirRun) begin(ctx context.Context) error {
 	return err
 }
 
-// reportUnreadable reports the cause if it has changed; nil means that the directory can be read.
+// reportUnreadable reports why the directory cannot be read, if the cause has changed. Nil means that it can be read.
 func (r *dirRun) reportUnreadable(cause error) {
 	text := ""
 	if cause != nil {
@@ -148,9 +148,9 @@ func (r *dirRun) step(ctx context.Context) {
 	}
 }
 
-// loadEvents waits for events until the time limit, and reads the files that they name. If a file is missing whose
-// removal event has not arrived, it waits for more events: the file may be in the middle of a rename. It does so for a
-// limited number of rounds.
+// loadEvents waits for events until the time limit, and reads the files that the events name. If a file is missing, but
+// no event of its removal has arrived, loadEvents waits for more events, because the file may be in the middle of a
+// rename. It waits only a limited number of times.
 func (r *dirRun) loadEvents(limit time.Duration) error {
 	const rounds = 10
 	for range rounds {
@@ -230,7 +230,7 @@ func (r *dirRun) loadChanged(changes changes) {
 }
 
 // loadNewFiles reads new files that no process has open for writing. For most new files, the kernel sends an event when
-// the writer closes them. For a file that was made without a name (O_TMPFILE) and then linked into the directory, it
+// the writer closes them. If a file was made without a name (O_TMPFILE) and then linked into the directory, the kernel
 // sends only the event of the link.
 func (r *dirRun) loadNewFiles() {
 	var complete []string
@@ -250,8 +250,8 @@ func (r *dirRun) loadNewFiles() {
 	}
 }
 
-// load reads the present content of one file into the catalog. If the file is missing and its removal event has not
-// arrived, its objects stay. That event will arrive, and so will the one of the new name if the file was renamed.
+// load reads the present content of one file into the catalog. If the file is missing, but no event of its removal has
+// arrived, its objects stay until that event arrives. If the file was renamed, an event of the new name arrives, too.
 func (r *dirRun) load(name string, removed bool) {
 	data, err := r.watch.read(name, r.config.MaxSize)
 	missing := errors.Is(err, fs.ErrNotExist)

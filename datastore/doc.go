@@ -28,21 +28,21 @@
 //
 // # Unreadable files and directories
 //
-// A file that cannot be read or decoded is reported, and its former objects are absent until it is
-// corrected: the last valid version is never kept. All other files are used as usual.
+// If a file cannot be read or decoded, a Dir reports the file and removes its objects until the file is
+// corrected. It never keeps the last valid version. All other files are used as usual.
 //
-// An exception is a policy in which only some rules cannot be read. It is reported with a
-// *policy.DoubtError, and the receiver gets it. policy.Rule.Close replaces these rules, so that they
-// never allow what the author did not want to allow.
+// If only some rules of a policy cannot be read, the Dir reports a *policy.DoubtError, but the receiver
+// gets the policy. policy.Rule.Close replaces these rules, so that they never allow what the author did not
+// want to allow.
 //
-// If several files have the same object, the first in the order of their names counts and the others
-// are reported.
+// If several files have the same object, the Dir uses the copy in the first file in the order of names, and
+// reports the others.
 //
-// A directory that is missing when Run starts is an error, unless DirConfig.Wait is set. If the directory
-// is moved, replaced or removed later, that is reported and its objects stay: as with a database that does
-// not answer, nothing is known about them. As soon as there is a directory at the path again, it is read.
-// The exception is a directory whose files are deleted one by one before it is removed, as "rm -r" does:
-// the objects of these files are deleted.
+// If the directory is missing when Run starts, Run returns an error, unless DirConfig.Wait is set. If the
+// directory is moved, replaced or removed later, the Dir reports that, and the objects stay. The Dir treats
+// this like a database that does not answer: it does not know whether the objects still exist. As soon as
+// there is a directory at the path again, the Dir reads it. But "rm -r" deletes the files one by one before
+// it removes the directory, so the objects of these files are deleted.
 //
 // # Concurrency
 //

@@ -42,8 +42,8 @@ type memoryRun struct {
 	delivered uint64                         // the number of calls of Update whose values the receiver has
 }
 
-// Update makes all changes at once. If several have one key, the last one is used. It never waits for a receiver, and
-// does not validate the resources.
+// Update makes all changes at once. If several updates have the same key, the last one is used. It never waits for a
+// receiver, and does not validate the resources.
 //
 // Errors: ErrKeyMismatch if the key of an update is not that of its resource; the error of ctx. After an error, nothing
 // has changed.
@@ -121,10 +121,10 @@ func (m *Memory) Run(ctx context.Context, r Receiver) error {
 
 // Barrier returns once every receiver has the changes of all earlier calls of Update. Then it calls the Barrier of each
 // receiver that has one, such as a calcgraph.Runner. If a dataplane.Driver follows the Runner, it has received all
-// events of these changes. So WaitEndpoint and WaitRemoved of the Driver do not return because of an earlier state.
-// While there is no receiver, Barrier blocks.
+// events of these changes. So if WaitEndpoint or WaitRemoved of the Driver is called afterwards, it waits for these
+// changes, too. While there is no receiver, Barrier blocks.
 //
-// Errors: the context's; those of the receivers.
+// Errors: that of the context, and those of the receivers.
 func (m *Memory) Barrier(ctx context.Context) error {
 	receivers, err := m.delivered(ctx)
 	if err != nil {
@@ -233,7 +233,7 @@ func (m *Memory) take(run *memoryRun) (updates []policy.Update, upTo uint64) {
 	return updates, m.updates
 }
 
-// markLocked adds a key to the pending ones if the receiver has another value, and removes it otherwise.
+// markLocked adds a key to pending if the receiver has another value than now, and otherwise removes the key.
 func (r *memoryRun) markLocked(key policy.Key, now policy.Resource) {
 	if policy.Equal(r.sent[key], now) {
 		delete(r.pending, key)

@@ -13,8 +13,8 @@ import (
 // may be called more than once at a time.
 type Source interface {
 	// Run sends the receiver the complete state, calls InSync once, and then sends every change. It blocks
-	// until ctx is done, or until it or the receiver fails, and returns that error. It does not call the
-	// receiver after it has returned.
+	// until ctx is done, or until the Source or the receiver fails, and returns the error. It does not call
+	// the receiver after it has returned.
 	Run(ctx context.Context, r Receiver) error
 }
 

@@ -31,8 +31,8 @@ type NamedSource struct {
 // UnionConfig configures a Union. Its functions are called one at a time, while the Union is locked. They must not
 // block and must not call the Union.
 type UnionConfig struct {
-	// Sources in order of precedence: if several have an object, that of the first counts. At least one is
-	// required.
+	// Sources in order of precedence: if several sources have an object, the Union uses that of the first
+	// one. At least one source is required.
 	Sources []NamedSource
 	// Updated is called with the changes of the union, before the receiver. Optional.
 	Updated func(updates []policy.Update)
@@ -118,8 +118,8 @@ func NewUnion(cfg UnionConfig) (*Union, error) {
 // Run runs all sources. When one of them ends, Run cancels the context of the others, and returns when all have ended.
 // It implements Source.
 //
-// Errors: the context's, or that of the source or receiver that failed first. It is also an error if a source ends
-// without one, or if Run is called twice.
+// Errors: that of the context, or that of the source or receiver that failed first. Run also returns an error if a
+// source's Run returns nil, or if Run is called twice.
 func (u *Union) Run(ctx context.Context, r Receiver) error {
 	if u.started.Swap(true) {
 		return errors.New("datastore: a Union runs once")

@@ -47,8 +47,8 @@ func (u *Union) World() map[policy.Key]policy.Resource {
 	return world
 }
 
-// Objects returns all objects that a source has reported, including excluded and overruled ones. An unknown source has
-// none.
+// Objects returns all objects that a source has reported. This includes objects that UnionConfig.Exclude leaves out,
+// and those that an earlier source has, too. For an unknown source, it returns none.
 func (u *Union) Objects(source string) map[policy.Key]policy.Resource {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -64,8 +64,8 @@ func (u *Union) Objects(source string) map[policy.Key]policy.Resource {
 	return all
 }
 
-// Versions returns an object as each source has reported it, by the name of the source. Sources
-// that do not have it are left out.
+// Versions returns an object as each source has reported it, by the name of the source. It leaves
+// out sources that do not have the object.
 func (u *Union) Versions(key policy.Key) map[string]policy.Resource {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -78,8 +78,8 @@ func (u *Union) Versions(key policy.Key) map[string]policy.Resource {
 	return versions
 }
 
-// Overruled returns the objects of a source that are not used because an earlier source has a different object of that
-// key, with the name of the earlier source.
+// Overruled returns the keys of objects of a source that are not used because an earlier source has another object with
+// the same key. The values are the names of the earlier sources.
 func (u *Union) Overruled(source string) map[policy.Key]string {
 	u.mu.Lock()
 	defer u.mu.Unlock()
