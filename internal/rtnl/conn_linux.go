@@ -45,12 +45,12 @@ func (c *Conn) Close() error {
 // do sends the request, and calls each for the messages of the answer. each must not keep them.
 func (c *Conn) do(each func(netlink.Message) error) error { return ownError(c.link.Query(each)) }
 
-// dump is do for lists; begin is called before each attempt.
+// dump is like do, but for lists. It calls begin before each attempt.
 func (c *Conn) dump(begin func(), each func(netlink.Message) error) error {
 	return ownError(c.link.Dump(begin, each))
 }
 
-// list returns the objects of a dump that keep accepts.
+// list returns the objects of a dump for which keep returns true.
 func list[T any](c *Conn, parse func([]byte) (T, error), keep func(T) bool) (objects []T, err error) {
 	err = c.dump(func() { objects = nil }, func(m netlink.Message) error {
 		object, err := parse(m.Data)
@@ -75,8 +75,8 @@ func ownError(err error) error {
 // concurrent use. Changes are independent: if the kernel refuses one, it still makes those after it.
 type Batch struct{ netlink.Batch }
 
-// Encoded returns the encoded messages. The last one requests an acknowledgement. They are valid until the batch
-// changes.
+// Encoded returns the encoded messages, which are valid until the batch changes. The last message requests an
+// acknowledgement.
 func (b *Batch) Encoded() []byte {
 	if b.Len() > 0 {
 		b.Close()
@@ -86,9 +86,9 @@ func (b *Batch) Encoded() []byte {
 	return data
 }
 
-// Do sends all changes, many in one system call. It calls failed for each change that the kernel refused, in order,
-// with its index in the batch and an *Error. All others have been made. After an error of Do itself, it is unknown
-// which changes have been made.
+// Do sends all changes, many in one system call. For each change that the kernel refuses, it calls failed with the
+// change's index in the batch and an *Error, in order. All other changes have been made. After an error of Do itself,
+// it is unknown which changes have been made.
 func (c *Conn) Do(b *Batch, failed func(i int, err error)) error {
 	return c.link.Do(&b.Batch, func(i int, refused *netlink.AckError) { failed(i, (*Error)(refused)) })
 }

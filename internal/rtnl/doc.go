@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package rtnl reads and changes the network of one namespace by rtnetlink. It lists links,
-// addresses, routes, neighbour and forwarding entries and rules, with the fields that identify
-// their owner. It changes batches of routes, entries and rules, and receives notifications. Changes
-// of single links and addresses go through a handle of vishvananda/netlink; docs/design.md has the
-// reasons.
+// addresses, routes, rules, neighbours, and the entries of forwarding databases, with the fields
+// that identify their owner. It changes routes, rules, neighbours and these entries in batches, and
+// receives notifications. Single links and addresses are changed by a handle of
+// vishvananda/netlink; docs/design.md has the reasons.
 //
 // # Usage
 //
@@ -15,15 +15,16 @@
 //	b.DeleteNeighbour(&rtnl.Neighbour{...})
 //	err = conn.Do(&b, func(i int, err error) { ... }) // for each change that the kernel refused
 //
-// A batch is sent in few system calls. The kernel answers each message that it refuses, and the last one of each call.
-// A call never has more messages than there is room for answers in the socket's buffer.
+// Do sends a batch in few system calls. The kernel answers each message that it refuses, and the last message of each
+// call. Do limits the messages in a call, so that the socket's buffer can hold an answer to each.
 //
-// A list is read again if a change interrupted its dump, also if only the last message of the dump has the flag for it
-// (NLM_F_DUMP_INTR).
+// If a change interrupts the dump of a list, the list is read again. The kernel marks this with the flag
+// NLM_F_DUMP_INTR, sometimes only in the last message of the dump.
 //
 // # Concurrency
 //
-// A Conn is for one goroutine, and so is a Monitor, except for Wait.
+// Only one goroutine at a time may use a Conn. The same is true for a Monitor, except for its
+// method Wait.
 //
 // # Errors
 //

@@ -19,7 +19,7 @@ type handle struct {
 
 // Handle returns a connection to the same namespace for single links and addresses. The first call
 // opens it, and Close closes it. Its errors are errnos without the kernel's explanation. Its lists
-// may be incomplete: use those of c.
+// may be incomplete, so use the lists of c.
 func (c *Conn) Handle() (*netlink.Handle, error) {
 	h := &c.handle
 	if h.opened != nil {

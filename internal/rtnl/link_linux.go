@@ -50,8 +50,8 @@ func linkHeader(index int) []byte {
 	return header
 }
 
-// ChangeVXLAN sets another local address, of the same family, of the VXLAN device with an index, and disables learning.
-// The kernel cannot change most other parameters, and refuses a request that contains them.
+// ChangeVXLAN changes the local address of the VXLAN device with the index, and disables learning. The new address must
+// be of the same family. The kernel cannot change most other parameters, and refuses a request that contains them.
 func (c *Conn) ChangeVXLAN(index int, local netip.Addr) error {
 	return c.one(func(b *Batch) {
 		b.Message(unix.RTM_NEWLINK, 0, linkHeader(index)...)
@@ -69,11 +69,11 @@ func (c *Conn) ChangeVXLAN(index int, local netip.Addr) error {
 	})
 }
 
-// ChangeIPIP sets another local address and parent (0 for none) of the IP-in-IP device with an index. It also resets
-// TTL, TOS, Don't Fragment bit and encapsulation in UDP, with which the outer header would differ from the inner one.
-// The kernel cannot change the inner protocol, and keeps the packet mark of the device.
+// ChangeIPIP changes the local address and the parent (0 for none) of the IP-in-IP device with the index. It also
+// resets TTL, TOS, the Don't Fragment bit and encapsulation in UDP. If these were set, the outer header would differ
+// from the inner one. The kernel cannot change the inner protocol, and keeps the packet mark of the device.
 func (c *Conn) ChangeIPIP(index int, local netip.Addr, parent int) error {
-	// IFLA_IPTUN_LINK, _LOCAL, _PROTO, _PMTUDISC and _ENCAP_TYPE. Others that are missing become 0.
+	// IFLA_IPTUN_LINK, _LOCAL, _PROTO, _PMTUDISC and _ENCAP_TYPE. The kernel sets all attributes that are missing to 0.
 	const attrLink, attrLocal, attrProtocol, attrDiscover, attrEncapsulation = 1, 2, 9, 10, 15
 	return c.one(func(b *Batch) {
 		b.Message(unix.RTM_NEWLINK, 0, linkHeader(index)...)

@@ -11,9 +11,10 @@ import (
 // Interface is a network interface with its addresses.
 type Interface struct {
 	Link
-	// Addresses that can be used, with the prefix lengths of their subnets, in no order.
+	// Addresses has the addresses that can be used, with the prefix lengths of their subnets, in no
+	// order.
 	Addresses []netip.Prefix
-	// Since is the time when it was first read.
+	// Since is the time when the interface was first read.
 	Since time.Time
 }
 
@@ -31,24 +32,25 @@ type LinkChange struct {
 	Changed bool
 	// Index of the interface.
 	Index int
-	// Name is the name after the change, or the last one; OldName is the one before, if known.
+	// Name is the name after the change, or the last name of a deleted interface. OldName is the
+	// name before the change, if known.
 	Name, OldName string
-	// Flushed means that the kernel removed its routes and neighbour entries: it was deleted, was
-	// down, if only for a moment, or lost its last IPv4 address. In the last case, the kernel does
-	// not report the removal of its IPv4 routes.
+	// Flushed means that the kernel removed the interface's routes and neighbour entries. The
+	// reason is that the interface was deleted, was down (if only for a moment), or lost its last
+	// IPv4 address. In the last case, the kernel does not report that it removed IPv4 routes.
 	Flushed bool
-	// Deleted means that it no longer exists.
+	// Deleted means that the interface no longer exists.
 	Deleted bool
-	// Altered means that its MTU, MAC address, alias or kind changed.
+	// Altered means that the MTU, MAC address, alias or kind changed.
 	Altered bool
-	// Appeared means that it is up now, and was down or did not exist before.
+	// Appeared means that the interface is up now, and was down or did not exist before.
 	Appeared bool
-	// Renamed means that its name changed.
+	// Renamed means that the name changed.
 	Renamed bool
 	// Replaced means that the names now belong to other interfaces, or to none. So sysctls with these names are
 	// different ones.
 	Replaced bool
-	// Address means that its addresses changed; Removed is the removed one, if any.
+	// Address means that the addresses changed. Removed is the address that was removed, if any.
 	Address bool
 	Removed netip.Addr
 }
@@ -66,7 +68,7 @@ func (l *Links) Read(c *Conn, now time.Time) error {
 	return err
 }
 
-// Reset is Read with given lists.
+// Reset does the same as Read, but with the given lists.
 func (l *Links) Reset(list []Link, addresses []Address, now time.Time) {
 	known := l.ByIndex
 	l.ByIndex = make(map[int]*Interface, len(list))

@@ -23,8 +23,8 @@ type Monitor struct {
 	event Event
 }
 
-// Listen returns a Monitor. The kernel sends a notification before the system call that makes the change returns; for
-// an IPv6 address, once the address can be used.
+// Listen returns a Monitor. The kernel sends the notification of a change before the system call that makes the change
+// returns. But it reports an IPv6 address only once the address can be used.
 func Listen(cfg Config, groups ...Group) (*Monitor, error) {
 	conn, err := Dial(cfg)
 	if err != nil {
@@ -62,8 +62,9 @@ func (g Group) numbers() []uint32 {
 // Close closes the Monitor.
 func (m *Monitor) Close() error { return m.conn.Close() }
 
-// Ignore makes the kernel leave out changes of routes, neighbours and rules that were made through the socket with a
-// port number: the caller's own. Changes of interfaces and addresses are always received.
+// Ignore makes the kernel leave out the caller's own changes of routes, neighbours and rules. port is the port number
+// of the socket by which the caller makes changes (Conn.Port). The Monitor still receives all changes of interfaces and
+// addresses.
 func (m *Monitor) Ignore(port uint32) error {
 	const portOffset = 12 // offset of nlmsg_pid in a message
 	program := []unix.SockFilter{
@@ -98,7 +99,7 @@ func typeOffset() uint32 {
 }
 
 // Poll calls each for all events since the last call, in order. It does not wait. each must not keep its argument.
-// missed means that there were more: the kernel dropped messages, or one could not be parsed.
+// missed means that there were more events: the kernel dropped messages, or a message could not be parsed.
 func (m *Monitor) Poll(each func(*Event)) (missed bool, err error) {
 	return m.conn.link.Poll(func(msg netlink.Message) error {
 		known, err := m.event.parse(msg)
@@ -131,7 +132,8 @@ func (e *Event) parse(m netlink.Message) (known bool, err error) {
 	case unix.RTM_NEWNEIGH, unix.RTM_DELNEIGH:
 		e.Group, e.Gone = GroupNeighbours, m.Type == unix.RTM_DELNEIGH
 		e.Neighbour, err = parseNeighbour(m.Data)
-		// Up to Linux 6.12, a second notification without the destination follows that of the VXLAN device.
+		// Up to Linux 6.12, the notification of the VXLAN device is followed by a second one without the
+		// destination.
 		n := &e.Neighbour
 		if err == nil && !e.Gone && n.Forward && !n.Extra && !n.Addr.IsValid() {
 			return false, nil

@@ -19,8 +19,8 @@ const (
 	ntfProxy    = 0x08
 )
 
-// Neighbours lists the entries of a family, 4 or 6, that a protocol made, in the ARP or NDP table. With proxy, it lists
-// the addresses for which the host answers.
+// Neighbours lists the entries with a protocol number in the ARP table (family 4) or the NDP table (family 6). If proxy
+// is set, it lists the proxy entries instead: the addresses for which the host answers.
 func (c *Conn) Neighbours(family int, protocol uint8, proxy bool) ([]Neighbour, error) {
 	c.link.Request(unix.RTM_GETNEIGH, neighbourHeader(familyNumber(family), 0, 0, proxyFlag(proxy))...)
 	return list(c, parseNeighbour, func(n Neighbour) bool {
@@ -28,8 +28,8 @@ func (c *Conn) Neighbours(family int, protocol uint8, proxy bool) ([]Neighbour, 
 	})
 }
 
-// Neighbour returns the entry for an address on an interface, of any protocol. With proxy, it returns the one by which
-// the host answers for the address. ErrNotFound: there is none.
+// Neighbour returns the entry for an address on an interface, whatever its protocol. If proxy is set, it returns the
+// proxy entry, by which the host answers for the address. If there is no such entry, it returns ErrNotFound.
 func (c *Conn) Neighbour(index int, addr netip.Addr, proxy bool) (entry Neighbour, err error) {
 	request := c.link.Request(unix.RTM_GETNEIGH, neighbourHeader(familyOf(addr), index, 0, proxyFlag(proxy))...)
 	request.Addr(unix.NDA_DST, addr)
@@ -47,8 +47,9 @@ func proxyFlag(proxy bool) uint8 {
 	return 0
 }
 
-// AddNeighbour adds an entry. ErrExist: there is one, possibly a learned one. An existing proxy entry gets the
-// protocol.
+// AddNeighbour adds an entry. If there is an entry for the address, possibly a learned one, the kernel refuses the
+// change with ErrExist. If a proxy entry exists, the kernel does not refuse the change, and sets the protocol of the
+// existing entry.
 func (b *Batch) AddNeighbour(n *Neighbour) {
 	flags := uint16(unix.NLM_F_CREATE | unix.NLM_F_EXCL)
 	if n.Proxy {
@@ -57,14 +58,15 @@ func (b *Batch) AddNeighbour(n *Neighbour) {
 	b.neighbour(unix.RTM_NEWNEIGH, flags, n)
 }
 
-// ReplaceNeighbour adds an entry, or replaces one of any protocol. An entry of a forwarding database replaces the one
-// of its MAC address.
+// ReplaceNeighbour adds an entry. If there is an entry for the address, whatever its protocol, the new entry replaces
+// it. In a forwarding database, the new entry replaces the entry with the same MAC address.
 func (b *Batch) ReplaceNeighbour(n *Neighbour) {
 	b.neighbour(unix.RTM_NEWNEIGH, unix.NLM_F_CREATE|unix.NLM_F_REPLACE, n)
 }
 
-// DeleteNeighbour deletes the entry for the address on the interface, of any protocol, or that of a forwarding
-// database. ErrNotFound: there is none.
+// DeleteNeighbour deletes the entry for the address on the interface, whatever its protocol. If Forward is set, it
+// deletes the entry n of a forwarding database. If there is no such entry, the kernel refuses the change with
+// ErrNotFound.
 func (b *Batch) DeleteNeighbour(n *Neighbour) {
 	if !n.Forward {
 		n = &Neighbour{Addr: n.Addr, Index: n.Index, Proxy: n.Proxy}

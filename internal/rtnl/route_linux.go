@@ -15,8 +15,8 @@ import (
 // loopback is the index of the loopback interface, which IPv6 shows for routes of types such as blackhole.
 const loopback = 1
 
-// Routes calls each for the matching routes. each must not keep its argument. begin is called first, and again if the
-// dump was interrupted: all routes follow again.
+// Routes first calls begin, and then each for all matching routes. If the dump was interrupted, it calls begin again,
+// and then each for all routes again. each must not keep its argument.
 func (c *Conn) Routes(f RouteFilter, begin func(), each func(*Route)) error {
 	header := make([]byte, unix.SizeofRtMsg)
 	header[0], header[5] = familyNumber(f.Family), f.Protocol
@@ -24,7 +24,7 @@ func (c *Conn) Routes(f RouteFilter, begin func(), each func(*Route)) error {
 	var r Route
 	err := c.dump(begin, func(m netlink.Message) error {
 		err := parseRoute(m.Data, &r)
-		// The kernel filters, too. The result does not depend on that.
+		// The kernel filters routes as well, but Routes does not rely on that.
 		if err == nil && !r.Cached && r.Table == f.Table && (f.Protocol == 0 || r.Protocol == f.Protocol) {
 			each(&r)
 		}
@@ -36,12 +36,13 @@ func (c *Conn) Routes(f RouteFilter, begin func(), each func(*Route)) error {
 	return err
 }
 
-// AddRoute adds a route. ErrExist: another route, of any protocol, has the same destination and metric in the table.
-// ErrDown, ErrNotFound: its interface is down or does not exist.
+// AddRoute adds a route. The kernel refuses the change with ErrExist if another route in the table has the same
+// destination and metric, whatever its protocol. It refuses the change with ErrDown or ErrNotFound if the route's
+// interface is down or does not exist.
 func (b *Batch) AddRoute(r *Route) { b.newRoute(unix.NLM_F_CREATE|unix.NLM_F_EXCL, r) }
 
-// ReplaceRoute adds a route, or replaces the one of any protocol with the same destination and metric in the table.
-// Every packet finds one of the two.
+// ReplaceRoute adds a route. If the table has a route with the same destination and metric, whatever its protocol, the
+// new route replaces it. At any moment, packets find the old route or the new one.
 func (b *Batch) ReplaceRoute(r *Route) { b.newRoute(unix.NLM_F_CREATE|unix.NLM_F_REPLACE, r) }
 
 func (b *Batch) newRoute(flags uint16, r *Route) {
@@ -56,8 +57,9 @@ func (b *Batch) newRoute(flags uint16, r *Route) {
 	}
 }
 
-// DeleteRoute deletes the route with this destination, table, metric, type, protocol, interface and gateway.
-// ErrNotFound: no route has all of these. A route with several next hops is deleted as a whole.
+// DeleteRoute deletes the route with this destination, table, metric, type, protocol, interface and gateway. If no
+// route has all of these, the kernel refuses the change with ErrNotFound. A route with several next hops is deleted as
+// a whole.
 func (b *Batch) DeleteRoute(r *Route) {
 	b.route(unix.RTM_DELROUTE, 0, r)
 }
