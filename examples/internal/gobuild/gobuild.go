@@ -11,17 +11,17 @@ import (
 	"slices"
 )
 
-// ProgramsEnv is the environment variable with a directory of programs that are already built. Each
-// has the last element of its import path as its name. A compiled test that runs without the
-// sources needs it.
+// ProgramsEnv is the environment variable with a directory of programs that are already built. The
+// name of each program is the last element of its import path. If a compiled test runs without the
+// sources, it needs this variable.
 const ProgramsEnv = "TEST_PROGRAMS"
 
 // NoRace makes Build omit the race detector, for tests that measure or limit memory or time.
 const NoRace = "-race=false"
 
-// Build builds the program with an import path, with flags of the go command. If the test runs with
-// the race detector, the program is built with it, too. If ProgramsEnv is set, Build ignores flags,
-// and copies the program from that directory.
+// Build builds the program with the import path, and writes it to the file binary. flags are flags
+// of the go command. If the test runs with the race detector, Build uses the race detector, too. If
+// ProgramsEnv is set, Build ignores flags, and copies the program from that directory.
 func Build(binary, importPath string, flags ...string) error {
 	if built := os.Getenv(ProgramsEnv); built != "" {
 		data, err := os.ReadFile(filepath.Join(built, path.Base(importPath)))

@@ -32,13 +32,13 @@ type Config struct {
 	Others []probe.Party
 	// Port is the destination port.
 	Port probe.Port
-	// Progress is called now and then with the number of cells that are done, and the number of all
-	// cells. It is called from several goroutines at once. Optional.
+	// Progress is called from time to time with the number of cells that are done, and the number
+	// of all cells. It is called from several goroutines at once. Optional.
 	Progress func(done, all int)
 }
 
-// Cell has the outcome of the flows from one party to another, for each family that both have:
-// Allow, Deny, NotApplicable or Mixed. Empty means that there is no flow.
+// Cell has the outcome of the flows from one pod or outside address to another, for each family
+// that both have: Allow, Deny, NotApplicable or Mixed. Empty means that there is no flow.
 type Cell struct{ IPv4, IPv6 verdict.Outcome }
 
 // Matrix has the outcomes of all flows. It does not change after Compute, and is then safe for
@@ -124,12 +124,14 @@ func merge(a, b verdict.Outcome) verdict.Outcome {
 	return Mixed
 }
 
-// Cell returns the outcome of the flows from a row to a column, given by the indexes of their
-// groups. If both are the same group, it is the outcome of flows between two members of the group.
+// Cell returns the outcome of the flows from the group of a row to the group of a column. row and
+// column are indexes of Groups. If they are equal, it is the outcome of the flows between two
+// members of the group.
 func (m *Matrix) Cell(row, column int) Cell { return m.cells[row*len(m.Groups)+column] }
 
-// Each calls do for each two different parties whose cell has a verdict, in order, until do returns
-// an error. The two parties may be in the same group.
+// Each calls do for all flows whose cell is not empty, in the order of rows and then of columns,
+// until do returns an error. The sender and the destination are different, but may be in the same
+// group.
 func (m *Matrix) Each(do func(from, to probe.Party, c Cell) error) error {
 	for row, senders := range m.Groups {
 		for _, from := range senders {

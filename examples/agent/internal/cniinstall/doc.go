@@ -7,14 +7,14 @@
 //	err := cniinstall.Install(cniinstall.Config{Plugin: "/wayleave-cni", Conflist: text, ...})
 //	err = cniinstall.Remove("/etc/cni/net.d")
 //
-// A container runtime may call the plugin, or read the configuration, at any time. Therefore each
-// file is written under another name in its folder, synced, and renamed. The configuration is
-// written after the plugin, because the runtime calls the plugin once it finds the configuration. A
-// file that already has the right content is not written.
+// A container runtime may call the plugin, or read the configuration, at any time. Therefore
+// Install writes each file under another name in its folder, syncs it, and renames it. It writes
+// the configuration after the plugin, because the runtime calls the plugin once it finds the
+// configuration. It does not write a file that already has the right content.
 //
 // # Concurrency
 //
-// Several calls of Install may run at once. The result is that of the call that ends last.
+// Several calls of Install may run at once. The call that ends last determines the result.
 //
 // # Errors
 //

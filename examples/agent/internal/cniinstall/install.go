@@ -29,7 +29,7 @@ const ConflistName = "10-wayleave.conflist"
 // because their extension is a number.
 const unfinished = ".wayleave-install-"
 
-// PodCIDRs is a text in a configuration, quotes included, that WithPodCIDRs replaces.
+// PodCIDRs is the text in a configuration that WithPodCIDRs replaces. The quotes are part of it.
 const PodCIDRs = `"POD_CIDRS"`
 
 // Config configures an installation. All fields are required.
@@ -45,7 +45,8 @@ type Config struct {
 
 // Install installs the plugin, and then its configuration.
 //
-// Errors: the configuration is not valid, and nothing was installed; those of the file system.
+// Errors: those of the file system. If the configuration is not valid, Install returns an error and
+// installs nothing.
 func Install(cfg Config) error {
 	if err := check(cfg.Conflist); err != nil {
 		return err
@@ -136,10 +137,11 @@ func removeUnfinished(dir string) {
 // NeedsPodCIDRs reports whether a configuration has the text PodCIDRs.
 func NeedsPodCIDRs(conflist []byte) bool { return bytes.Contains(conflist, []byte(PodCIDRs)) }
 
-// WithPodCIDRs returns a configuration in which the pod CIDRs of a node replace the text PodCIDRs,
-// as the ranges of the plugin host-local.
+// WithPodCIDRs replaces the text PodCIDRs in a configuration with the pod CIDRs of a node, and
+// returns the result. It writes the pod CIDRs in the form that the plugin host-local expects as its
+// ranges.
 //
-// Errors: the node has no pod CIDR, or one that is not valid.
+// Errors: the node has no pod CIDR, or a pod CIDR is not valid.
 func WithPodCIDRs(conflist []byte, node string, cidrs []string) ([]byte, error) {
 	if len(cidrs) == 0 {
 		return nil, fmt.Errorf("cniinstall: node %s has no pod CIDR (spec.podCIDRs): does the controller manager "+

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package memory keeps a process within the memory limit of its cgroup. Near the limit, the garbage
-// collector runs more often. If the start of the process needs more memory than the limit, the
-// start ends with an error before the kernel kills the process.
+// collector runs more often. If the process needs more memory than the limit while it starts, Watch
+// returns an error before the kernel kills the process.
 //
 //	limit of the cgroup ─▶ 90 % for the Go runtime ─▶ Watch: the last collection left more than 80 % of that?
 //	GOMEMLIMIT, if set  ─▶ the Go runtime's own    ─▶ Watch: the last collection left more than that?

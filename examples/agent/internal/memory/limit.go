@@ -83,7 +83,7 @@ func readNumber(root fs.FS, name string) int64 {
 }
 
 // Set sets the limit of the Go runtime to 90 % of the cgroup's limit. If the environment sets a
-// limit, Set keeps that.
+// limit, Set keeps that limit.
 func Set(l Limit) {
 	if l.Cgroup > 0 && l.Env == 0 {
 		debug.SetMemoryLimit(l.usable())

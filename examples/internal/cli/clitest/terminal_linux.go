@@ -13,8 +13,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Terminal is a pseudo-terminal: what is written to File can be read from Written. Its buffer has
-// some kilobytes. A command that writes more waits until the output is read.
+// Terminal is a pseudo-terminal. A command writes its output to File, and a test reads the output
+// from Written. The buffer in between has some kilobytes. If a command writes more, it waits until
+// the test reads.
 type Terminal struct {
 	*os.File
 	host *os.File
