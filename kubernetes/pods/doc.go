@@ -5,18 +5,19 @@
 //	informer ── Set, Delete ──▶ Pods ── policy.Update ──▶ datastore.Memory, calcgraph.Runner, ...
 //	CNI ADD, DEL ── Attach, Detach ──▶
 //
-// Kubelet reports a pod's addresses to the API only after CNI ADD has returned, so the plugin cannot wait for
-// them. Attach gives the endpoint its interface and addresses at once. The pod's labels come from the API,
-// which has the pod before kubelet starts it. Once the pod's status has these addresses, the addresses of the
-// status are used. Until then, the status may have the addresses of an earlier interface of the pod, which
-// another pod may have by now.
+// Kubelet reports a pod's addresses to the API only after CNI ADD has returned, so the plugin cannot wait until
+// the API has them. Attach gives the endpoint its interface and addresses at once. The pod's labels come from
+// the API, which has the pod before kubelet starts it. Once the pod's status has the addresses of Attach, Pods
+// uses the addresses of the status. Until then, the status may have addresses of an earlier interface of the
+// pod, and another pod may already have these.
 //
-// Interfaces may have any name: pass it to Attach. For a pod without an attachment, the interface of the
-// endpoint has the name that convert.InterfaceName returns.
+// The interface of a pod may have any name: pass it to Attach. For a pod without an attachment, the interface
+// of the endpoint has the name that convert.InterfaceName returns.
 //
-// After Detach, the pod is not an endpoint, although the API may still have its addresses: another pod may
-// get them. Pods keeps the UIDs of the last 4,096 detached pods, but none after a restart. So a pod of this node
-// without an attachment is not an endpoint either while an attached pod has one of its addresses.
+// After Detach, the pod is not an endpoint, even if the API still has its addresses, because another pod may
+// get them. Pods remembers the UIDs of the last 4,096 detached pods, but forgets them in a restart. Therefore
+// it also compares addresses: if a pod of this node has no attachment, and an attached pod has one of its
+// addresses, the pod without the attachment is not an endpoint.
 //
 // # Usage
 //

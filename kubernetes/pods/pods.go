@@ -18,8 +18,7 @@ import (
 
 // Config configures Pods. Node and Update are required.
 type Config struct {
-	// Node is the name of this node, as spec.nodeName of its pods has it. Pods of other nodes are never
-	// attached here.
+	// Node is the name of this node: spec.nodeName of its pods. Pods of other nodes are never attached here.
 	Node string
 	// Converter converts the pods. Its Attachment must be nil.
 	Converter convert.Converter
@@ -27,10 +26,11 @@ type Config struct {
 	// receives unchanged endpoints: for a pod of another node, and for a pod that was unknown before.
 	// It runs in the call that causes the change, and must not call the Pods.
 	Update func(policy.Update)
-	// Report receives the errors of a pod, each a *convert.Error. While a pod has errors, Report is called for it at
-	// each call with the pod, and if the pod is not attached, also at each Attach and Detach of others. Once the pod
-	// has no errors any more, Report is called without errors. It is also called without errors at each Set of a pod of
-	// another node, and for a pod that was unknown before. Report must not call the Pods. Nil discards the errors.
+	// Report receives the errors of a pod, each a *convert.Error. While a pod has errors, each call of Pods for this
+	// pod calls Report. If the pod is not attached, Attach and Detach of other pods call Report for it, too. Once the
+	// pod has no errors any more, Report is called without errors. It is also called without errors at each Set of a
+	// pod of another node, and for a pod that was unknown before. Report must not call the Pods. Nil discards the
+	// errors.
 	Report func(pod Ref, problems []error)
 }
 
@@ -56,7 +56,7 @@ func (r Ref) Key() policy.Key {
 type Pods struct {
 	cfg Config
 	mu  sync.Mutex
-	// all has the pods of this node and those that are attached. Nothing is kept of the others.
+	// all has the pods of this node, and the attached pods. Pods keeps nothing of other pods.
 	all map[name]*entry
 	// links has, for each attached interface, its pod.
 	links map[string]name
@@ -75,18 +75,19 @@ const maxDetached = 4096
 // entry has the state of the pods of one name.
 type entry struct {
 	pod *corev1.Pod // nil if the API has none
-	// attached is the attachment of the pod with that uid, which may be unknown; nil if there is none.
+	// attached is the attachment of the pod with the UID uid; nil if there is none. uid may be unknown.
 	attached *convert.Attachment
 	uid      types.UID
-	// endpoint is the endpoint that Update received last, or nil, if known is set. Before, Update may have
-	// received one of a pod of another node.
+	// If known is set, endpoint is what Update received last: an endpoint, or nil. If known is not set, Update
+	// may have received an endpoint before, for a pod of another node.
 	endpoint *policy.WorkloadEndpoint
 	known    bool
-	// reported is set if the last call of Report had errors, or may have had: one for a pod of another node.
+	// reported is set if the last call of Report had errors, or may have had errors because the pod was on another
+	// node.
 	reported bool
 }
 
-// New returns Pods without a pod.
+// New returns a Pods that has no pods yet.
 //
 // Errors: Config.Node is empty, Config.Update is nil, or Config.Converter has an Attachment.
 func New(cfg Config) (*Pods, error) {
@@ -143,11 +144,11 @@ func (p *Pods) update(ref Ref, endpoint *policy.WorkloadEndpoint) {
 	p.cfg.Update(u)
 }
 
-// Attach records the link of a pod. Update receives the endpoint at once if the API has the pod, and otherwise
-// in Set. A second Attach replaces the first.
+// Attach records the link of a pod. If Set has received the pod before, Attach passes the endpoint to
+// Config.Update. Otherwise Set does so later. A second Attach replaces the first.
 //
-// Errors: the attachment has no interface, a value that no endpoint can have, or the interface of another pod
-// that is attached. Then nothing changes.
+// Errors: the attachment has no interface, it has a value that no endpoint can have, or its interface is that
+// of another attached pod. After an error, nothing has changed.
 func (p *Pods) Attach(ref Ref, a convert.Attachment) error {
 	probe := &policy.WorkloadEndpoint{
 		Namespace: ref.Namespace, Name: ref.Name, Node: "node", Interface: a.Interface, MAC: a.MAC,
@@ -173,10 +174,10 @@ func (p *Pods) Attach(ref Ref, a convert.Attachment) error {
 	return nil
 }
 
-// Detach records that the link of a pod was removed, and reports whether no pod of that name is attached now.
-// If so, wait for the endpoint's end with WaitRemoved. If not, the Ref has the UID of another pod than the
-// attached one, and nothing changes: kubelet may call CNI DEL late, and repeatedly. A pod without an attachment
-// is no error.
+// Detach records that the link of a pod was removed. If gone is true, no pod of that name is attached now: wait
+// with WaitRemoved until the endpoint is removed. If gone is false, a pod with the same name and another UID is
+// attached, and stays attached. This happens because kubelet may call CNI DEL late, and repeatedly. It is no
+// error if the pod has no attachment.
 func (p *Pods) Detach(ref Ref) (gone bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -196,8 +197,8 @@ func (p *Pods) Detach(ref Ref) (gone bool) {
 	return gone
 }
 
-// refreshLocked computes the endpoints of this node's pods without an attachment again: the addresses of an attached
-// pod may have changed.
+// refreshLocked computes again the endpoints of this node's pods that have no attachment, because the addresses of
+// attached pods may have changed.
 func (p *Pods) refreshLocked() {
 	for n, e := range p.all {
 		if e.attached == nil && e.pod != nil {
@@ -246,8 +247,8 @@ func (p *Pods) removeDetached(uid types.UID) {
 	}
 }
 
-// changeLocked changes the entry of one name, and calls Update if that changes the endpoint. fromAPI is set if the
-// pod changes.
+// changeLocked changes the entry of one name, and calls Update if this changes the endpoint. fromAPI is set if the
+// change comes from the API.
 func (p *Pods) changeLocked(ref Ref, fromAPI bool, f func(*entry)) {
 	key := ref.name()
 	e := p.all[key]
@@ -268,11 +269,11 @@ func (p *Pods) changeLocked(ref Ref, fromAPI bool, f func(*entry)) {
 	}
 }
 
-// mirrorAnnotation is the annotation of the pod with which kubelet shows a static pod of its node in the API. Its
-// value is the UID of the static pod.
+// mirrorAnnotation is an annotation of mirror pods, by which kubelet shows the static pods of its node in the API.
+// Its value is the UID of the static pod.
 const mirrorAnnotation = "kubernetes.io/config.mirror"
 
-// runtimeUID returns the UID by which the container runtime, and so CNI_ARGS, has a pod.
+// runtimeUID returns the UID that a pod has in the container runtime, and therefore in CNI_ARGS.
 func runtimeUID(pod *corev1.Pod) types.UID {
 	return cmp.Or(types.UID(pod.Annotations[mirrorAnnotation]), pod.UID)
 }
