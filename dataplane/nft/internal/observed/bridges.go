@@ -17,7 +17,7 @@ import (
 	"github.com/wayleave/wayleave/internal/nsthread"
 )
 
-// bridges has the data of the bridges of Config that was read last.
+// bridges has what was last read about the bridges of Config.
 type bridges struct {
 	names []string
 	// known is set once the following fields were read.
@@ -26,8 +26,8 @@ type bridges struct {
 	calls     map[string]Calls
 }
 
-// Calls says whether frames between two ports of a bridge pass the hooks of IP, by way of
-// br_netfilter: those of IPv4, and those of IPv6.
+// Calls says whether br_netfilter passes frames between two ports of a bridge to the netfilter
+// hooks of IPv4, and to those of IPv6.
 type Calls struct{ IPv4, IPv6 bool }
 
 // readBridges reads the addresses and settings of bridges, if there are any.
@@ -76,23 +76,24 @@ func (b *bridges) addressesIn(all map[string]render.Interface) (out []netip.Addr
 	return out
 }
 
-// BridgeAddresses returns the addresses of the bridges of Config that were read last. The caller
-// must not change them.
+// BridgeAddresses returns the addresses of all bridges of Config, as they were last read. The
+// caller must not change the slice.
 func (o *Interfaces) BridgeAddresses() []netip.Addr {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.bridges.addresses
 }
 
-// BridgeCalls returns the Calls of a bridge that were read last.
+// BridgeCalls returns the Calls of a bridge, as they were last read.
 func (o *Interfaces) BridgeCalls(bridge string) Calls {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.bridges.calls[bridge]
 }
 
-// readCalls reads the sysctls of br_netfilter, and the attributes of bridges, which can also enable
-// Calls. Without br_netfilter there are no sysctls, and the attributes have no effect.
+// readCalls reads the Calls of each bridge. Either the sysctls of br_netfilter or the attributes of
+// the bridge can enable them. Without br_netfilter there are no sysctls, and the attributes have no
+// effect.
 func (o *Interfaces) readCalls() (map[string]Calls, error) {
 	var all, loaded Calls
 	read := func() (err error) {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package observed caches the interfaces of the host. It has the master of each interface, such as
-// a bridge. While a host endpoint is found by its addresses, it also has the addresses.
+// Package observed caches the interfaces of the host. The cache has the master of each endpoint's
+// interface, such as a bridge. If a host endpoint has no interface name, its interface is found by
+// the host endpoint's addresses. Then the cache also has all interfaces with their addresses.
 //
 // # Usage
 //

@@ -27,9 +27,9 @@ type Config struct {
 
 // Interfaces caches the interfaces of the host as they were last read from the kernel.
 //
-// Update reads the interfaces of new endpoints, or those of all endpoints. To read one takes 9 µs.
-// To read all takes about as long for each interface of the node. Watch compares the kernel's
-// notifications with the cache, and reports differences.
+// Update reads the interfaces of new endpoints, or those of all endpoints. Reading one takes 9 µs.
+// If Update must read all interfaces of the node, that takes about as long for each of them. Watch
+// compares the kernel's notifications with the cache, and reports differences.
 //
 // While an interface is read, the lock is held until the result is in the cache. So Watch compares
 // every later change with this result.
@@ -46,7 +46,8 @@ type Interfaces struct {
 	mu sync.Mutex
 	// watching is set while Watch keeps the cache current.
 	watching bool
-	// all has all interfaces while a host endpoint is found by its addresses. Otherwise it is nil.
+	// all has all interfaces of the node. It is nil unless the interface of a host endpoint is
+	// found by addresses.
 	all map[string]render.Interface
 	// masters has the masters of endpoints' interfaces.
 	masters map[string]render.Master
@@ -82,7 +83,7 @@ func (o *Interfaces) Reset() {
 func (o *Interfaces) Close() error { return errors.Join(o.closeLinks(), o.release()) }
 
 // Watch compares each change that the kernel reports with the cache. If they differ, it calls
-// report with the first object that differs.
+// report with the name of the first object that differs.
 //
 // Errors: that of the context, or the failure that ended Watch.
 func (o *Interfaces) Watch(ctx context.Context, report func(object string)) error {
@@ -126,9 +127,10 @@ func (o *Interfaces) differs(s *interfaces.Snapshot) (object string) {
 	return object
 }
 
-// Update reads the interfaces of endpoints and passes them to the renderer. If resync is set, these
-// are the interfaces of all endpoints, otherwise those of endpoints that are new since the last
-// call. If the interface of a new endpoint cannot be read, the endpoint is at fault.
+// Update reads the interfaces of endpoints and passes them to the renderer. With resync, it reads
+// the interfaces of all endpoints, otherwise those of endpoints that are new since the last call.
+// If the interface of a new endpoint cannot be read, the renderer puts the endpoint at fault: it
+// reports the endpoint, and drops its packets.
 //
 // Errors: those of reading the kernel, and of Config.List.
 func (o *Interfaces) Update(r *render.Renderer, resync bool) error {
@@ -168,8 +170,8 @@ func (o *Interfaces) Update(r *render.Renderer, resync bool) error {
 	return err
 }
 
-// readAll reads all interfaces. It does so if a host endpoint is found by its addresses, or if
-// Config.List is set.
+// readAll reads all interfaces of the node if it has to: if the interface of a host endpoint is
+// found by addresses, or if Config.List is set.
 func (o *Interfaces) readAll(r *render.Renderer, resync bool) error {
 	byAddress := r.NeedsInterfaces()
 	if !byAddress {
@@ -202,7 +204,7 @@ func (o *Interfaces) setMaster(name string, m render.Master) {
 	o.masters[name] = m
 }
 
-// Version returns a number that grows when the results of Master or BridgeAddresses may have
+// Version returns a number that grows whenever the results of Master or BridgeAddresses may have
 // changed.
 func (o *Interfaces) Version() uint64 {
 	o.mu.Lock()
@@ -210,7 +212,7 @@ func (o *Interfaces) Version() uint64 {
 	return o.version
 }
 
-// Master returns the master of an endpoint's interface that was read last.
+// Master returns the master of an endpoint's interface, as it was last read.
 func (o *Interfaces) Master(name string) render.Master {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -289,8 +291,8 @@ func (o *Interfaces) closeLinks() error {
 	return err
 }
 
-// Plan reads the interfaces of new endpoints for a renderer, as Update would, but does not change
-// the cache. It returns the masters of the renderer's interfaces.
+// Plan passes the interfaces of new endpoints to a renderer, as Update would, but does not change
+// the cache. It returns the master of each interface of the renderer.
 func (o *Interfaces) Plan(next *render.Renderer) map[string]render.Master {
 	masters := map[string]render.Master{}
 	lookUp := o.lookUp

@@ -35,12 +35,13 @@ const (
 	setLinkLocal = "link-local"
 )
 
-// AddressSets returns the names of the sets of allowed addresses, for IPv4 and IPv6. Their elements
-// are pairs of a port and an address that the port may send from.
+// AddressSets returns the names of the two sets of allowed addresses, for IPv4 and for IPv6. Each
+// element is a pair: a port, and an address from which the port may send.
 func AddressSets() [2]string { return [2]string{setAddresses4, setAddresses6} }
 
-// priority of the base chain. It is before br_netfilter (0), by which the hooks of IP see a frame,
-// and before all priorities that nft names for this family.
+// priority of the base chain. The chain is evaluated before br_netfilter (priority 0), which passes
+// frames to the netfilter hooks of IPv4 and IPv6. It is also before all priorities that nft names
+// for this family.
 const priority = -300
 
 // The EtherTypes, protocols and types of messages.
@@ -155,8 +156,8 @@ func chains(cfg *Config) []*ruleset.Chain {
 	}
 }
 
-// base returns the base chain. It leads frames from ports of endpoints to their chain, and filters
-// those of other ports.
+// base returns the base chain. It leads frames from the port of an endpoint to the port's chain,
+// and filters frames from all other ports.
 func base(cfg *Config) *ruleset.Chain {
 	c := &ruleset.Chain{Name: chainBase, Hook: &ruleset.Hook{
 		Point: ruleset.Prerouting, Priority: priority, Policy: build.Accept(),
@@ -213,7 +214,8 @@ func ipv6() []ruleset.Rule {
 }
 
 // icmpv6 returns the rules about IPv6 packets with an allowed source. If the kernel cannot find the
-// transport protocol of a packet, the packet drops: no rule before the last one matches it.
+// transport protocol of a packet, the last rule drops the packet: no rule before that one matches
+// it.
 func icmpv6() []ruleset.Rule {
 	others := discovery()
 	others.Not = true

@@ -3,10 +3,11 @@
 // Package ports renders the nftables table of family bridge. This table binds workloads behind a
 // bridge to their addresses: no port of the bridge can send with an address of another port.
 //
-// The hooks of IP see packets of bridged workloads with the interface of the bridge, so policy
-// distinguishes the workloads by their addresses (S171). With this table, the source address proves
-// which workload sent a packet. The table sees each frame that a port receives, before the bridge
-// learns the frame's source and before br_netfilter.
+// At the netfilter hooks of IPv4 and IPv6, the interface of a bridged workload's packet is the
+// bridge. So policy can distinguish such workloads only by their addresses (case S171 of
+// docs/semantics.md). With this table, the source address proves which workload sent a packet. The
+// table sees each frame that a port receives, before the bridge learns the frame's source and
+// before br_netfilter.
 //
 //	frame ─▶ prerouting ─┬─ port of an endpoint ─▶ port-mac ─▶ port ─┬─▶ port-ipv4
 //	                     │                                           ├─▶ port-arp
@@ -20,27 +21,27 @@
 //   - ARP with one of its addresses as sender, or a probe for one of them (RFC 5227);
 //   - IPv6 from its addresses, or from a link-local address that the host does not have on a
 //     bridge;
-//   - from the unspecified IPv6 address: duplicate address detection for one of its addresses or
-//     such a link-local address, router solicitations, and reports of multicast listeners (RFC
-//     3590);
-//   - neighbour advertisements for one of these addresses, but no router advertisements or
+//   - from the unspecified IPv6 address: duplicate address detection for one of the addresses of
+//     the item above, router solicitations, and reports of multicast listeners (RFC 3590);
+//   - neighbour advertisements for the same IPv6 addresses, but no router advertisements or
 //     redirects.
 //
-// Neighbour discovery in fragments drops, as RFC 6980 requires. A priority tag (a VLAN tag with the
-// identifier 0) drops, too: Linux receives such a frame like one without a tag, but br_netfilter
-// does not look into it. Frames of any other port drop if they claim an address of an endpoint: as
-// the source of IP, the sender of ARP, or the target of an advertisement.
+// The table drops neighbour discovery in fragments, as RFC 6980 requires. It also drops frames with
+// a priority tag, which is a VLAN tag with the identifier 0: Linux receives such a frame like one
+// without a tag, but br_netfilter does not look into it. From any other port, the table drops
+// frames that claim an address of an endpoint: as the source of IP, the sender of ARP, or the
+// target of an advertisement.
 //
-// The table does not track connections. Endpoints are elements of hash sets, and have no rules of
-// their own. An address that moves to another port is allowed at neither port until the main table
-// has its new owner (Port.Withheld).
+// The table does not track connections. Its rules are the same for all endpoints: an endpoint only
+// has elements in hash sets. While an address moves to another port, neither port may send from it
+// until the main table has the new owner of the address (see Port.Withheld).
 //
 // # Limits
 //
 // Workloads can use each other's link-local addresses. Frames to group addresses of IEEE 802.1D do
-// not pass the hook: see docs/bridges.md. The table identifies a port by its name, whatever its
-// bridge. So frames of a port whose name has Config.InterfacePrefix and that has no endpoint drop
-// at every bridge.
+// not pass the hook: see docs/bridges.md. The table identifies a port by its name, and does not
+// look at the bridge. Some bridges may belong to other programs. If the name of a port there begins
+// with Config.InterfacePrefix, and the port has no endpoint, all its frames are dropped.
 //
 // # Usage
 //

@@ -18,8 +18,8 @@ type Config struct {
 	Table string
 	// InterfacePrefix is the beginning of the names of workloads' ports.
 	InterfacePrefix string
-	// AcceptUnknown treats a port with the InterfacePrefix and without an endpoint as any other
-	// port. By default its frames drop.
+	// AcceptUnknown concerns ports that have the InterfacePrefix and no endpoint. If it is set,
+	// they are treated as any other port. By default their frames are dropped.
 	AcceptUnknown bool
 }
 
@@ -28,12 +28,12 @@ type MAC [6]byte
 
 // Port is the port of a bridge that belongs to an endpoint.
 type Port struct {
-	// Addresses are the addresses that may send from the port.
+	// Addresses are the addresses from which the port may send.
 	Addresses []netip.Addr
-	// Withheld are addresses that belong to the port, but may not send from it yet. No other port
-	// may use them either.
+	// Withheld are addresses that belong to the port, but from which it may not send yet. No other
+	// port may use them either.
 	Withheld []netip.Addr
-	// MAC is the only allowed source of frames. Zero allows all.
+	// MAC is the only allowed source address of frames. Zero allows all.
 	MAC MAC
 	// Drop drops all frames from the port. Other ports still may not use its addresses.
 	Drop bool
@@ -149,8 +149,9 @@ func distinct(lists ...[]netip.Addr) []netip.Addr {
 	return slices.Compact(all)
 }
 
-// SetHost sets the addresses that the host has on its bridges. Workloads must not use its
-// link-local addresses. Its other addresses are in no set of allowed addresses anyway.
+// SetHost sets the addresses that the host has on its bridges. The table uses only the link-local
+// ones: a workload may send from any link-local address except these. It may not send from other
+// addresses of the host anyway, because they are in no set of allowed addresses.
 func (r *Renderer) SetHost(addresses []netip.Addr) {
 	var elements []ruleset.Element
 	for _, a := range distinct(addresses) {
