@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package nflog reads packets that nftables rules log to an nflog group. For each packet it returns
-// the prefix of the rule, the interfaces, and fields of the headers.
+// the prefix that the rule gave the log message, the interfaces, and fields of the headers.
 //
 //	nft rule "log prefix ... group N" ──▶ nfnetlink_log ──▶ Follow ──▶ Entry
 //

@@ -20,8 +20,8 @@ type Config struct {
 	Group uint16
 	// NetNS is a file descriptor of the network namespace. 0 means the namespace of the process.
 	NetNS int
-	// Started is called once the socket follows the group: Follow reports every packet that is
-	// logged later. Optional.
+	// Started is called once the socket follows the group. Follow reports every packet that is
+	// logged after that. Optional.
 	Started func()
 }
 
@@ -53,7 +53,7 @@ const (
 // Follow calls do for every logged packet, until ctx is done or do returns an error. If do is slow,
 // the kernel drops entries: see Entry.Missed.
 //
-// Errors: the context's, that of do, and those of the system calls.
+// Errors: the error of ctx, the error of do, and those of the system calls.
 func Follow(ctx context.Context, cfg Config, do func(Entry) error) error {
 	sock, err := netlink.Open(netlink.Config{Family: netlink.Netfilter, NetNS: cfg.NetNS})
 	if err != nil {

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package sets keeps the sets of the kernel for the renderer, and makes the names of sets and
-// chains. There are three kinds of sets:
+// Package sets has the desired sets of the nftables table for the renderer, and makes the names of
+// sets and chains. There are three kinds of sets:
 //
-//   - IPSet has the kernel's sets of an IP set.
-//   - ElementSet has a set whose elements the renderer adds and removes one by one.
-//   - Lists has the sets of the ranges that rules list. Chains has the chains of the table together
-//     with Lists.
+//   - IPSet has the members of an IP set. It has one nftables set for each kind and family of
+//     members.
+//   - ElementSet is one nftables set or map, whose elements the renderer adds and removes one by
+//     one.
+//   - Lists has the nftables sets for rules that list ranges of prefixes or ports. Chains has the
+//     chains of the table, together with the Lists of their rules.
 //
 // Each of them has a method Flush, which appends the changes since the last Flush to a delta:
 //

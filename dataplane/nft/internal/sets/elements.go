@@ -15,8 +15,8 @@ import (
 type ElementSet struct {
 	head     ruleset.Set // without elements
 	elements map[string]ruleset.Element
-	// changed has the elements that have changed since the last Flush, as they were then; nil if
-	// the element did not exist.
+	// changed has the keys of the elements that have changed since the last Flush. The value is the
+	// element as it was at that Flush, or nil if it did not exist.
 	changed map[string]*ruleset.Element
 	// Wanted is set if the table should have the set. installed is set if the table had the set
 	// after the last Flush.
@@ -107,8 +107,10 @@ func (s *ElementSet) Flush(d *ruleset.Delta) {
 	s.FlushUnseen(d, func(string) bool { return false })
 }
 
-// FlushUnseen does what Flush does, for a map with elements that no packet looks up. unseen reports
-// whether no packet looks up a key before its element is added, or after its element is deleted.
+// FlushUnseen is like Flush, but finds elements whose change no packet can see: no packet looks up
+// the key before the element is added, or after it is deleted. unseen reports whether that is so
+// for a key. The delta has such elements as Early and Late: they need not change at the same moment
+// as the rest.
 func (s *ElementSet) FlushUnseen(d *ruleset.Delta, unseen func(key string) bool) {
 	switch {
 	case !s.Wanted && s.installed:

@@ -40,8 +40,8 @@ type part struct {
 	installed bool
 }
 
-// IPSet is an IP set of the desired state. The kernel has a set for each kind and family of its
-// members, if rules look into that set.
+// IPSet is an IP set of the desired state. Its members of each kind and family are in a separate
+// set of the kernel. The kernel has such a set only while rules look into it.
 type IPSet struct {
 	ID     dataplane.IPSetID
 	typ    dataplane.IPSetType
@@ -52,7 +52,7 @@ type IPSet struct {
 	lists *Lists
 	// watcher is called when addresses and prefixes change. It may be nil.
 	watcher Watcher
-	// shape and broken have the state of the last Settle.
+	// shape and broken are what the last call of Settle found.
 	shape  Shape
 	broken bool
 }
@@ -115,8 +115,8 @@ type portKey[A any] struct {
 	port  uint16
 }
 
-// Shape has what rules that refer to an IP set depend on: whether it exists, and which sets it has
-// in the kernel.
+// Shape is the part of an IP set on which the text of rules depends: whether the IP set exists, and
+// for which kinds and families it has members.
 type Shape struct {
 	exists         bool
 	typ            dataplane.IPSetType
@@ -134,7 +134,7 @@ func NewIPSet(id dataplane.IPSetID, lists *Lists) *IPSet {
 // rendered.
 func (s *IPSet) Exists() bool { return s.exists }
 
-// Gone reports whether the set does not exist, and the table has no sets of it.
+// Gone reports whether the IP set does not exist and the table no longer has any set for it.
 func (s *IPSet) Gone() bool { return !s.exists && len(s.parts) == 0 }
 
 // Watch sets the watcher that is called for changes from now on. It may be nil.
@@ -195,8 +195,8 @@ func (s *IPSet) clear() {
 	}
 }
 
-// Update adds and removes members. To add a member that exists, or to remove one that does not, has
-// no effect.
+// Update adds and removes members. Adding a member that exists has no effect, nor has removing one
+// that does not exist.
 func (s *IPSet) Update(e *dataplane.IPSetDelta) {
 	for _, m := range e.Removed {
 		s.change(m, false)
@@ -313,8 +313,8 @@ func (s *IPSet) shapeNow() Shape {
 	}
 }
 
-// Lookup returns the name of the kernel's set with the members of a kind and family, by the shape
-// of the last Settle. If there are no such members, ok is false.
+// Lookup returns the name of the kernel's set with the members of a kind and family. If there were
+// no such members at the last call of Settle, ok is false.
 func (s *IPSet) Lookup(kind Kind, f Family) (name string, ok bool) {
 	if !s.shape.has(kind, f) {
 		return "", false
@@ -322,7 +322,7 @@ func (s *IPSet) Lookup(kind Kind, f Family) (name string, ok bool) {
 	return s.part(partKey{kind, f}).name, true
 }
 
-// Shape returns the shape of the last Settle.
+// Shape returns the Shape that the last call of Settle found.
 func (s *IPSet) Shape() Shape { return s.shape }
 
 // Nets returns the prefixes of a family that have more than one address, sorted. The caller must
@@ -386,7 +386,8 @@ func (s *IPSet) Check(typ dataplane.IPSetType) error {
 	return nil
 }
 
-// Settle updates the shape. It reports whether rules that refer to the set must be rendered again.
+// Settle updates the Shape to the current members. It reports whether rules that refer to the IP
+// set must be rendered again.
 func (s *IPSet) Settle() (changed bool) {
 	shape, broken := s.shapeNow(), s.err() != nil
 	changed = shape != s.shape || broken != s.broken

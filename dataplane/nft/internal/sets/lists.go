@@ -10,19 +10,20 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 )
 
-// Lists has the sets of the ranges of ports and prefixes that rules list, and the verdict maps with
-// such ranges. Rules with equal lists share a set. The name of a set is a hash of its elements, so
-// these sets never change.
+// Lists has a named set for each list of prefixes or ports in rules, if the list has ranges. If a
+// rule maps such ranges to verdicts, Lists has a named verdict map. Rules with equal lists share a
+// set. The name of a set is a hash of its elements, so these sets never change.
 //
 // An anonymous set in the rule would be simpler. But the kernel shows the elements of an interval
 // set some microseconds later than the rule. Until then, a rule that denies would match nothing. A
-// named set can be filled before the rules that look into it are added; the applier does that.
+// named set can be filled before the rules that look into it are added, and the applier does so.
 type Lists struct {
 	// users has the number of rules that look into each named set.
 	users map[string]int
 	sets  map[string]*ruleset.Set
-	// parts has the IP sets by the names of their kernel sets. usageChanged has those IP sets of
-	// which a kernel set got its first user or lost its last one.
+	// parts has the IP sets by the names of their kernel sets. A user is a rule that looks into a
+	// set. usageChanged has the IP sets for which a kernel set has got its first user or lost its
+	// last one.
 	parts        map[string]*IPSet
 	usageChanged map[*IPSet]struct{}
 	// installed has the sets that the table had after the last Flush. dirty has the sets whose
@@ -38,7 +39,7 @@ func NewLists() Lists {
 	}
 }
 
-// Named returns the chain with named sets and verdict maps in place of anonymous ones that have
+// Named returns the chain with a named set or verdict map in place of each anonymous one that has
 // ranges.
 func (l *Lists) Named(c *ruleset.Chain) *ruleset.Chain {
 	var rules []ruleset.Rule
@@ -161,8 +162,8 @@ func (l *Lists) use(name string, n int) {
 	}
 }
 
-// TakeLooked returns the IP sets of which a kernel set got its first user or lost its last one
-// since the last call.
+// TakeLooked returns the IP sets for which a kernel set has got its first user (a rule that looks
+// into it) or lost its last one since the last call.
 func (l *Lists) TakeLooked() map[*IPSet]struct{} {
 	changed := l.usageChanged
 	l.usageChanged = map[*IPSet]struct{}{}
