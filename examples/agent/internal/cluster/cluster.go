@@ -101,8 +101,8 @@ func (c *Cluster) Source() datastore.Source { return objects{c} }
 // objects is the source. It sends nothing before the settings have been read.
 type objects struct{ cluster *Cluster }
 
-// Run sends the objects in etcd to the receiver; see datastore.Source. A later call first sends the
-// objects that an earlier call received, because etcd may be unavailable.
+// Run sends the objects in etcd to the receiver; see datastore.Source. If an earlier call has
+// received objects, Run first sends those, because etcd may be unavailable now.
 func (o objects) Run(ctx context.Context, r datastore.Receiver) error {
 	defer o.cluster.setDelivered(0, nil) // the next receiver has nothing yet
 	select {

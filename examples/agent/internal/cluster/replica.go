@@ -11,8 +11,8 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// replica has the objects that were last read from etcd. It is kept when a pipeline ends, so that a
-// new pipeline can start while etcd is unavailable. Endpoints are stored in a packed form.
+// replica keeps the objects that were last read from etcd, so that a new pipeline can start while
+// etcd is unavailable. It outlives a pipeline. It stores endpoints in a packed form.
 //
 // Only the source that runs may use it.
 type replica struct {
@@ -20,11 +20,12 @@ type replica struct {
 	inSync  bool // objects was complete once
 }
 
-// maxUpdates is the maximum number of kept objects in one call of the receiver.
+// maxUpdates is the maximum number of kept objects that are sent in one call of the receiver.
 const maxUpdates = 5000
 
-// begin sends the kept objects to a receiver, if they are complete. It returns a receiver for a
-// complete list from etcd, which passes on the differences.
+// begin sends the kept objects to out, if they are complete. It returns a receiver for a complete
+// list from etcd, and for later changes. That receiver sends to out only what differs from the kept
+// objects.
 func (r *replica) begin(ctx context.Context, out datastore.Receiver) (datastore.Receiver, error) {
 	f := &refresher{replica: r, out: out, seen: map[policy.Key]struct{}{}}
 	if !r.inSync {
@@ -50,7 +51,7 @@ type refresher struct {
 	seen map[policy.Key]struct{} // the keys in the list so far; nil after the end of the list
 }
 
-// Update sends the objects that differ.
+// Update sends the objects that differ from the kept ones.
 func (f *refresher) Update(ctx context.Context, updates []policy.Update) error {
 	var news []policy.Update
 	for _, u := range updates {
@@ -69,8 +70,8 @@ func (f *refresher) Update(ctx context.Context, updates []policy.Update) error {
 	return f.out.Update(ctx, news)
 }
 
-// InSync sends deletions of the kept objects that are not in the list. It calls InSync of the
-// receiver, unless that was called before.
+// InSync is called at the end of the list from etcd. It sends a deletion for each kept object that
+// is not in the list. It calls InSync of the receiver, unless that was called before.
 func (f *refresher) InSync(ctx context.Context) error {
 	var gone []policy.Update
 	for _, key := range f.objects.Keys() {

@@ -62,7 +62,7 @@ func (a *announcer) set(keys string) {
 	}
 }
 
-// problem returns why the last attempt to write the keys failed; nil if it succeeded.
+// problem returns the error of the last attempt to write the keys; nil if it succeeded.
 func (a *announcer) problem() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -149,8 +149,9 @@ const fieldManager = "wayleave-wireguard"
 // does not block.
 func (a *API) AnnounceWireguard(keys string) { a.keys.set(keys) }
 
-// WithdrawWireguard replaces the WireGuard keys of the Node, if the Node exists, by
-// convert.NoWireguardKeys. Do not use it together with AnnounceWireguard.
+// WithdrawWireguard removes the WireGuard keys of this node from its Node object: it writes
+// convert.NoWireguardKeys in their place. It does nothing if there is no Node. Do not use it
+// together with AnnounceWireguard.
 func (a *API) WithdrawWireguard(ctx context.Context) error {
 	if err := a.keys.patch(ctx, convert.NoWireguardKeys); !apierrors.IsNotFound(err) {
 		return err

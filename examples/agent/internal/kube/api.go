@@ -134,23 +134,23 @@ func (a *API) Follow(ctx context.Context, p *pipeline.Pipeline) {
 	}
 }
 
-// Absent reports a resource that the graph rejects.
+// Absent reports that the calculation graph rejects a resource.
 func (a *API) Absent(key policy.Key, err error) {
 	if a.status != nil {
 		a.status.reporter.Rejected(key, err)
 	}
 }
 
-// Doubted reports the doubts of a policy in force: fields of its rules that are not understood. nil
-// means that it has no doubts any more.
+// Doubted reports that a policy is enforced although fields of its rules are not understood. These
+// fields are the policy's doubts. A nil doubt means that all fields are now understood.
 func (a *API) Doubted(key policy.Key, doubt *policy.DoubtError) {
 	if a.status != nil {
 		a.status.reporter.Doubt(key, doubt)
 	}
 }
 
-// Source returns the source of the objects. The source's Run may be called again for another
-// pipeline once it has returned.
+// Source returns the source of the objects. Once Run of the source has returned, it may be called
+// again, for another pipeline.
 func (a *API) Source() datastore.Source { return a.relay }
 
 // Attach records the interface and addresses of a pod of this node. The pod's labels and profiles

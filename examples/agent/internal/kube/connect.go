@@ -29,11 +29,11 @@ type Clients struct {
 	Dynamic dynamic.Interface
 }
 
-// Connect returns the clients for the settings Kubeconfig or InCluster, or nil if neither is set.
-// It sends no request yet.
+// Connect returns clients of the API server, as the setting Kubeconfig or InCluster says. It
+// returns nil if neither is set. It sends no request yet.
 //
-// Errors: the file, or the service account of the pod, cannot be used. The error begins with the
-// name of the setting.
+// Errors: the file of Kubeconfig cannot be used, or, with InCluster, the service account of the
+// pod. The error begins with the name of the setting.
 func Connect(s settings.Settings) (*Clients, error) {
 	if !s.ReadsKubernetes() {
 		return nil, nil

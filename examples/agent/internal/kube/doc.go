@@ -16,9 +16,10 @@
 //	go a.Run(ctx)                        // as long as the agent runs
 //	sources = append(sources, datastore.NamedSource{Name: kube.Name, Source: a.Source()})
 //
-// The objects of the API are listed once, and then watched. When the pipeline restarts, the next
-// pipeline gets the objects that were kept, in a packed form. Therefore a change of settings, which
-// restarts the pipelines of all nodes, does not make all nodes list the whole cluster again.
+// The objects of the API are listed once, and then watched. The relay keeps them in a packed form,
+// and sends them to the next pipeline when the pipeline restarts. A change of settings restarts the
+// pipelines of all nodes. Because of the relay, the nodes need not list the whole cluster again
+// then.
 //
 // # Concurrency
 //

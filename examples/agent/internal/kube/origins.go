@@ -22,9 +22,10 @@ const (
 	maxOrigins     = 50 // fewer than the burst of the client
 )
 
-// RuleOrigins reads policies from the API and returns the places of their rules, by the IDs of the
-// rules. It leaves out policies beyond the limits of number and time. It also leaves out rules that
-// were changed since the source received the policy.
+// RuleOrigins reads policies from the API and returns where each of their rules was written, by the
+// ID of the rule. It reads at most maxOrigins policies, for at most originsTimeout, and leaves out
+// the others. If a rule was changed since the source received the policy, it has another ID now, so
+// the result does not have the old ID.
 func (a *API) RuleOrigins(ctx context.Context, policies []policy.Key) map[string]manifest.RuleOrigin {
 	ctx, cancel := context.WithTimeout(ctx, originsTimeout)
 	defer cancel()

@@ -24,7 +24,8 @@ const maxUpdates = 5000
 // receiver of that source, and itself a source for the pipelines. It keeps the objects for the next
 // pipeline. It is safe for concurrent use.
 type relay struct {
-	// ready is closed when a pipeline may receive the objects. Nil means that it may at once.
+	// ready is closed when a pipeline may receive the objects. Nil means that a pipeline may
+	// receive them at once.
 	ready <-chan struct{}
 
 	sending sync.Mutex // held while a receiver is called
@@ -144,8 +145,8 @@ func (r *relay) end(out *output) {
 	}
 }
 
-// Barrier waits until a pipeline has all updates that were received before the call. Errors: the
-// error of ctx, or that of the pipeline.
+// Barrier waits until a pipeline has received all updates that the relay received before the call.
+// Errors: the error of ctx, or that of the pipeline.
 func (r *relay) Barrier(ctx context.Context) error {
 	for {
 		out, changed := r.current()

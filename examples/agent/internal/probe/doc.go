@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package probe tests with real packets whether one party reaches another. It sends a TCP
-// connection request, a UDP datagram or an ICMP echo request, and waits for the answer.
+// Package probe tests with real packets whether one party reaches another. A party is a workload or
+// the host outside of the node. The package sends a TCP connection request, a UDP datagram or an
+// ICMP echo request, and waits for the answer.
 //
 // # Usage
 //
@@ -11,8 +12,8 @@
 //	answer := probe.Send(ctx, probe.Probe{From: monitor.NS, To: server, Flow: flow, Wait: time.Second})
 //
 // A server answers with its name, so that an answer of another server is detected. Each probe uses
-// a new source port or ICMP identifier. Otherwise its packets could belong to a connection that
-// policy has allowed before, and would pass.
+// a new source port or ICMP identifier. With an old one, its packets could belong to an established
+// connection, and would then pass whatever policy says.
 //
 // # Concurrency
 //
@@ -20,6 +21,7 @@
 //
 // # Errors
 //
-// No answer is the outcome Blocked, because policy drops packets without an answer. Any other
-// failure (a refusal, no route, a wrong name) is the outcome Broken, with the reason.
+// If there is no answer, the outcome is Blocked, because policy drops packets without an answer.
+// For any other failure (a refusal, no route, a wrong name), the outcome is Broken, with the
+// reason.
 package probe
