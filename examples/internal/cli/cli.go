@@ -29,14 +29,14 @@ func (c Console) Printf(format string, args ...any) { _, _ = fmt.Fprintf(c.Out, 
 // Errorf writes to the error output.
 func (c Console) Errorf(format string, args ...any) { _, _ = fmt.Fprintf(c.Err, format, args...) }
 
-// Coloured reports whether the output may have colours: it is a terminal, and the environment has
-// no NO_COLOR (https://no-color.org) and no TERM that is dumb.
+// Coloured reports whether the output may have colours. It may if it is a terminal, NO_COLOR
+// (https://no-color.org) is empty or not set, and TERM is not "dumb".
 func (c Console) Coloured() bool {
 	return os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb" && isTerminal(c.Out)
 }
 
-// Width returns the number of columns of the terminal; 0, which means no limit, if the output is
-// not a terminal.
+// Width returns the number of columns of the terminal. It returns 0, which means no limit, if the
+// output is not a terminal.
 func (c Console) Width() int { return columns(c.Out) }
 
 func isTerminal(w io.Writer) bool {
