@@ -17,9 +17,9 @@ const (
 	attrTypeMask = 0x3fff
 )
 
-// Attrs is a buffer of netlink attributes, each padded to four bytes. If an attribute does not fit its 16-bit length,
-// that is an error, and nothing is sent: with a truncated length, the kernel would use only a part of the data. Attrs
-// is not safe for concurrent use.
+// Attrs is a buffer of netlink attributes, each padded to four bytes. If the length of an attribute does not fit into
+// 16 bits, Data returns an error, and nothing is sent: with a truncated length, the kernel would use only a part of the
+// data. Attrs is not safe for concurrent use.
 type Attrs struct {
 	buf []byte
 	err error
@@ -81,7 +81,8 @@ func (a *Attrs) Uint8(typ uint16, value uint8) {
 	a.buf = append(a.buf, value, 0, 0, 0)
 }
 
-// Begin opens a nested attribute. Attributes that are appended until End are inside. End needs the returned mark.
+// Begin opens a nested attribute. The attributes that are appended before the call of End are inside of it. End needs
+// the returned mark.
 func (a *Attrs) Begin(typ uint16) (mark int) {
 	mark = len(a.buf)
 	a.header(typ|nested, 0)
@@ -101,18 +102,19 @@ func (a *Attrs) Raw(attrs []byte) {
 	a.pad()
 }
 
-// Extend appends n bytes, a multiple of four, for the caller to fill. It is for hot paths. They are valid until the
-// next change.
+// Extend appends n bytes, a multiple of four, and returns them for the caller to fill. The returned slice is valid
+// until the next change of the buffer. Extend is for hot paths.
 func (a *Attrs) Extend(n int) []byte {
 	old := len(a.buf)
 	a.buf = slices.Grow(a.buf, n)[:old+n]
 	return a.buf[old:]
 }
 
-// PutUint32 overwrites a number in network byte order, the value of an attribute in the buffer.
+// PutUint32 overwrites the value of an attribute in the buffer with a number in network byte order. at is the position
+// of the value, see Find.
 func (a *Attrs) PutUint32(at int, value uint32) { binary.BigEndian.PutUint32(a.buf[at:], value) }
 
-// OrUint32 sets bits of a number in the buffer.
+// OrUint32 sets bits in the number at a position of the buffer.
 func (a *Attrs) OrUint32(at int, set uint32) {
 	a.PutUint32(at, binary.BigEndian.Uint32(a.buf[at:])|set)
 }
@@ -128,10 +130,10 @@ func (a *Attrs) Find(start int, typ uint16) int {
 	return len(a.buf)
 }
 
-// From returns the data from a mark on. It is valid until the next change.
+// From returns the data from a mark on. The slice is valid until the next change of the buffer.
 func (a *Attrs) From(mark int) []byte { return a.buf[mark:] }
 
-// Data returns the buffer, which is valid until the next change, and the first error.
+// Data returns the buffer and the first error. The slice is valid until the next change of the buffer.
 func (a *Attrs) Data() ([]byte, error) { return a.buf, a.err }
 
 // Reset removes all attributes, and keeps the memory.

@@ -6,7 +6,7 @@ const (
 	// sendBytes is the maximum number of bytes in one sendmsg. A socket with default settings accepts three times as
 	// many.
 	sendBytes = 64 << 10
-	// answerSize is an upper bound for the size of one answer in a receive buffer, with the kernel's overhead.
+	// answerSize is an upper bound for the size of one answer in a receive buffer, the kernel's overhead included.
 	answerSize = 2 << 10
 	// leastChunk and mostChunk limit the number of messages in one sendmsg. Every receive buffer has room for
 	// leastChunk answers.
@@ -14,8 +14,8 @@ const (
 )
 
 // Batch is a list of changes that are sent together. The zero Batch is empty and ready to use; it
-// is not safe for concurrent use. Changes do not depend on each other: one that the kernel refuses
-// does not stop those after it.
+// is not safe for concurrent use. The changes do not depend on each other: if the kernel refuses
+// one, it still makes the later ones.
 type Batch struct {
 	Messages
 	starts []int // the position of each message
@@ -44,8 +44,8 @@ func (b *Batch) stop(i int) int {
 	return len(b.buf)
 }
 
-// Do sends all changes, many in one system call. It calls failed for each change that the kernel refused, in order,
-// with its index in the batch. All others have been made.
+// Do sends all changes, many in one system call. It calls failed for each change that the kernel refused, in order; i
+// is the index of the change in the batch. The kernel has made all other changes.
 //
 // Errors: those of the system calls; ErrMalformed; EAGAIN if there is no answer. After an error, it is unknown which
 // changes have been made.

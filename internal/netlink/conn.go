@@ -13,15 +13,16 @@ const (
 	// of a dump as large as the first buffer that it fills, up to 32 KB, and for each part it iterates from the start.
 	// So with a small buffer, the time of a dump is quadratic.
 	receiveBuffer = 64 << 10
-	// attempts is the maximum number of attempts of a dump that is interrupted, and of failures in a row of a queue.
+	// attempts is the maximum number of attempts of a dump that is interrupted each time. It is also the maximum number
+	// of times in a row that reading the queue may fail.
 	attempts = 10
 )
 
-// ErrInterrupted means that the objects of a dump changed meanwhile. It is an EINTR.
+// ErrInterrupted means that objects changed during a dump. It is an EINTR.
 var ErrInterrupted = fmt.Errorf("interrupted dump: %w", syscall.EINTR)
 
-// Lost reports whether an error means that a part of an answer was lost, and the next answer can be read: EINTR or
-// ENOBUFS.
+// Lost reports whether the error is EINTR or ENOBUFS. These mean that a part of an answer was lost. The next answer can
+// still be read.
 func Lost(err error) bool { return errors.Is(err, syscall.EINTR) || errors.Is(err, syscall.ENOBUFS) }
 
 // Conn sends requests and receives answers over a socket. It is not safe for concurrent use.
@@ -34,8 +35,8 @@ type Conn struct {
 	request  Messages
 	chunk    int    // maximum number of messages that may be answered at once
 	sequence uint32 // of the last message
-	// pending means that the end of the answer to a request was not read; interrupted, that the kernel marked the
-	// answer so.
+	// pending means that the end of the answer to a request was not read. interrupted means that the kernel marked the
+	// answer as interrupted.
 	pending, interrupted bool
 	// single means that the answer is one message without an end marker.
 	single bool
@@ -63,9 +64,9 @@ func (c *Conn) Request(typ uint16, header ...byte) *Messages {
 	return &c.request
 }
 
-// Query sends the request, and calls each for the messages of the answer. each must not keep their data.
+// Query sends the request, and calls each for every message of the answer. each must not keep the data of the message.
 //
-// Errors: those of each, which end the call; *AckError; those of the system calls.
+// Errors: the first error of each, which ends the call; *AckError; those of the system calls.
 func (c *Conn) Query(each func(Message) error) error {
 	err := c.Start(FlagAck)
 	for done := false; err == nil && !done; {
@@ -74,8 +75,8 @@ func (c *Conn) Query(each func(Message) error) error {
 	return err
 }
 
-// Dump sends the request for all objects. It calls begin before the first object, and again if some were lost or
-// changed meanwhile: all objects follow again.
+// Dump sends the request for all objects. It calls begin before the first object. If objects were lost or changed
+// meanwhile, Dump starts again: it calls begin again, and then each for all objects.
 //
 // Errors: as for Query; ErrInterrupted if every attempt was interrupted.
 func (c *Conn) Dump(begin func(), each func(Message) error) error {
@@ -97,8 +98,8 @@ func (c *Conn) Dump(begin func(), each func(Message) error) error {
 	return ErrInterrupted
 }
 
-// Start sends the request, with FlagAck, FlagDump or neither. Next reads the answer; without flags, it is one message.
-// There may be a pause between two calls of Next.
+// Start sends the request, with FlagAck, FlagDump or neither. Next reads the answer. Without flags, the answer is one
+// message. The caller may do other work between two calls of Next.
 func (c *Conn) Start(flags uint16) error {
 	c.request.Close()
 	data, err := c.request.Data()
@@ -112,8 +113,8 @@ func (c *Conn) Start(flags uint16) error {
 	return c.Send(data)
 }
 
-// Next reads one datagram of the answer, and calls each for its messages except the end marker. done means that it was
-// the last one.
+// Next reads one datagram of the answer, and calls each for its messages except the end marker. done means that this
+// was the last datagram of the answer.
 //
 // Errors: as for Query; ErrInterrupted, with done, if objects changed meanwhile; EAGAIN if there is no answer.
 func (c *Conn) Next(each func(Message) error) (done bool, err error) { return c.next(each, false) }
@@ -147,8 +148,8 @@ func (c *Conn) next(each func(Message) error, whole bool) (done bool, err error)
 	return false, err
 }
 
-// Send sends complete messages in one system call. Before that, it discards the rest of an answer that was not read to
-// its end. The kernel continues a dump only when it is read, and refuses another one meanwhile.
+// Send sends complete messages in one system call. If the last answer was not read to its end, Send first discards the
+// rest of it, because the kernel refuses a new dump before the last one has been read.
 func (c *Conn) Send(data []byte) error {
 	if err := c.drain(); err != nil {
 		return err
@@ -167,8 +168,8 @@ func (c *Conn) drain() (err error) {
 	return err
 }
 
-// Poll reads until the queue is empty, without waiting, and calls each for all messages. missed means that there were
-// more messages: the kernel dropped some, one was malformed, or each returned an error.
+// Poll reads until the queue is empty, without waiting, and calls each for every message. missed means that some
+// messages were not handled: the kernel dropped them, they were malformed, or each returned an error.
 //
 // Errors: those of the system calls.
 func (c *Conn) Poll(each func(Message) error) (missed bool, err error) {
@@ -213,7 +214,7 @@ func (c *Conn) Receive() ([]byte, error) {
 	return c.buf[:n], nil
 }
 
-// receive is Receive when there must be an answer.
+// receive is like Receive, but an empty queue is an error that says so, because there must be an answer.
 func (c *Conn) receive() ([]byte, error) {
 	datagram, err := c.Receive()
 	if errors.Is(err, syscall.EAGAIN) {

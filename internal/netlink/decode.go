@@ -24,8 +24,9 @@ type Decoder struct {
 	rest []byte
 }
 
-// Begin begins with the body of a message, and returns the header of its family. If the body is too short, the header
-// is zero and Err is set.
+// Begin prepares the Decoder for the attributes of a message. body has the header of the family, which takes size
+// bytes, and then the attributes. Begin returns this header. If the body is too short, the header is zero and Err is
+// set.
 func (d *Decoder) Begin(body []byte, size int) (header []byte) {
 	if len(body) < size {
 		d.Err = ErrMalformed
@@ -56,10 +57,10 @@ func (d *Decoder) end() bool {
 	return false
 }
 
-// Nested returns a decoder of the attributes in the current one. Pass its error to Join.
+// Nested returns a decoder for the attributes inside of the current attribute. Pass the error of that decoder to Join.
 func (d *Decoder) Nested() Decoder { return Decoder{rest: d.Value} }
 
-// Join sets Err unless it is set.
+// Join sets Err, unless Err is already set.
 func (d *Decoder) Join(err error) {
 	if d.Err == nil {
 		d.Err = err
@@ -115,8 +116,8 @@ func (d *Decoder) sized(size int) bool {
 	return true
 }
 
-// NextAttr returns the first of a list of attributes: its type without flags, its value, and the others. ok is false if
-// there is none or if it is truncated.
+// NextAttr returns the first attribute of a list: its type without flags, its value, and the rest of the list. ok is
+// false if the list is empty or its first attribute is truncated.
 func NextAttr(attrs []byte) (typ uint16, value, rest []byte, ok bool) {
 	if len(attrs) < attrHeader {
 		return 0, nil, nil, false
@@ -155,7 +156,7 @@ func Text(value []byte) string {
 	return string(value)
 }
 
-// IsText reports whether the value of an attribute is the string.
+// IsText reports whether the value of an attribute is the string s, with or without a zero byte at its end.
 func IsText(value []byte, s string) bool {
 	return len(value) == len(s)+1 && value[len(s)] == 0 && string(value[:len(s)]) == s ||
 		len(value) == len(s) && string(value) == s

@@ -30,8 +30,8 @@
 //
 // # Concurrency
 //
-// A Conn, and the types of requests and answers, are for one goroutine. The methods of a
-// KernelSocket may be called from several, except Send. Wait does not block the others.
+// Only one goroutine at a time may use a Conn, a request or an answer. Several goroutines may use a
+// KernelSocket at once, but only one of them may call Send. Wait does not block the other methods.
 //
 // # Errors
 //
@@ -44,6 +44,6 @@
 //   - *SizeError: a datagram is too large, and was not sent.
 //   - ErrUnsupported: Dial returns it on systems other than Linux.
 //
-// All others are those of the system calls. ENOBUFS means that the kernel had to drop datagrams;
-// those that were received before and after it are valid.
+// All other errors are those of the system calls. ENOBUFS means that the kernel had to drop
+// datagrams. The datagrams that were received before and after this error are valid.
 package netlink

@@ -25,7 +25,7 @@ const (
 	FlagRequest = 0x1
 	// FlagAck requests an acknowledgement (NLM_F_ACK).
 	FlagAck = 0x4
-	// FlagInterrupted marks a dump whose objects changed meanwhile (NLM_F_DUMP_INTR).
+	// FlagInterrupted marks a dump during which objects changed (NLM_F_DUMP_INTR).
 	FlagInterrupted = 0x10
 	// FlagDump requests all objects (NLM_F_DUMP).
 	FlagDump = 0x300
@@ -91,8 +91,8 @@ type Message struct {
 	Data []byte
 }
 
-// Read reads the first message of a datagram and returns the rest. ErrMalformed: the message is
-// truncated; there is no rest.
+// Read reads the first message of a datagram and returns the rest. If the message is truncated, it
+// returns ErrMalformed and no rest.
 func (m *Message) Read(datagram []byte) (rest []byte, err error) {
 	length := 0
 	if len(datagram) >= HeaderLen {
@@ -118,9 +118,10 @@ const (
 // AckError is the error with which the kernel refused a request. It does not change, so it is safe for concurrent use.
 type AckError struct {
 	Errno syscall.Errno
-	// Detail is the kernel's explanation (extended ack). Without one, it has the offset if that is known.
+	// Detail is the kernel's explanation (extended ack). If the kernel gave none, Detail has the offset, if that is
+	// known.
 	Detail string
-	// Offset in the request of the attribute at fault; zero if unknown.
+	// Offset is the position in the request of the attribute that the kernel refused; zero if unknown.
 	Offset uint32
 }
 
@@ -135,8 +136,9 @@ func (e *AckError) Error() string {
 // Unwrap returns the errno.
 func (e *AckError) Unwrap() error { return e.Errno }
 
-// Refusal returns the error of a message of TypeError or TypeDone. It returns nil if there is none, and EBADMSG if the
-// error number is truncated. Parts of the explanation that cannot be read are left out.
+// Refusal returns the error that the kernel reports in the message, whose type must be TypeError or TypeDone. It
+// returns nil if the message reports no error, and EBADMSG if the error number is truncated. It leaves out parts of the
+// kernel's explanation that cannot be read.
 func (m *Message) Refusal() *AckError {
 	if len(m.Data) < 4 {
 		if m.Type == TypeError {
@@ -144,7 +146,8 @@ func (m *Message) Refusal() *AckError {
 		}
 		return nil
 	}
-	// The message has the negative error number; in an error, the header of the request; then attributes.
+	// The data is the negative error number, then, in a message of TypeError, the header of the request, then
+	// attributes.
 	errno := syscall.Errno(-int32(binary.NativeEndian.Uint32(m.Data)))
 	if errno == 0 {
 		return nil

@@ -24,16 +24,16 @@ type Config struct {
 	// NetNS is a file descriptor of the network namespace. It is used only while a socket is opened. Zero means the
 	// namespace of the calling thread.
 	NetNS int
-	// Strict makes the kernel check requests for dumps, and filter by their attributes (NETLINK_GET_STRICT_CHK, Linux
-	// 4.20).
+	// Strict makes the kernel check requests for dumps, and return only the objects that match the attributes of the
+	// request (NETLINK_GET_STRICT_CHK, Linux 4.20).
 	Strict bool
 }
 
-// Socket sends datagrams to the kernel and receives them. Tests use their own, to record and change datagrams. It need
-// not be safe for concurrent use.
+// Socket sends datagrams to the kernel and receives them. A KernelSocket implements it. Tests have other
+// implementations, which record or change datagrams. An implementation need not be safe for concurrent use.
 type Socket interface {
-	// Send sends one datagram. When it returns, the kernel has processed it and queued all answers. Errors: *SizeError
-	// if the datagram is too large for this process; it was not sent.
+	// Send sends one datagram. When it returns, the kernel has processed the datagram and queued all answers. Errors:
+	// *SizeError if the datagram is too large for this process, and was not sent.
 	Send(datagram []byte) error
 	// Receive reads one datagram of the queue. It never waits, and returns EAGAIN if the queue is empty. n is the
 	// datagram's length, of which at most len(buf) bytes are read.

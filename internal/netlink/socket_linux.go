@@ -32,7 +32,7 @@ func Dial(cfg Config) (*Conn, error) {
 type KernelSocket struct {
 	nl  *netlink.Conn
 	raw syscall.RawConn
-	// room is the largest datagram for which the send buffer has room; zero before the first.
+	// room is the size of the largest datagram that fits into the send buffer. It is zero before the first datagram.
 	room int
 	// queue is the size of the receive buffer.
 	queue int
@@ -55,7 +55,7 @@ func Open(cfg Config) (*KernelSocket, error) {
 		return nil, errors.Join(fmt.Errorf("set up netlink socket: %w", err), nl.Close())
 	}
 	s := &KernelSocket{nl: nl, raw: raw}
-	// With a smaller one, only details of errors are lost, and more system calls are needed.
+	// If the buffer is smaller, details of errors may be lost and more system calls are needed, but nothing else.
 	s.queue, _ = s.GrowReceive(receiveQueue)
 	return s, nil
 }
@@ -127,7 +127,7 @@ func (s *KernelSocket) Receive(buf []byte) (n int, err error) {
 	return n, errors.Join(err, failed)
 }
 
-// Wait returns when a datagram or an error of the queue can be received. After the deadline, it returns
+// Wait returns when the queue has a datagram or an error that can be read. After the deadline, it returns
 // os.ErrDeadlineExceeded.
 func (s *KernelSocket) Wait() error {
 	var failed error

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package workload has the workload of benchmarks that several packages measure: W1, a large cluster.
+// Package workload makes the resources of W1, a large cluster with which the benchmarks of several packages measure.
 //
 // # Usage
 //

@@ -21,8 +21,8 @@ const (
 	elsewhere = "remotehost"
 )
 
-// W1 is a cluster of endpoints with six labels each, 200 of them local, and policies of five rules that select their
-// peers by one of 29 labels.
+// W1 is a cluster of endpoints and policies. Each endpoint has six labels. 200 of the endpoints are on the node n1, and
+// are called local. Each policy has five rules. Each rule selects its peers by one of 29 labels.
 type W1 struct {
 	// Remote is the number of remote endpoints.
 	Remote int
@@ -30,8 +30,8 @@ type W1 struct {
 	Policies int
 }
 
-// Updates returns the updates in the order in which they are sent. They are made one by one, so that an update that is
-// no longer used needs no memory.
+// Updates returns the updates that add all resources, in the order in which they are sent. It makes them one by one, so
+// that an update that is no longer used needs no memory.
 func (w W1) Updates() iter.Seq[policy.Update] {
 	return func(yield func(policy.Update) bool) {
 		m := Markers()
@@ -65,8 +65,8 @@ func (w W1) Endpoints() iter.Seq[policy.Update] {
 	}
 }
 
-// Endpoint returns the endpoint with number s, from 1 on; the first are remote, the last 200 are local. m is the result
-// of Markers.
+// Endpoint returns the endpoint with the number s. Endpoints 1 to Remote are remote, and the 200 endpoints after these
+// are local. m is the result of Markers.
 func (w W1) Endpoint(m []string, s int) *policy.WorkloadEndpoint {
 	labels := make(map[string]string, 6)
 	for _, n := range []int{10, 11, 20, 30, 40} {
@@ -83,7 +83,7 @@ func (w W1) Endpoint(m []string, s int) *policy.WorkloadEndpoint {
 	return e
 }
 
-// Markers returns the label names that policies select by: 31, of which 29 are distinct.
+// Markers returns the names of the labels by which policies select. There are 31 names, of which 29 are distinct.
 func Markers() []string {
 	slashed := []string{
 		"calico/FizzBuzz", "calico/BoffBip", "calico/Bazzle", "calico/Razzle", "calico/DoopDeeDoo",
