@@ -14,8 +14,9 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// AddressClasses assigns addresses to classes. Addresses of one class match the same conditions of the policies,
-// profiles and settings of some endpoints. It is safe for concurrent use.
+// AddressClasses assigns addresses to classes, for some given endpoints. The policies, profiles and settings of these
+// endpoints have conditions on addresses. All addresses of a class match the same conditions. AddressClasses is safe
+// for concurrent use.
 type AddressClasses struct {
 	e          *Evaluator
 	conditions []addressCondition
@@ -24,13 +25,13 @@ type AddressClasses struct {
 	node       *node // of the first endpoint
 }
 
-// addressCondition appends to key the result of a condition for an address.
+// addressCondition evaluates a condition for an address, and appends the result to key.
 type addressCondition func(key []byte, s *side) []byte
 
-// AddressClasses returns the classes of addresses that the policies of these endpoints treat alike. The endpoints are
-// workload endpoints and host endpoints of one node.
+// AddressClasses returns the classes of addresses for some endpoints: the policies of these endpoints treat all
+// addresses of a class alike. The endpoints are workload endpoints and host endpoints of one node.
 //
-// The error is that of a policy that cannot be compiled. New rejects such policies, so it does not occur.
+// The error would be that of a policy that cannot be compiled. It does not occur, because New rejects such policies.
 func (e *Evaluator) AddressClasses(endpoints ...policy.Key) (*AddressClasses, error) {
 	c := &AddressClasses{e: e}
 	known := map[string]bool{}
@@ -166,7 +167,7 @@ func appendNamed(key []byte, name string, peers scope, s *side) []byte {
 // id identifies the ServiceBackends that have the ports.
 func (p portSet) id() uintptr { return reflect.ValueOf(p).Pointer() }
 
-// texts returns a text of each set of ports. It is equal for equal sets. Many addresses share a set.
+// texts returns a text for each set of ports. Equal sets have equal texts. Many addresses share a set.
 func (s *service) texts() map[uintptr]string {
 	texts := map[uintptr]string{}
 	for _, parts := range s.parts {
@@ -189,9 +190,9 @@ func appendTexts(key []byte, texts []string) []byte {
 	return append(append(append(key, '('), strings.Join(slices.Compact(texts), " ")...), ')')
 }
 
-// AppendClass appends the class of an address to key. If two addresses of one family have the same class, a flow with
-// the one gets the same verdict of every endpoint as the flow with the other. The only exception is a flow that leaves
-// an endpoint, if one of the two addresses is that endpoint's own.
+// AppendClass appends the class of an address to key. Take two flows that differ only in one address, and let the two
+// addresses have the same family and class. Then each of the endpoints gives both flows the same verdict. The only
+// exception is a flow that leaves an endpoint, if one of the two addresses belongs to that endpoint.
 func (c *AddressClasses) AppendClass(key []byte, addr netip.Addr) []byte {
 	s := side{addr: addr, objects: c.e.objectsAt(addr)}
 	for _, condition := range c.conditions {
@@ -203,8 +204,9 @@ func (c *AddressClasses) AppendClass(key []byte, addr netip.Addr) []byte {
 	return appendBit(key, c.node != nil && c.node.hasAddress(addr))
 }
 
-// Prefixes iterates over prefixes, in no order and possibly with duplicates. The class of addresses changes only at the
-// first address of such a prefix, and after its last address.
+// Prefixes iterates over the prefixes at whose ends the class of addresses may change. Between two neighbouring
+// addresses, the class can change only if one of these prefixes begins or ends there. The prefixes are in no order, and
+// there may be duplicates.
 func (c *AddressClasses) Prefixes() iter.Seq[netip.Prefix] {
 	return func(yield func(netip.Prefix) bool) {
 		single := func(a netip.Addr) bool { return yield(netip.PrefixFrom(a, a.BitLen())) }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package verdict is the reference evaluator: for a world of resources and a flow, it decides whether policy allows the
-// flow, and explains why.
+// Package verdict is the reference evaluator: it decides whether policy allows a flow, and explains why. The policy
+// comes from a World, which has all resources of a cluster at one moment.
 //
 // It is written to be obviously right. It precomputes only what does not depend on a flow: parsed selectors, effective
 // labels, the order of policies and the IDs of rules. For each flow, it evaluates tiers, policies and rules in order,
@@ -17,8 +17,8 @@
 //
 // # Usage
 //
-// A World is a map of resources. Evaluate returns the verdict of a flow. Explain also returns every tier, policy and
-// rule that was evaluated. Diff returns the flows whose verdicts differ between two worlds:
+// A World is a map from keys to resources. Evaluate returns the verdict of a flow. Explain also returns every tier,
+// policy and rule that was evaluated. Diff returns the flows whose verdicts differ between two worlds:
 //
 //	w := verdict.World{}
 //	w.Set(resources...)
@@ -34,9 +34,9 @@
 // Without Flow.Node, only the policy of the workload endpoints that send and receive is evaluated, wherever they run.
 // The source endpoint is the workload endpoint with the flow's source address, and the destination endpoint the one
 // with the destination address. If no workload endpoint has the address, the result of that side is NotApplicable. If
-// several have it, the policy of the one with the smallest key is evaluated, unless the flow names another. A rule that
-// selects peers matches the address if it selects any of the endpoints with the address. These include host endpoints
-// with the address in ExpectedIPs. A connection of a workload to itself is evaluated as any other.
+// several have it, the policy of the one with the smallest key is evaluated, unless the flow names another. A rule with
+// a selector matches the address if it selects any of the endpoints with the address. These endpoints include host
+// endpoints that list the address in ExpectedIPs. A connection of a workload to itself is evaluated as any other.
 //
 // An endpoint that is down has no traffic. The connection tracking state (Flow.State) is evaluated before policy:
 // packets of established connections are allowed, and invalid packets are denied.
@@ -44,8 +44,8 @@
 // # Flows through a node
 //
 // With Flow.Node, all stages of a packet on its way through that node are evaluated. Set the interfaces in the Flow,
-// too, if they do not follow from its addresses. The table has the stages by the place where the packet enters the node
-// (row) and leaves it (column). A stage that has no policy is left out:
+// too, if they do not follow from its addresses. The next table has the stages. The row is the place where the packet
+// enters the node, and the column the place where it leaves the node. A stage that has no policy is left out:
 //
 //	from                  to host processes        to a workload            to a host interface
 //	a host interface      untracked in, pre-DNAT,  untracked in, pre-DNAT,  untracked in, pre-DNAT,
@@ -69,43 +69,44 @@
 //     interface. Config.Interfaces has the addresses of interfaces.
 //   - Untracked policy is evaluated before connection tracking, also for established connections. A packet that it
 //     allows skips pre-DNAT policy and all other policy of the host endpoint in this direction. Its connection has no
-//     state, and it is not translated by NAT. There is no untracked policy for forwarded traffic on its way out, nor
-//     for workloads.
+//     state, and NAT does not translate the packet. There is no untracked policy for forwarded traffic on its way out,
+//     nor for workloads.
 //   - A packet that pre-DNAT policy allows skips the other ingress policy of the host endpoint. It does not skip a
 //     workload's policy or EndpointToHostAction.
-//   - Untracked and pre-DNAT policy see the destination before NAT, and have no default action: a packet that no rule
-//     decides about, or that all tiers pass, continues.
+//   - Untracked and pre-DNAT policy see the destination before NAT, and have no default action. If no rule decides
+//     about a packet, or if all tiers pass it, the packet continues to the next stage.
 //   - Forwarded traffic is allowed, in any state, if no apply-on-forward policy selects the host endpoint, or if all
 //     tiers pass: profiles do not apply to it.
-//   - Failsafe ports are evaluated before policy and after connection tracking, for the host's own traffic only. The
-//     untracked and pre-DNAT stages do not apply to packets to a failsafe port of the node, by the destination that the
-//     stage sees. The untracked stage does not apply to replies either, which come from a failsafe port of the other
-//     direction.
-//   - A workload must send from one of its addresses or AllowSpoofedSourcePrefixes, in any state. Its floating
-//     addresses (IPNATs) are not allowed. Packets with one of policy.HostConfig.ForbiddenEncapsulations are dropped
-//     before policy.
+//   - Failsafe ports are for the host's own traffic only. The stages host in and host out allow packets to a failsafe
+//     port before they evaluate policy, but after connection tracking. The untracked and pre-DNAT stages do not apply
+//     to packets whose destination, before NAT, is a failsafe port. The untracked stage does not apply to replies
+//     either: their source port is a failsafe port of the other direction.
+//   - A workload must send from one of its Addresses or AllowSpoofedSourcePrefixes, in every connection tracking state.
+//     It must not send from its floating addresses (IPNATs). Packets with one of
+//     policy.HostConfig.ForbiddenEncapsulations are dropped before policy.
 //   - An encapsulated packet to the node itself is denied if policy.HostConfig.NodeEncapsulations has its
-//     encapsulation, and its source is not in Addresses of a Node. That holds in every state, also if other stages
-//     allow the packet, but not for the loopback interface.
-//   - A related packet (case S169 of docs/semantics.md) counts as established if each workload of this node that sends
-//     or receives it has an address of the connection that it is related to. Otherwise it counts as new. Other
-//     interfaces do not matter.
+//     encapsulation, and no Node has its source in Addresses. That holds in every state, and even if other stages allow
+//     the packet. It does not hold for the loopback interface.
+//   - A related packet (case S169 of docs/semantics.md) is, for example, an ICMP error about a connection. It counts as
+//     established if each workload of this node that sends or receives the packet has an address of that connection.
+//     Otherwise it counts as new. Senders and receivers that are no workloads do not matter.
 //   - A packet from a workload to itself, or from the node to itself, is not evaluated, unless NAT translates it back
-//     to the workload. HostConfig decides about other packets between a workload and its node. A HostAction that drops
-//     does not drop packets of established connections.
+//     to the workload. HostConfig decides about other packets between a workload and its node. If its action is
+//     HostDrop, packets of established connections still pass.
 //
 // These are not evaluated: IPv6 neighbour discovery and router solicitation between a workload and its node, ARP, and
 // whether routing sends a packet by the interfaces of the flow. A broadcast or multicast address is not an address of
-// the node. So a flow to a process of the node by such an address (DHCP) cannot exist. A flow to such an address that
-// leaves by an interface is evaluated as any other.
+// the node. So a flow to such an address that ends at a process of the node (DHCP) cannot exist here. A flow to such an
+// address that leaves the node by an interface is evaluated as any other.
 //
 // # Resources
 //
 // Pools, blocks, and the order in which resources arrive make no difference. The Evaluator uses each resource as
-// policy.Update.Admit returns it. A refused resource is absent, and Evaluator.Rejected lists it. A policy with rules in
-// doubt is in force with these rules closed, and Evaluator.Doubts lists it. The interface of a refused workload
-// endpoint counts as a host interface of its node: host endpoints apply to it, also the one for all interfaces. The
-// policy of the workload, and the check of its source addresses, do not apply.
+// policy.Update.Admit returns it. If Admit rejects a resource, the resource is absent, and Evaluator.Rejected lists it.
+// If some rules of a policy are not understood, the policy is enforced with these rules closed: they allow nothing.
+// Evaluator.Doubts lists such a policy. The interface of a rejected workload endpoint counts as a host interface of its
+// node: host endpoints apply to it, also the one for all interfaces. The policy of the workload, and the check of its
+// source addresses, do not apply.
 //
 // # Concurrency
 //

@@ -5,7 +5,7 @@ package verdict
 import "github.com/wayleave/wayleave/policy"
 
 // Explanation is the verdict of a flow, with all policies and rules that were evaluated. String returns a text for
-// people, and encoding/json encodes it for programs.
+// people, and encoding/json encodes an Explanation for programs.
 type Explanation struct {
 	// Flow is the evaluated flow, with its addresses in canonical form.
 	Flow Flow `json:"flow"`

@@ -12,12 +12,12 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// Flow is a packet, usually the first of a connection. Without Node, it is evaluated at the workload endpoints that
-// send and receive it, wherever they run. With Node, it is evaluated at all stages on its way through that node.
+// Flow is a packet, usually the first of a connection. Without Node, only the workload endpoints that send and receive
+// it are evaluated, wherever they run. With Node, all stages on its way through that node are evaluated.
 type Flow struct {
 	// SrcEndpoint is the key of the workload endpoint that sends. The zero key means the endpoint with the address Src.
-	// A key that the world does not have means that there is no endpoint. But with Node, a flow with such a key cannot
-	// exist, nor one with an endpoint of another node.
+	// If the world does not have the key, there is no endpoint. With Node, a flow cannot exist if the world does not
+	// have the key, or if the endpoint is on another node.
 	SrcEndpoint policy.Key `json:"srcEndpoint,omitzero"`
 	// DstEndpoint is the key of the workload endpoint that receives. The zero key means the endpoint with the address
 	// Dst. The rest is as for SrcEndpoint.

@@ -8,9 +8,9 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// Only returns an Evaluator that has only those policies that select one of the endpoints. It is faster than e, and has
-// the same verdicts for flows to which no policy of other endpoints applies. The endpoints are workload endpoints and
-// host endpoints. Keys that the world does not have are ignored.
+// Only returns an Evaluator with fewer policies: those that select at least one of the given endpoints. It is faster
+// than e. Use it for flows that only policies of these endpoints decide about: for such flows, it has the same verdicts
+// as e. The endpoints are workload endpoints and host endpoints. Keys that the world does not have are ignored.
 func (e *Evaluator) Only(endpoints ...policy.Key) *Evaluator {
 	only, kept := *e, map[*compiledPolicy]bool{}
 	only.policies, only.tiers = e.selecting(endpoints...), nil
@@ -62,7 +62,7 @@ func (e *Evaluator) endpoints(keys []policy.Key) (objects []*object) {
 	return objects
 }
 
-// only returns the policies that kept has.
+// only returns the policies of t that are in kept.
 func (t *listed) only(kept map[*compiledPolicy]bool) (some listed) {
 	filter := func(policies []*compiledPolicy) (out []*compiledPolicy) {
 		for _, p := range policies {

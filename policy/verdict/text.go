@@ -15,8 +15,8 @@ import (
 // JSON encoding is for programs.
 func (x *Explanation) String() string { return x.Text(func(string) string { return "" }) }
 
-// Text returns the text of String with the origin of each rule, for example the line of its manifest. origin returns it
-// for the ID of a rule, or "" if it is not known.
+// Text returns the text of String, with the origin of each rule, for example the line of its manifest. The function
+// origin returns the origin of the rule with the given ID, or "" if it is not known.
 func (x *Explanation) Text(origin func(ruleID string) string) string {
 	t := &text{origin: origin}
 	t.line(0, "%s: %s", x.Flow, x.Result.Combined)
