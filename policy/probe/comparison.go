@@ -13,18 +13,20 @@ import (
 	"github.com/wayleave/wayleave/policy/verdict"
 )
 
-// Comparison evaluates flows in two worlds and reports those whose verdicts differ. Use it to select parties and ports
-// yourself, or if the changes are too many for memory. Otherwise use Diff.
+// Comparison evaluates flows in two worlds and reports those whose verdicts differ. A world has all resources of a
+// cluster at one moment. Use a Comparison to choose the parties (senders and receivers) and ports yourself, or if the
+// list of all changes would not fit into memory. Otherwise use Diff.
 type Comparison struct {
 	// Before and After are the evaluators of the two worlds. Required.
 	Before, After *verdict.Evaluator
-	// Parties send and receive. Only the first party of a group is evaluated. Flows between two parties that are no
-	// workload endpoints are not evaluated, because no policy applies to them.
+	// Parties send and receive. A Group has parties that policy does not distinguish, so only its first party is
+	// evaluated. Flows between two parties that are no workload endpoints are not evaluated, because no policy applies
+	// to them.
 	Parties []Group
 	// Ports to evaluate.
 	Ports []PortGroup
-	// Progress is called repeatedly with the number of senders that are done, and with the number of all. If it returns
-	// an error, the comparison ends. Optional.
+	// Progress is called repeatedly with the number of senders that are done, and with the number of all senders. If it
+	// returns an error, the comparison ends. Optional.
 	Progress func(done, all int) error
 }
 
@@ -39,13 +41,13 @@ type PairChange struct {
 	Changes []Change `json:"changes"`
 }
 
-// Change has the flows between two groups that have the same verdicts for the same reasons, in the first world and in
-// the second.
+// Change has those flows between two groups that change in the same way. In the first world, all these flows have the
+// same verdicts for the same reasons, and so they have in the second world.
 type Change struct {
 	// Ports of the flows, in order.
 	Ports []ChangedPort `json:"ports"`
-	// Before and After are the outcomes. Both are Deny if one side denied the flow before, and only the other side
-	// denies it after.
+	// Before and After are the outcomes in the two worlds. Both may be Deny: for example, if only egress policy denied
+	// the flow before, and only ingress policy denies it after.
 	Before verdict.Outcome `json:"before"`
 	After  verdict.Outcome `json:"after"`
 	// Example is one of the flows, with both explanations.
@@ -82,7 +84,7 @@ func (c Comparison) Flows() int {
 	return total
 }
 
-// pairsOf returns the number of pairs of addresses of each family.
+// pairsOf returns the number of pairs of a source and a destination address, for each family.
 func pairsOf(from, to Party) (four, six int) {
 	for _, src := range from.Addresses {
 		for _, dst := range to.Addresses {
@@ -113,8 +115,8 @@ func (c Comparison) pair(row, column int) (from, to Party, ok bool) {
 // batch is the number of pairs that each processor compares between two calls of Progress.
 const batch = 16
 
-// Each calls do for each pair of groups with a changed verdict, in the order of the parties. It returns the first error
-// of do or Progress.
+// Each calls do for each pair of groups with a changed verdict, in the order of Parties. It returns the first error of
+// do or Progress.
 func (c Comparison) Each(do func(PairChange) error) error {
 	parties := len(c.Parties)
 	all, step := parties*parties, batch*runtime.GOMAXPROCS(0)
@@ -174,7 +176,8 @@ func (c Comparison) compare(row, column int) PairChange {
 	return pair
 }
 
-// reasons are the verdicts of a change and what decided them. Changes with equal reasons are merged.
+// reasons has the verdicts of a changed flow, and what decided them. Flows with equal reasons are merged into one
+// Change.
 type reasons struct {
 	before, after verdict.Result
 	decisions     [4]string

@@ -30,28 +30,28 @@ type DiffConfig struct {
 	Progress func(done, all int) error
 }
 
-// Difference has the flows whose verdicts differ between two worlds, and the scope of the comparison. String returns a
-// text for people, and encoding/json encodes it for programs.
+// Difference is the result of Diff: the flows whose verdicts differ between two worlds, and what was compared. String
+// returns a text for people, and encoding/json encodes a Difference for programs.
 type Difference struct {
-	// Ports and Parties were evaluated: the texts of PortGroup.String, and the names of each group. Flows is the number
-	// of flows.
+	// Ports and Parties say what was evaluated: Ports has the text of each PortGroup, and Parties the names of the
+	// members of each group. Flows is the number of flows.
 	Ports   []string   `json:"ports"`
 	Parties [][]string `json:"parties"`
 	Flows   int        `json:"flows"`
 	// SourcePorts reports whether a rule matches source ports. All flows have the DefaultSourcePort.
 	SourcePorts bool `json:"sourcePortsMatter"`
-	// OnlyBefore and OnlyAfter are the endpoints of only one world. They were not evaluated.
+	// OnlyBefore and OnlyAfter are the endpoints that only one of the worlds has. They were not evaluated.
 	OnlyBefore []string `json:"onlyBefore,omitempty"`
 	OnlyAfter  []string `json:"onlyAfter,omitempty"`
 	// Moved are endpoints whose addresses differ. They were evaluated with the addresses that they have in both worlds.
 	Moved []string `json:"otherAddresses,omitempty"`
-	// Rejected are the errors of resources that are invalid in one of the worlds, and absent there.
+	// Rejected has the errors of resources that are invalid in one of the worlds. There, they were treated as absent.
 	Rejected []string `json:"rejected"`
 	// Pairs are the changes.
 	Pairs []PairChange `json:"pairs"`
 }
 
-// LimitError is the error of Diff for too many flows. It has evaluated none.
+// LimitError is the error of Diff if there are too many flows. Diff has then evaluated none of them.
 type LimitError struct {
 	// Flows is the number of flows, and Limit the maximum.
 	Flows, Limit int
@@ -62,11 +62,13 @@ func (e *LimitError) Error() string {
 	return fmt.Sprintf("probe: diff: %d flows are more than %d", e.Flows, e.Limit)
 }
 
-// Diff returns the verdicts that differ between two worlds: of flows between all workload endpoints of both, and
-// between these and addresses outside. It does not change the worlds.
+// Diff evaluates flows in two worlds, and returns those whose verdicts differ. A world has all resources of a cluster
+// at one moment. The flows are between workload endpoints that both worlds have, and between these endpoints and
+// addresses outside of the cluster. Diff does not change the worlds.
 //
-// It evaluates each flow twice. The number of flows is about the square of the number of groups of parties, times the
-// number of ports. The errors are a *LimitError and those of DiffConfig.Progress.
+// Each flow is evaluated twice, once in each world. The number of flows is about the square of the number of groups,
+// times the number of ports. A group has all parties that policy does not distinguish. The errors are a *LimitError and
+// those of DiffConfig.Progress.
 func Diff(before, after verdict.World, cfg DiffConfig) (Difference, error) {
 	var d Difference
 	c := Comparison{Progress: cfg.Progress, Ports: cfg.Ports, Before: verdict.New(before), After: verdict.New(after)}
@@ -123,8 +125,8 @@ func (d *Difference) withoutRejected(w verdict.World, e *verdict.Evaluator) verd
 
 // Common has the workload endpoints of two worlds.
 type Common struct {
-	// Parties are the endpoints of both worlds, with the addresses that they have in both and the named ports of
-	// either.
+	// Parties are the endpoints that both worlds have. Each has the addresses that it has in both worlds, and the named
+	// ports that it has in at least one.
 	Parties []Party
 	// OnlyBefore and OnlyAfter are the names of endpoints of only one world.
 	OnlyBefore, OnlyAfter []string
@@ -170,7 +172,7 @@ func Intersect(before, after *Index) Common {
 	return c
 }
 
-// String returns the changes, then the scope of the comparison. The text is for people and may change.
+// String returns the changes, then what was compared. The text is for people and may change.
 func (d Difference) String() string {
 	var text strings.Builder
 	for _, p := range d.Pairs {

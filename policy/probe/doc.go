@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package probe enumerates representative flows: one of each class of flows that policy can distinguish. With such
-// flows, it compares two worlds. A world is a set of all resources, see verdict.World. It also checks expectations,
-// such as "shop/web reaches shop/db on tcp/80".
+// Package probe makes flows that represent all others: one for each class of flows that policy can distinguish. With
+// such flows, it compares two worlds. A world has all resources of a cluster at one moment, see verdict.World. The
+// package also checks expectations, such as "shop/web reaches shop/db on tcp/80".
 //
-// Package verdict evaluates flows that its caller gives. This package makes the flows, from names ("shop/web-*",
+// Package verdict evaluates flows that its caller gives. Package probe makes such flows, from names ("shop/web-*",
 // "tcp/http") or from the resources of a world.
 //
 //	names of parties, ports ─▶ Index.Queries ──▶ Query ──▶ verdict.Flow ─▶ Answer
@@ -14,10 +14,20 @@
 //
 // # Names
 //
-// A party is a workload endpoint (NAMESPACE/NAME), several of them by a pattern with "*" (shop/web-*), an IP address,
-// or the backends of a service (svc/NAMESPACE/NAME). A port is PROTOCOL/PORT, PROTOCOL/NAME or only the NAME of a port
-// of the receiver, icmp (an echo request of either family), icmp/TYPE, icmp/TYPE/CODE (the same with icmpv6) or, for a
-// protocol without ports, ip/NUMBER.
+// A party sends or receives. The text of a party is one of these:
+//
+//   - NAMESPACE/NAME, such as shop/web: a workload endpoint
+//   - a pattern with "*", such as shop/web-*: all workload endpoints whose NAMESPACE/NAME matches
+//   - an IP address
+//   - svc/NAMESPACE/NAME: the backends of a service
+//
+// The text of a port is one of these:
+//
+//   - PROTOCOL/PORT, such as tcp/80
+//   - PROTOCOL/NAME, or only NAME: a named port of the receiver
+//   - icmp: an echo request of either family
+//   - icmp/TYPE, icmp/TYPE/CODE, icmpv6/TYPE, icmpv6/TYPE/CODE
+//   - ip/NUMBER: a protocol without ports
 //
 // # Usage
 //
@@ -30,29 +40,42 @@
 //		fmt.Print(q.Explain(evaluator))
 //	}
 //
-// To check expected verdicts in a world; an Expectation has a JSON form:
+// To check expected verdicts in a world. An Expectation is usually read from JSON:
 //
 //	{"from": "shop/web", "to": ["data/db-0"], "port": "tcp/5432", "allow": true}
 //
 //	result, err := expectation.Check(index, evaluator)
 //
-// To compare two worlds; Diff returns all changes, and a Comparison one after the other:
+// To compare two worlds with Diff, which returns all changes at once. A Comparison returns them one after the other:
 //
 //	d, err := probe.Diff(before, after, probe.DiffConfig{})
 //	fmt.Print(d)
 //
 // # Representatives
 //
-// Two workload endpoints are in one Group if in each world they have the same namespace, labels, profiles, named ports
-// and settings, are in the same networks that rules, network sets, nodes and host endpoints mention, and are backends
-// of the same services. An endpoint that shares an address with another is in a group of its own.
+// Policy treats many flows alike, and only one of these is evaluated. Two workload endpoints are in one Group, and one
+// represents the other, if all of this holds in each world:
 //
-// Outside addresses are: one for each mentioned network, one for each backend that is no endpoint, and for each family
-// one that is in no mentioned network.
+//   - They have the same namespace, labels, profiles, named ports and settings.
+//   - Their addresses are in the same networks, among those that rules, network sets, nodes and host endpoints mention.
+//   - They are backends of the same services.
 //
-// Ports are: each one that a rule, a service or a named port mentions; of ranges, one port of each section between two
-// boundaries; and one port of TCP and of UDP that is not mentioned. ICMP types are: echo requests, those that rules
-// mention, and one more of each family. Other protocols are: each one that is mentioned, and one that is not.
+// An endpoint that shares an address with another endpoint is alone in its Group.
+//
+// These addresses represent all addresses that no workload endpoint has:
+//
+//   - one in each mentioned network
+//   - each backend of a service that is no endpoint
+//   - for each family, one in no mentioned network
+//
+// These ports, ICMP types and other protocols represent all others:
+//
+//   - the ports that rules, services and named ports mention. The ends of all mentioned ranges divide the ranges into
+//     sections, and one port represents each section.
+//   - for TCP, UDP and each other mentioned protocol with ports, one port that nothing mentions
+//   - echo requests, and the ICMP types that rules mention. If rules mention types of a family, also one other type of
+//     this family.
+//   - the other protocols that rules mention, and one protocol that nothing mentions
 //
 // Every other flow between workload endpoints and outside addresses has the same verdict as one of these flows. There
 // are two exceptions, because these flows have only one source port and the zero policy.Header: a rule may match source
@@ -66,7 +89,7 @@
 //
 // # Errors
 //
-// Errors name the party, port or expectation. Index.Find, Index.Queries and ParsePort return one for invalid text, and
-// for a name that the world does not have. Diff returns a *LimitError if there are too many flows. Invalid resources
-// are absent, as in package verdict: see Evaluator.Rejected, or Difference.Rejected.
+// Errors name the party, port or expectation. Index.Find, Index.Queries and ParsePort return an error for an invalid
+// text. The first two also return one for a name that the world does not have. Diff returns a *LimitError if there are
+// too many flows. Invalid resources are absent, as in package verdict: see Evaluator.Rejected, or Difference.Rejected.
 package probe

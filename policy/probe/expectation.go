@@ -12,8 +12,9 @@ import (
 	"github.com/wayleave/wayleave/policy/verdict"
 )
 
-// Expectation is that all flows from some parties to others on some ports are allowed, or that all are denied. In JSON,
-// "from", "to" and "port" are a string or a list of strings. All members but the name are required:
+// Expectation is an expected verdict: policy allows all flows from some parties to others on some ports, or it denies
+// all of them. In JSON, each of "from", "to" and "port" is a string or a list of strings. All members but the name are
+// required:
 //
 //	{"name": "", "from": "shop/web", "to": ["shop/db", "shop/cache"], "port": "tcp/80", "allow": true}
 type Expectation struct {
@@ -24,7 +25,7 @@ type Expectation struct {
 	To   []string `json:"to"`
 	// Ports, at least one.
 	Ports []Port `json:"port"`
-	// Allow is the expected verdict: all flows are allowed, or all are denied. A flow to which no policy applies is
+	// Allow means that all flows must be allowed. Otherwise all must be denied. A flow to which no policy applies is
 	// neither.
 	Allow bool `json:"allow"`
 }
@@ -37,7 +38,8 @@ type Result struct {
 	Holds bool `json:"holds"`
 	// Flows is the number of flows that were evaluated.
 	Flows int `json:"flows"`
-	// Failed has the answers with a flow whose verdict is not the expected one, with all explanations.
+	// Failed has each answer in which the verdict of a flow is not the expected one. It has the explanations of all
+	// flows.
 	Failed []Answer `json:"failed,omitempty"`
 }
 
@@ -112,8 +114,8 @@ func (r Result) Failures() string {
 	return text.String()
 }
 
-// UnmarshalJSON decodes the JSON form. Errors are an unknown or missing field, an empty list, and a port that ParsePort
-// refuses.
+// UnmarshalJSON decodes the JSON form. It returns an error for an unknown or missing field, an empty list, and a port
+// that ParsePort refuses.
 func (x *Expectation) UnmarshalJSON(data []byte) error {
 	var fields struct {
 		Name  string `json:"name"`

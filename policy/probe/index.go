@@ -20,14 +20,15 @@ const servicePrefix = "svc/"
 type Party struct {
 	// Name is NAMESPACE/NAME of a workload endpoint, or the address.
 	Name string
-	// Endpoint is the key of the workload endpoint. It is zero for an address: the endpoint of a flow is then the one
-	// with the address, if any.
+	// Endpoint is the key of the workload endpoint. It is zero for an address. The endpoint of a flow is then the
+	// workload endpoint that has the address, if there is one.
 	Endpoint policy.Key
 	// Addresses of both families.
 	Addresses []netip.Addr
 	// Ports are the named ports.
 	Ports []policy.EndpointPort
-	// Note explains why policy for workloads does not apply to a party with a name. Usually empty.
+	// Note is empty, except for a party that was found by the name of an excluded pod. It then explains why the pod is
+	// no workload endpoint.
 	Note string
 }
 
@@ -49,8 +50,8 @@ type Index struct {
 	excluded  []Excluded
 }
 
-// NewIndex returns an index of the workload endpoints and services of a world. Find also finds the excluded pods by
-// name.
+// NewIndex returns an index of the workload endpoints and services of a world. excluded has pods that are no workload
+// endpoints, which Find finds by their names, too.
 func NewIndex(world verdict.World, excluded ...Excluded) *Index {
 	x := &Index{holders: map[netip.Addr]int{}, services: map[string][]netip.Addr{}, excluded: excluded}
 	for _, resource := range world {
@@ -82,8 +83,9 @@ func (x *Index) Endpoints() []Party { return slices.Clone(x.endpoints) }
 // Excluded returns the pods that are no workload endpoints, in the order of NewIndex.
 func (x *Index) Excluded() []Excluded { return slices.Clone(x.excluded) }
 
-// Find returns the parties of a text, at least one. The doc of the package has the syntax. A pattern matches only
-// workload endpoints with an address. Find returns an error if the world has no such party.
+// Find returns the parties (senders or receivers) that a text names, at least one. The section Names of the package's
+// documentation has the syntax. A pattern matches only workload endpoints with an address. Find returns an error if the
+// world has no such party.
 func (x *Index) Find(text string) ([]Party, error) {
 	if addr, err := netip.ParseAddr(text); err == nil {
 		if addr.Zone() != "" {

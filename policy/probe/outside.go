@@ -8,9 +8,10 @@ import (
 )
 
 // Outside returns addresses that no workload endpoint has: one for each part of the address space that policy can
-// distinguish. There is one address for each network that a resource mentions and each backend of a service: it is in
-// no narrower mentioned network. There is also one for each family that is in no mentioned network. A network gets none
-// if all of its addresses belong to endpoints or narrower networks. The name of the party describes the part.
+// distinguish. The parts are made from these networks: those that resources mention, the address of each backend of a
+// service, and all addresses of a family. The part of a network has those of its addresses that are in no narrower one
+// of these networks, and that belong to no workload endpoint. If no such address is left, there is none for this
+// network. The name of the party describes the part.
 func (p *Partition) Outside() []Party {
 	whole := []netip.Prefix{netip.PrefixFrom(netip.IPv4Unspecified(), 0), netip.PrefixFrom(netip.IPv6Unspecified(), 0)}
 	nets := append(whole, p.nets...)

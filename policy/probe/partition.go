@@ -16,7 +16,7 @@ import (
 )
 
 // Partition divides the endpoints, outside addresses and ports of given worlds into groups. No policy of these worlds
-// distinguishes the members of a group. A world is a set of resources, see verdict.World.
+// distinguishes the members of a group. A world has all resources of a cluster at one moment, see verdict.World.
 type Partition struct {
 	worlds   []verdict.World
 	mentions *mentions
@@ -25,7 +25,7 @@ type Partition struct {
 	holders  map[netip.Addr]int             // number of endpoints with an address, the maximum of all worlds
 }
 
-// Group is parties that policy cannot distinguish, at least one. The first represents all.
+// Group is a list of parties that policy cannot distinguish. It has at least one, and the first one represents all.
 type Group []Party
 
 // Names returns the names of the parties.
@@ -37,8 +37,8 @@ func (g Group) Names() []string {
 	return names
 }
 
-// NewPartition collects the networks, services and ports that resources of the worlds mention. Parties are in one group
-// if no world distinguishes them.
+// NewPartition returns a Partition of the given worlds. It collects the networks, services and ports that their
+// resources mention. Two parties are in one group if no world distinguishes them.
 func NewPartition(worlds ...verdict.World) *Partition {
 	p := &Partition{
 		worlds: worlds, mentions: readMentions(worlds),
@@ -139,7 +139,7 @@ func (p *Partition) Ports() []PortGroup { return p.mentions.groups() }
 func (p *Partition) SourcePorts() bool { return p.mentions.sourcePorts }
 
 // Groups divides workload endpoints into groups, in the order of their first members. A party that is no workload
-// endpoint is in a group of its own.
+// endpoint is alone in its group.
 func (p *Partition) Groups(parties []Party) []Group {
 	index := map[string]int{}
 	var groups []Group
@@ -156,8 +156,9 @@ func (p *Partition) Groups(parties []Party) []Group {
 	return groups
 }
 
-// signature is equal for all members of a group. It has everything of an endpoint that policy can match. It does not
-// have the names of the endpoint, its interface and its node, and has networks in place of the addresses.
+// signature returns a text that is equal for all members of a group. The text has everything of an endpoint that policy
+// can match. It does not have the names of the endpoint, its interface and its node. In place of each address, it has
+// the networks that contain the address.
 func (p *Partition) signature(party Party) string {
 	var parts []string
 	for _, world := range p.worlds {

@@ -21,8 +21,8 @@ const (
 	echoRequestV6 = 128
 )
 
-// Port selects packets to a party: a port, a protocol, or a type of ICMP message. Its text form, also in JSON, is that
-// of ParsePort.
+// Port selects packets to a party: by a port, a protocol, or a type of ICMP message. String and JSON use the text that
+// ParsePort parses.
 type Port struct {
 	// Protocol is 0 if Name stands for ports of any protocol. ICMP without a type means an echo request of either
 	// family.
@@ -36,7 +36,7 @@ type Port struct {
 	Type, Code uint8
 }
 
-// ParsePort parses a port. The doc of the package has the syntax. The error quotes the text.
+// ParsePort parses a port. The section Names of the package's documentation has the syntax. The error quotes the text.
 func ParsePort(text string) (Port, error) {
 	name, rest, more := strings.Cut(text, "/")
 	if !more {
@@ -135,9 +135,10 @@ func (p *Port) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// Flows returns the flows from one party to another: one for each pair of addresses of one family and, for a name, for
-// each port with that name. It returns none if the parties have no common family, if the ICMP type is of the other
-// family, or if the receiver has no port with the name.
+// Flows returns the flows from one party to another. There is one for each pair of a source and a destination address
+// of the same family. If p is the name of a port, and the receiver has several ports of that name, there is one for
+// each of these ports and each pair. Flows returns none if the parties have no common family, if the ICMP type is of
+// the other family, or if the receiver has no port with the name.
 func (p Port) Flows(from, to Party) []verdict.Flow {
 	var flows []verdict.Flow
 	for _, src := range from.Addresses {

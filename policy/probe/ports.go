@@ -17,13 +17,13 @@ type PortGroup struct {
 	Port
 	// Last port of the range that begins with Number, or Number for a single port. 0 if the protocol has no ports.
 	Last uint16
-	// Mentioned reports whether a rule, a service or a named port mentions the port. One that is not mentioned
-	// represents all ports of its protocol that are not.
+	// Mentioned reports whether a rule, a service or a named port mentions the port. If it is false, the PortGroup
+	// represents all ports of the protocol that are mentioned nowhere.
 	Mentioned bool
 }
 
-// String returns the port, the range, or "tcp/other" for ports that are not mentioned. ParsePort does not accept all of
-// these texts.
+// String returns the port, the range, or a text such as "tcp/other" if Mentioned is false. ParsePort accepts only the
+// first of these.
 func (p PortGroup) String() string {
 	text := p.Port.String()
 	switch {
@@ -49,7 +49,7 @@ type icmpKind struct {
 	code     int // -1 means any
 }
 
-// mentions has the ports, protocols and messages that worlds mention.
+// mentions has the ports, protocols and ICMP messages that the resources of worlds mention.
 type mentions struct {
 	ports       map[policy.Protocol][]interval
 	icmp        map[icmpKind]bool
@@ -57,7 +57,7 @@ type mentions struct {
 	sourcePorts bool
 }
 
-// readMentions collects the mentions of all worlds.
+// readMentions collects what the resources of all worlds mention.
 func readMentions(worlds []verdict.World) *mentions {
 	m := &mentions{
 		ports: map[policy.Protocol][]interval{}, icmp: map[icmpKind]bool{}, protocols: map[policy.Protocol]bool{},
@@ -123,7 +123,7 @@ func flag(b bool) int {
 	return 0
 }
 
-// read collects the mentions of a resource. It ignores staged policies, which decide nothing.
+// read collects what a resource mentions. It ignores staged policies, which decide nothing.
 func (m *mentions) read(resource policy.Resource) {
 	switch r := resource.(type) {
 	case *policy.WorkloadEndpoint:
@@ -187,7 +187,7 @@ func (m *mentions) rules(rules []policy.Rule) {
 }
 
 // ranges divides the ports of a protocol at the boundaries of the intervals. It returns the first port of each section
-// inside an interval, and the first port that is in none.
+// that lies in an interval, and the first port that is in no interval.
 func ranges(protocol policy.Protocol, list []interval) []PortGroup {
 	cuts := []int{1, 65536}
 	for _, i := range list {

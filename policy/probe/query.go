@@ -48,9 +48,9 @@ func (a Answer) String() string {
 	return text.String()
 }
 
-// Queries returns the queries from each sender to each receiver on each port, in the order of the arguments. The texts
-// are those of Find. There is no query from a party to itself. Queries returns an error for a text that Find refuses,
-// for two parties without a flow on a port, and if there is no query.
+// Queries returns the queries from each sender to each receiver on each port, in the order of the arguments. from and
+// to are names or patterns, as for Find. There is no query from a party to itself. Queries returns an error if Find
+// returns one, if two parties have no flow on one of the ports, or if there is no query at all.
 func (x *Index) Queries(from, to []string, ports []Port) ([]Query, error) {
 	senders, err := x.FindAll(from...)
 	if err != nil {
