@@ -42,7 +42,7 @@ type ClientConfig struct {
 	Logger *slog.Logger
 }
 
-// Client connects to the socket of an endpoint, and has the current policy of the endpoint.
+// Client connects to the socket of an endpoint, and keeps the current policy of the endpoint.
 //
 // Run must be called exactly once. State may be called from any goroutine.
 type Client struct {
@@ -50,7 +50,8 @@ type Client struct {
 	state atomic.Pointer[State]
 }
 
-// NewClient returns a Client, which does nothing before Run. Errors: the configuration is invalid.
+// NewClient returns a Client, which does nothing until Run is called. Errors: the configuration is
+// invalid.
 func NewClient(cfg ClientConfig) (*Client, error) {
 	if cfg.Path == "" || cfg.MaxBackoff < 0 {
 		return nil, errors.New("policysync: ClientConfig: Path is required, and MaxBackoff must not be negative")
@@ -72,17 +73,17 @@ func Watch(ctx context.Context, path string, changed func(*State)) error {
 	return c.Run(ctx)
 }
 
-// State returns the last state, or nil before the first one. It returns the last state also while
-// there is no connection. In the following cases it returns a state without an endpoint, which
-// denies everything:
+// State returns the last state that the server sent, or nil before the first one. While there is no
+// connection, it still returns the last state. In the following cases it returns a state without an
+// endpoint, which denies everything:
 //
 //   - the endpoint was removed;
 //   - this process is no longer in the endpoint's workload;
 //   - the server cannot send the policy, or the client cannot read it.
 func (c *Client) State() *State { return c.state.Load() }
 
-// Run connects to the socket, and connects again after a while when the connection ends, until ctx
-// is done. Errors: the error of ctx.
+// Run connects to the socket, and receives states until ctx is done. If the connection ends, it
+// waits and connects again. Errors: the error of ctx.
 func (c *Client) Run(ctx context.Context) error {
 	minWait := min(50*time.Millisecond, c.cfg.MaxBackoff)
 	wait := minWait
@@ -109,8 +110,8 @@ func (c *Client) Run(ctx context.Context) error {
 	}
 }
 
-// connect makes one call and receives its responses until the call ends. It returns why the call
-// ended, and whether a state was complete.
+// connect makes one call and receives its responses until the call ends. It returns the error with
+// which the call ended. complete reports whether at least one complete state was received.
 func (c *Client) connect(ctx context.Context) (complete bool, err error) {
 	const maxResponse = 64 << 20 // a large policy is not divided: it is one event
 	conn, err := grpc.NewClient("passthrough:///policysync",
@@ -164,8 +165,8 @@ func (c *Client) connect(ctx context.Context) (complete bool, err error) {
 var errEvents = errors.New("policysync: the client cannot decode the events")
 
 // outdated reports whether an error invalidates the last state. An error with status Unavailable
-// does not: while there is no server, the last state stays valid, as policy in the kernel does. All
-// other errors do. Among these are errors of the gRPC library about a response that is too large
+// does not: while there is no server, the last state stays valid, like policy in the kernel. All
+// other errors invalidate it, also those of the gRPC library about a response that is too large
 // (ResourceExhausted) or cannot be read (Internal).
 func outdated(err error) bool { return status.Code(err) != codes.Unavailable }
 

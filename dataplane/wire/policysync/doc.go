@@ -33,12 +33,12 @@
 //   - the event InSync.
 //
 // Then the subscriber gets each change of these objects, in the order of dataplane.Batch, and
-// nothing else. It gets a set, policy or profile with the first reference to that object, and gets
-// its removal when the last reference is removed.
+// nothing else. It gets a set, policy or profile when something first refers to that object, and
+// the event that removes the object when nothing refers to it any longer.
 //
 // A subscriber that reads too slowly gets a new snapshot in place of the changes that it missed.
-// Apply does not wait until a subscriber reads. It only waits while a response is put together, for
-// one subscriber at a time; the response is encoded afterwards, while Apply can run.
+// Apply does not wait until subscribers have read their responses. It only waits while the content
+// of one response is collected. The response is encoded and sent while Apply can run.
 //
 // Apply checks the objects of each batch, even if there are no subscribers. It encodes and decodes
 // changed policies, profiles and endpoints, and checks changed members of sets.
@@ -59,8 +59,8 @@
 //
 // # Errors
 //
-// Apply and Resync return a *dataplane.ApplyError for each endpoint at fault: its socket cannot be
-// opened, or its policy cannot be sent. (A policy cannot be sent if a message cannot express it, or
-// if a client could not decode it.) A Driver reports the endpoint as failed. Calls end with a gRPC
-// status, which the .proto file describes.
+// Apply and Resync return a *dataplane.ApplyError for each endpoint whose socket cannot be opened,
+// or whose policy cannot be sent. (A policy cannot be sent if a message cannot express it, or if a
+// client could not decode it.) A Driver reports the endpoint as failed. Calls of the service end
+// with a gRPC status, which the .proto file describes.
 package policysync

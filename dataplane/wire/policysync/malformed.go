@@ -22,9 +22,9 @@ type object struct {
 }
 
 // desired is the desired state. It records which objects are malformed: they cannot be encoded, or
-// a client could not decode them. If an endpoint refers to a malformed object, its calls are ended.
-// Otherwise a subscriber would keep its earlier state, which could allow packets that policy denies
-// now.
+// a client could not decode them. If an endpoint refers to a malformed object, the server ends the
+// calls of the endpoint's subscribers. Otherwise they would keep the earlier policy, which could
+// allow packets that policy denies now.
 type desired struct {
 	*state.State
 	// errs are the reasons why objects are malformed.
@@ -62,8 +62,8 @@ func (d *desired) Apply(b dataplane.Batch) (changed bool) {
 	return changed
 }
 
-// check returns the object of an event, and why the object is malformed. The event has already been
-// applied to the state. sent is false for events that no subscriber gets.
+// check returns the object of an event, and an error if the object is malformed. The event has
+// already been applied to the state. sent is false for events that no subscriber gets.
 func (d *desired) check(e dataplane.Event) (id object, sent bool, err error) {
 	switch e := e.(type) {
 	case *dataplane.IPSetUpdate:
@@ -90,8 +90,8 @@ func (d *desired) check(e dataplane.Event) (id object, sent bool, err error) {
 	return object{}, false, nil
 }
 
-// checkDelta checks a set that changes. It checks only the changed members; but if the set is
-// malformed so far, it checks all members.
+// checkDelta checks a set that changes. It checks only the changed members. But if the set was
+// malformed before the change, it checks all members.
 func (d *desired) checkDelta(e *dataplane.IPSetDelta) error {
 	typ := d.types[e.ID]
 	if d.errs[object{set: e.ID}] != nil {
@@ -126,9 +126,9 @@ func checkEvent(e dataplane.Event) error {
 	return err
 }
 
-// Policy returns a policy in the form that subscribers get, or nil if it does not exist. A staged
-// policy that is malformed, or that refers to a malformed set, has no rules in this form. A staged
-// policy never decides about packets, so its endpoints must not be at fault because of it.
+// Policy returns a policy as it is sent to subscribers, or nil if it does not exist. A staged
+// policy is sent without its rules if it is malformed, or refers to a malformed set. A staged
+// policy never decides about packets, so it must not put its endpoints at fault.
 func (d *desired) Policy(key policy.Key) *dataplane.Policy {
 	p := d.State.Policy(key)
 	if p == nil || !p.Staged || len(d.errs) == 0 {

@@ -41,7 +41,7 @@ func Users(ids ...uint32) func(policy.Key, Peer) error {
 // InWorkload accepts processes in the network namespace of the workload. It is the default of
 // ServerConfig.Authenticate. The endpoint's interface must be a device of type veth or netkit: the
 // other end of the device is in the namespace of the workload, and no other workload can change
-// that. If the interface is of another type, all peers are refused: see HasAddresses.
+// that. If the interface is of another type, InWorkload refuses all processes: use HasAddresses.
 //
 // InWorkload needs Linux 5.8, and CAP_SYS_ADMIN and CAP_SYS_PTRACE to enter the namespace. Before
 // Linux 6.5 (SO_PEERPIDFD) there are two restrictions. The server must be in the PID namespace of

@@ -27,8 +27,8 @@ const maxChecks = 8
 // workload. Put it last in DriverConfig.Dataplanes: then a process receives a change only once the
 // kernel enforces it.
 //
-// Its methods may be called from any goroutine; those of the interface dataplane.Dataplane from one
-// goroutine at a time.
+// Its methods may be called from any goroutine. Only the methods of the interface
+// dataplane.Dataplane must be called from one goroutine at a time.
 type Server struct {
 	cfg  ServerConfig
 	node *node
@@ -65,14 +65,14 @@ func NewServer(cfg ServerConfig) (*Server, error) {
 // Apply implements dataplane.Dataplane. It opens and closes sockets, and queues the changes for
 // subscribers. It does not wait until subscribers have received them.
 //
-// Errors: a join of *dataplane.ApplyError, one for each endpoint at fault; the next call tries
-// again. After Close, it is an ApplyError without an object. An endpoint is at fault in these
-// cases:
+// Errors: a join of *dataplane.ApplyError, one for each endpoint at fault. The next call tries
+// again. After Close, Apply returns one ApplyError that names no object. An endpoint is at fault in
+// these cases:
 //
 //   - its socket cannot be opened;
 //   - another endpoint has the same path;
-//   - its policy cannot be sent. It has a socket nevertheless, and calls end with
-//     codes.FailedPrecondition, which shows clients the reason.
+//   - its policy cannot be sent. The endpoint has a socket nevertheless, and calls end with
+//     codes.FailedPrecondition and the reason.
 func (s *Server) Apply(_ context.Context, b dataplane.Batch) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -89,8 +89,8 @@ func (s *Server) Apply(_ context.Context, b dataplane.Batch) error {
 	return s.openLocked()
 }
 
-// Resync implements dataplane.Dataplane. It opens a socket again if its file is gone. Errors: as
-// Apply.
+// Resync implements dataplane.Dataplane. It opens a socket again if the socket's file is gone.
+// Errors: the same as those of Apply.
 func (s *Server) Resync(context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -120,7 +120,7 @@ func (s *Server) Teardown(context.Context) error {
 	return nil
 }
 
-// Close removes all sockets, ends all calls with codes.Unavailable, and waits until they have
+// Close removes all sockets, ends all calls with codes.Unavailable, and waits until all calls have
 // ended. If a client takes more than 2 s to read the status, Close closes its connection. The
 // Server cannot be used afterwards. Close returns nil.
 func (s *Server) Close() error {

@@ -31,9 +31,9 @@ const suffix = ".sock"
 // prevents one workload from using the socket of another. Mount the folder read-only, so that no
 // workload can replace the socket of another workload by its own.
 //
-// A file name has at most 255 bytes; the Server reports an error for an endpoint with a longer one.
-// A path may be longer than the 107 bytes of sun_path (unix(7)): on Linux, a Client can connect to
-// it nevertheless.
+// A file name has at most 255 bytes. If that of an endpoint is longer, the Server reports an error
+// for the endpoint. A path may be longer than the 107 bytes of sun_path (unix(7)): on Linux, a
+// Client can connect to it nevertheless.
 func Folder(folder string) func(policy.Key) string {
 	return func(key policy.Key) string {
 		return filepath.Join(folder, fileName(key.Namespace), fileName(key.Name)+suffix)
@@ -140,10 +140,10 @@ func (c *connection) Close() error {
 	return c.UnixConn.Close()
 }
 
-// listen listens on a Unix socket to which every user may connect. A process of a workload may run
-// as any user; the check of its identity decides. listen creates the folder, and replaces a socket
-// that no process listens on. Connections beyond the limit wait in the kernel, so that a workload
-// cannot use up the file descriptors of the server.
+// listen listens on a Unix socket to which every user may connect, because a process of a workload
+// may run as any user. ServerConfig.Authenticate checks the process later. listen creates the
+// folder, and replaces a socket that no process listens on. Connections beyond the limit wait in
+// the kernel, so that a workload cannot use up the file descriptors of the server.
 func listen(path string, limit int) (*socket, error) {
 	const folderMode, socketMode = 0o755, 0o666
 	if err := os.MkdirAll(filepath.Dir(path), folderMode); err != nil {
@@ -166,7 +166,7 @@ func listen(path string, limit int) (*socket, error) {
 	return s, nil
 }
 
-// Accept waits for a connection, while there are fewer than the limit.
+// Accept waits for a connection. It accepts none while the number of connections is at the limit.
 func (s *socket) Accept() (net.Conn, error) {
 	select {
 	case s.slots <- struct{}{}:
@@ -205,13 +205,14 @@ func (s *socket) closeAccepted() {
 	}
 }
 
-// intact reports whether the path still has the socket.
+// intact reports whether the socket's file still exists at the path, and was not replaced.
 func (s *socket) intact() bool {
 	info, err := os.Lstat(s.path)
 	return err == nil && os.SameFile(info, s.file)
 }
 
-// Close removes the socket, unless another one has the path. It may be called again.
+// Close closes the socket, and removes its file unless another file has replaced it. It may be
+// called again.
 func (s *socket) Close() error {
 	if s.closed.Swap(true) {
 		return nil

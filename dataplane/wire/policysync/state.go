@@ -34,12 +34,13 @@ func newState(objects dptest.State, before *State) *State {
 }
 
 // Ingress returns the decision of the endpoint's policy about the first packet of a connection to
-// the endpoint, and which rule or default made it. It ignores From and To of the packet, and the
-// fields that unknown lists. Pass UnknownDSCP in a program that accepts connections, which never
-// knows the DSCP. Ingress denies a packet that does not have two addresses of one family.
+// the endpoint. The decision names the rule or default that made it. Ingress ignores the fields
+// From and To of the packet, and the fields in unknown. A program that accepts connections never
+// knows the DSCP, so it must pass UnknownDSCP. Ingress denies a packet that does not have two
+// addresses of one family.
 //
-// Ingress does not track connections: call it for each request. The time that it takes hardly
-// depends on the size of sets.
+// Ingress does not track connections: call it for each request. Its duration hardly depends on the
+// size of the sets.
 func (s *State) Ingress(p dptest.Packet, unknown Unknown) dptest.Decision {
 	p.From, p.To = policy.Key{}, s.Key
 	return s.judge(p, unknown).Ingress
@@ -51,9 +52,9 @@ func (s *State) Egress(p dptest.Packet, unknown Unknown) dptest.Decision {
 	return s.judge(p, unknown).Egress
 }
 
-// judge evaluates a packet. It denies both directions if there is no endpoint, whose key may then
-// be unknown. It does so, too, if the packet lacks an address, because a rule that denies addresses
-// would not match such a packet.
+// judge evaluates a packet. If there is no endpoint, it denies both directions; the key may then be
+// unknown. If the packet lacks an address, it denies both directions, too, because a rule that
+// denies addresses would not match such a packet.
 func (s *State) judge(p dptest.Packet, unknown Unknown) dptest.Verdict {
 	deny := func(reason string) dptest.Verdict {
 		d := dptest.Decision{Action: policy.Deny, By: reason}

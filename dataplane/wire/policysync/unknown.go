@@ -13,7 +13,7 @@ import (
 
 // Unknown is a set of fields of a packet that the caller does not know. Combine fields with "|".
 // The values of these fields in the packet are ignored. An unknown field never makes a rule allow a
-// packet. For a rule with a condition on an unknown field:
+// packet. If a rule has a condition on an unknown field, this happens:
 //
 //   - If its action is Allow or Log, the rule matches no packet.
 //   - If its action is Deny or Pass and its other conditions match, the rule denies the packet.
@@ -25,8 +25,8 @@ const (
 	UnknownDSCP Unknown = 1 << iota
 	// UnknownICMP is ICMPType and ICMPCode.
 	UnknownICMP
-	// UnknownSrcPort is SrcPort, for example of a connection that does not exist yet, or that came
-	// by a proxy.
+	// UnknownSrcPort is SrcPort. It is unknown, for example, if the connection does not exist yet,
+	// or came by a proxy.
 	UnknownSrcPort
 )
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package translate translates events of a dataplane into messages of Felix. It does no input or output.
+// Package translate translates the events of a dataplane into the messages with which Felix, Calico's agent, programs
+// its dataplane driver. The package does no input or output.
 //
 // # Usage
 //
@@ -12,10 +13,10 @@
 //
 // # What the messages cannot express
 //
-// If Felix does not have a match of a rule, the translated rule must not allow packets that the rule itself does not
-// allow. A rule with the action Allow or Log is left out. A rule with the action Deny or Pass becomes a Deny of all
-// packets that its other fields match. A rule that matches no packet is left out, too. A workload endpoint with
-// policies that the driver cannot find is sent as inactive, and denies all packets.
+// A rule may have a match for which Felix's messages have no field. Such a rule must not allow more packets than
+// before. So an Allow or Log rule is left out, and a Deny or Pass rule becomes a Deny of all packets that its other
+// fields match. A rule that matches no packet is left out, too. A workload endpoint whose policies the driver cannot
+// find is sent as inactive, and denies all packets.
 //
 // # Concurrency
 //

@@ -40,12 +40,13 @@ type Translator struct {
 	policy  policies
 	network network
 	faults  map[policy.Key]error
-	// stale are identities under which the driver has policies that now have another identity, or are staged. They
-	// are removed after the endpoints of the batch, which may have referred to them.
+	// stale are identities of policies to remove from the driver, because the policies have another identity now, or
+	// have become staged. They are removed after the endpoints of the batch have changed, which may have referred to
+	// them.
 	stale []*felixpb.PolicyID
-	// denyProfile is set if the driver has DenyProfile. It keeps that without an endpoint.
+	// denyProfile is set once DenyProfile has been sent to the driver. It stays there even if no endpoint uses it.
 	denyProfile bool
-	// send is that of the current call.
+	// send is the argument of the current call of Apply or Snapshot.
 	send Send
 }
 
@@ -93,8 +94,8 @@ func New(dialect Dialect) *Translator {
 // InSync reports whether the state is complete.
 func (t *Translator) InSync() bool { return t.inSync }
 
-// Apply records a batch, and sends its changes in order. With a nil send, it only records them. An event that changes
-// nothing is not sent, and InSync is sent by Snapshot only.
+// Apply records the events of a batch, and sends them in order. With a nil send, it only records them. It does not send
+// events that change nothing. It does not send InSync either: only Snapshot does.
 func (t *Translator) Apply(b dataplane.Batch, send Send) {
 	t.send, t.network.send = send, send
 	for _, e := range b.Events {
@@ -109,7 +110,7 @@ func (t *Translator) Apply(b dataplane.Batch, send Send) {
 	t.send, t.network.send = nil, nil
 }
 
-// beforeRemovals reports whether an event comes before those that remove policies and sets.
+// beforeRemovals reports whether a batch has the event before the events that remove policies and sets.
 func beforeRemovals(e dataplane.Event) bool {
 	switch e.(type) {
 	case *dataplane.IPSetUpdate, *dataplane.IPSetDelta, *dataplane.PolicyUpdate, *dataplane.ProfileUpdate,

@@ -20,5 +20,6 @@
 //
 // # Errors
 //
-// Errors are those of package codec, and of the function that writes.
+// Write returns the errors of package codec, and of the function that writes. Add returns those of
+// package codec.
 package parts

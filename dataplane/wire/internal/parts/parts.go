@@ -11,7 +11,8 @@ import (
 )
 
 const (
-	// partSize is the minimum size in bytes of the events of a message, except the last message.
+	// partSize is the size in bytes from which a message is full. Only the last message of a batch
+	// may be smaller.
 	partSize = 256 << 10
 	// partMembers is the maximum number of members in one event. A member has at most 19 bytes.
 	partMembers = 10_000
@@ -26,8 +27,8 @@ type Part struct {
 	First, More bool
 }
 
-// Write encodes the events of a batch, and calls write with each part. An empty batch has one part.
-// Errors: those of codec.Encode, and of write.
+// Write encodes the events of a batch, divides them into parts, and calls write with each part. An
+// empty batch has one part. Errors: those of codec.Encode, and of write.
 func Write(b dataplane.Batch, write func(Part) error) error {
 	part := Part{First: true}
 	size := 0
