@@ -25,8 +25,8 @@ const (
 	Experimental = "experimental"
 )
 
-// PolicyCRD returns the definition of ClusterNetworkPolicy, of a channel of the module
-// sigs.k8s.io/network-policy-api.
+// PolicyCRD returns the CRD of ClusterNetworkPolicy. The module sigs.k8s.io/network-policy-api has
+// two versions of this CRD: one in the channel Standard, and one in the channel Experimental.
 func PolicyCRD(t T, channel string) *unstructured.Unstructured {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}", "sigs.k8s.io/network-policy-api")
@@ -41,8 +41,8 @@ func PolicyCRD(t T, channel string) *unstructured.Unstructured {
 	return crd
 }
 
-// CalicoCRDs returns definitions of the kinds of projectcalico.org/v3 that affect policy. Unlike
-// Calico's API server, they accept every object.
+// CalicoCRDs returns CRDs for the kinds of projectcalico.org/v3 that affect policy. They allow any
+// fields: unlike Calico's API server, a server with these CRDs accepts every object of the kinds.
 func CalicoCRDs() []*unstructured.Unstructured {
 	return []*unstructured.Unstructured{
 		calicoCRD("GlobalNetworkPolicy", "globalnetworkpolicies", "Cluster"),
@@ -80,8 +80,8 @@ func calicoCRD(kind, plural, scope string) *unstructured.Unstructured {
 	}}
 }
 
-// ApplyCRDs creates definitions of kinds, or updates those that exist, and returns when the kinds
-// are served.
+// ApplyCRDs creates the CRDs, or updates those that exist. It returns when the server serves their
+// kinds.
 func (s *Server) ApplyCRDs(crds ...*unstructured.Unstructured) {
 	s.t.Helper()
 	client, err := dynamic.NewForConfig(s.config)
@@ -109,7 +109,7 @@ func (s *Server) ApplyCRDs(crds ...*unstructured.Unstructured) {
 	}
 }
 
-// established reports whether the server has accepted a definition.
+// established reports whether the server has accepted a CRD.
 func established(crd *unstructured.Unstructured) bool {
 	conditions, _, _ := unstructured.NestedSlice(crd.Object, "status", "conditions")
 	return slices.ContainsFunc(conditions, func(c any) bool {
@@ -118,7 +118,7 @@ func established(crd *unstructured.Unstructured) bool {
 	})
 }
 
-// resourceOf returns the kind that a definition defines, in its first version.
+// resourceOf returns the kind that a CRD defines, in its first version.
 func resourceOf(crd *unstructured.Unstructured) schema.GroupVersionResource {
 	group, _, _ := unstructured.NestedString(crd.Object, "spec", "group")
 	plural, _, _ := unstructured.NestedString(crd.Object, "spec", "names", "plural")

@@ -4,10 +4,10 @@
 //
 //	test ── rest.Config ──▶ kube-apiserver ──▶ etcd     (child processes, on free ports of loopback)
 //
-// No controller runs. A Service has no EndpointSlices, a Namespace no ServiceAccount, and a deleted
-// Namespace stays, unless the test changes them. The server itself creates the namespaces default
-// and kube-*, and the Service kubernetes with an EndpointSlice. Some of them come after Start has
-// returned.
+// No controller runs. So a Service has no EndpointSlices, and a Namespace has no ServiceAccount,
+// unless the test creates them. A deleted Namespace stays. The server itself creates the namespaces
+// default and kube-*, and the Service kubernetes with an EndpointSlice. It may create some of these
+// objects after Start has returned.
 //
 // # Usage
 //
@@ -16,22 +16,22 @@
 //	client := kubernetes.NewForConfigOrDie(server.RESTFor("node-1"))
 //	server.Restart() // the same objects, at the same address
 //
-// StartEtcd starts an etcd alone. Etcd.Proxy starts etcd's gRPC proxy in front of it. A command can
-// use the package like a test, with its own implementation of T.
+// StartEtcd starts an etcd without an API server. Etcd.Proxy starts etcd's gRPC proxy in front of
+// it. A command can use the package like a test, with its own implementation of T.
 //
-// `make test-kubernetes` builds the programs and runs the tests with them. Elsewhere the tests
-// skip. The environment variables are:
+// `make test-kubernetes` builds kube-apiserver and etcd, and runs the tests with them. Other ways
+// to run the tests skip them, unless you set these environment variables:
 //
 //   - WAYLEAVE_KUBERNETES_BIN: the folder of the programs kube-apiserver and etcd.
 //   - WAYLEAVE_ETCD_SERVER: the path of an etcd to use in place of the one in that folder.
 //
 // # Concurrency
 //
-// A Server is for the goroutine of its test. Its clients may be used by several goroutines. Several
-// Servers may run at once.
+// Only the goroutine of the test may call the methods of a Server. Several goroutines may use the
+// clients of a Server. Several Servers may run at once.
 //
 // # Errors
 //
-// Errors fail the test, among them a program that WAYLEAVE_KUBERNETES_BIN lacks. A failed test logs
-// the last lines of the programs' logs.
+// An error fails the test, for example if a program is missing in the folder
+// WAYLEAVE_KUBERNETES_BIN. A failed test logs the last lines of the programs' logs.
 package apiserver

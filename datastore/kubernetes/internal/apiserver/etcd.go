@@ -15,13 +15,14 @@ import (
 // Snapshot is a copy of all objects of a Server.
 type Snapshot struct{ folder string }
 
-// KillEtcd ends etcd with SIGKILL. The API server continues: it serves watches and what it has
-// cached, and no changes.
+// KillEtcd ends etcd with SIGKILL. The API server continues to run: it keeps watches open and
+// returns objects from its cache, but it cannot make changes.
 func (s *Server) KillEtcd() { s.etcd.kill() }
 
-// RestartEtcd starts etcd again, with its data and at the same address. It kills one that runs. If
-// the API server runs, RestartEtcd returns when that is ready. The API server has a connection for
-// each kind, so requests for some kinds may fail a little longer.
+// RestartEtcd starts etcd again, with its data and at the same address. If etcd still runs,
+// RestartEtcd kills it first. If the API server runs, RestartEtcd waits until the API server is
+// ready. The API server has a connection to etcd for each kind, so requests for some kinds may fail
+// a little longer.
 func (s *Server) RestartEtcd() {
 	s.t.Helper()
 	s.etcd.kill()
@@ -31,9 +32,10 @@ func (s *Server) RestartEtcd() {
 	}
 }
 
-// Compact removes from etcd all revisions before the current one. A list or watch that the API
-// server reads from etcd at an older revision then fails with the reason Expired. The API server
-// also has a cache of recent revisions until it starts again.
+// Compact removes from etcd all revisions before the current one. If the API server must read an
+// older revision from etcd for a list or a watch, the request then fails with the reason Expired.
+// Until the API server starts again, it has recent revisions in a cache, so such requests may still
+// succeed.
 func (s *Server) Compact() {
 	s.t.Helper()
 	var current struct {
@@ -62,7 +64,7 @@ func (s *Server) callEtcd(path string, request, response any) {
 	}
 }
 
-// Snapshot copies all objects. Both programs start again for it.
+// Snapshot copies all objects. To do so, it restarts the API server and etcd.
 func (s *Server) Snapshot() Snapshot {
 	s.t.Helper()
 	snapshot := Snapshot{folder: filepath.Join(s.t.TempDir(), "etcd")}
@@ -71,8 +73,8 @@ func (s *Server) Snapshot() Snapshot {
 }
 
 // Restore puts back the objects of a Snapshot, with their revisions, as an administrator does with
-// a backup. Both programs start again for it. A later change gets a revision that another change
-// may have had before.
+// a backup. To do so, it restarts the API server and etcd. Revisions then go on from the Snapshot:
+// a later change may get a revision that another change had before Restore.
 func (s *Server) Restore(snapshot Snapshot) {
 	s.t.Helper()
 	s.whileStopped(func() error {
@@ -83,7 +85,7 @@ func (s *Server) Restore(snapshot Snapshot) {
 	})
 }
 
-// whileStopped calls a function while no program runs.
+// whileStopped stops the API server and etcd, calls a function, and starts both again.
 func (s *Server) whileStopped(change func() error) {
 	s.t.Helper()
 	s.api.kill()

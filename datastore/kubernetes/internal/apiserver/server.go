@@ -48,8 +48,8 @@ type Server struct {
 	config    *rest.Config
 }
 
-// Start starts etcd and an API server, and returns when it is ready. Both end with the test. The
-// test skips if the environment names no programs.
+// Start starts etcd and an API server, and returns when the API server is ready. Both end with the
+// test. The test skips if WAYLEAVE_KUBERNETES_BIN is not set.
 func Start(t T, cfg Config) *Server {
 	t.Helper()
 	apiserver, etcd := programs(t)
@@ -128,26 +128,27 @@ func apiArgs(t T, dir, address, etcdURL string, rbac bool) []string {
 	}
 }
 
-// REST returns the configuration of a client of the administrator. It stays valid when a program
-// starts again.
+// REST returns the configuration of a client that acts as the administrator. The configuration
+// stays valid when the API server or etcd starts again.
 func (s *Server) REST() *rest.Config { return rest.CopyConfig(s.config) }
 
-// RESTFor returns the configuration of a client of a user, who needs no other preparation. The user
-// has the group system:authenticated.
+// RESTFor returns the configuration of a client that acts as a user, by impersonation. Any name is
+// possible: the user need not exist before. The user has the group system:authenticated.
 func (s *Server) RESTFor(user string) *rest.Config {
 	cfg := s.REST()
 	cfg.Impersonate.UserName = user
 	return cfg
 }
 
-// PIDs returns the numbers of the processes. After Restart, the API server has another one.
+// PIDs returns the process ids of the API server and etcd. After Restart, the API server has
+// another one.
 func (s *Server) PIDs() (apiserver, etcd int) { return s.api.cmd.Process.Pid, s.etcd.cmd.Process.Pid }
 
 // Kill ends the API server with SIGKILL. etcd continues.
 func (s *Server) Kill() { s.api.kill() }
 
-// Restart starts the API server again, at the same address, and returns when it is ready. It kills
-// one that runs. etcd must run.
+// Restart starts the API server again, at the same address, and returns when it is ready. If the
+// API server still runs, Restart kills it first. etcd must run.
 func (s *Server) Restart() {
 	s.t.Helper()
 	s.api.kill()
@@ -155,8 +156,8 @@ func (s *Server) Restart() {
 	s.awaitReady()
 }
 
-// awaitReady returns when the API server is ready and reads from etcd. It stays ready for a while
-// without etcd.
+// awaitReady returns when the API server is ready and reads from etcd. It checks both, because the
+// API server reports that it is ready for a while after etcd has ended.
 func (s *Server) awaitReady() {
 	s.t.Helper()
 	client, err := discovery.NewDiscoveryClientForConfig(s.config)
@@ -168,8 +169,8 @@ func (s *Server) awaitReady() {
 	}
 }
 
-// await returns when check has no error. It fails the test after patience, and at once if a program
-// has ended.
+// await calls check until it returns no error. It fails the test after the time patience, and at
+// once if the API server or etcd has ended.
 func (s *Server) await(what string, check func(context.Context) error) {
 	s.t.Helper()
 	var last error
