@@ -31,7 +31,7 @@ var ErrNoAnswer = errors.New("the agent is stopped or busy: look at its process 
 // stream.
 var ErrEnded = errors.New("the agent has ended or closed the connection: look at its log")
 
-// Error is the agent's answer to a request that failed.
+// Error is the error of the agent for a request that failed.
 type Error struct {
 	// Status is the HTTP status.
 	Status int
@@ -84,7 +84,7 @@ func (c *Client) limit(ctx context.Context) (limited context.Context, answered, 
 	}
 }
 
-// explain wraps the error of a connection in the error of this package with the same meaning.
+// explain wraps an error of a connection in the error of this package that says its cause.
 func (c *Client) explain(ctx context.Context, err error) error {
 	switch {
 	case errors.Is(context.Cause(ctx), ErrNoAnswer):
@@ -138,8 +138,9 @@ func (c *Client) Raw(ctx context.Context, path string) ([]byte, error) {
 	return data, nil
 }
 
-// Stream sends a request whose answer is a stream, and calls do for each value, until ctx is done,
-// the agent ends or do fails. Errors: as for Get; the error of do.
+// Stream sends a request whose answer is a stream of values, and calls do with each value. It
+// returns when ctx is done, the agent ends, or do returns an error. Errors: as for Get, and the
+// error of do.
 func Stream[T any](ctx context.Context, c *Client, path string, do func(T) error) error {
 	ctx, answered, done := c.limit(ctx)
 	defer done()

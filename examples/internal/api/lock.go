@@ -19,12 +19,14 @@ var ErrRunning = errors.New("an agent is running there already: stop it first, o
 // lockRetry is the interval at which a starting agent tries again while a command holds the lock.
 const lockRetry = 10 * time.Millisecond
 
-// Lock takes the lock of a socket in shared mode, so that no agent starts until the lock is closed.
-// A command holds the lock while it makes changes that otherwise only an agent makes. Several
-// commands can hold it at once. Lock does not contact the agent. Therefore it also detects an agent
-// that is stopped or busy. The lock file is not removed.
+// Lock takes the lock of a socket in shared mode, so that no agent starts until the caller closes
+// the returned lock. A command holds the lock while it makes changes that otherwise only an agent
+// makes. Several commands can hold it at once. Lock does not contact the agent, so it detects even
+// an agent that does not answer, because it is stopped (SIGSTOP) or busy. The lock file is not
+// removed.
 //
-// Errors: ErrRunning if an agent runs; Lock does not wait for it. Those of the system.
+// Errors: ErrRunning if an agent runs, because Lock does not wait for the agent's end; and those of
+// the system.
 func Lock(socket string) (io.Closer, error) {
 	file, err := openLock(socket)
 	if err != nil {

@@ -48,8 +48,8 @@ type Status struct {
 	Drifts   uint64 `json:"drifts"`
 	Repairs  uint64 `json:"repairs"`
 	Queue    int    `json:"queue"`
-	// Kernel lists features that the kernel does not have and that the agent can do without, each
-	// with the effect.
+	// Kernel lists features that the kernel lacks. The agent works without them; each text says
+	// what is different then.
 	Kernel []string `json:"kernel,omitempty"`
 	// Policy has the cost of policy and its limits; nil before the first apply.
 	Policy *PolicyCost `json:"policy,omitempty"`
@@ -88,9 +88,9 @@ type Doubt struct {
 	Problem string     `json:"problem"`
 }
 
-// PolicyCost is the cost of policy in the kernel, with its limits: see render.ClassesConfig. Policy
-// has two forms in the kernel. Lookups are the default form; chains are the fallback for groups of
-// endpoints whose lookups cost too much.
+// PolicyCost is the cost of policy in the kernel, with its limits; render.ClassesConfig has them
+// and explains the cost. Policy has two forms in the kernel. Lookups are the default form; chains
+// are the fallback for groups of endpoints whose lookups cost too much.
 type PolicyCost struct {
 	// Cost is the cost of all policy in the form of lookups. Limit is its maximum.
 	Cost  int `json:"cost"`
@@ -101,7 +101,7 @@ type PolicyCost struct {
 	LargestCost int    `json:"largestCost"`
 	GroupLimit  int    `json:"groupLimit"`
 	// ChainGroups counts the groups that are over a limit, and therefore in the form of chains.
-	// Chains describes the most expensive of these groups, each with its cost.
+	// Chains describes the most expensive of them, each with its cost.
 	ChainGroups int      `json:"chainGroups"`
 	Chains      []string `json:"chains,omitempty"`
 }
@@ -111,7 +111,7 @@ type Store struct {
 	// Connected means that the last request to the store succeeded. Otherwise Error is the reason.
 	Connected bool   `json:"connected"`
 	Error     string `json:"error,omitempty"`
-	// Delivered is the revision up to which all changes have been read. InForce is the revision up
+	// Delivered is the revision up to which the graph has all changes. InForce is the revision up
 	// to which all changes are in the kernel.
 	Delivered int64 `json:"delivered"`
 	InForce   int64 `json:"inForce"`
@@ -318,7 +318,7 @@ type Verdict struct {
 	Direction   string            `json:"direction,omitempty"`
 	Rule        *int              `json:"rule,omitempty"`
 	Annotations map[string]string `json:"annotations,omitempty"`
-	// Reason in words, where no rule decided.
+	// Reason says in words why the packet was allowed or denied, if no rule decided.
 	Reason string `json:"reason,omitempty"`
 	// Missed is the number of verdicts that were left out before this one, because there were too
 	// many.
@@ -330,7 +330,7 @@ type Flows struct {
 	Flows []Flow `json:"flows"`
 	// Connections is the number of connections whose packets are counted now.
 	Connections int `json:"connections"`
-	// Evicted is how many flows were removed in favour of others. Uncounted is how many verdicts
+	// Evicted is how many flows were removed to keep newer ones. Uncounted is how many verdicts
 	// were about connections beyond the limit, whose packets are not counted.
 	Evicted   uint64 `json:"evicted,omitempty"`
 	Uncounted uint64 `json:"uncounted,omitempty"`
@@ -350,11 +350,12 @@ type Flow struct {
 	Port        uint16 `json:"port,omitempty"`
 	// Decision is "allow" or "deny".
 	Decision string `json:"decision"`
-	// Policy (or profile) whose rule decided, the rule's Direction and its place there, from 0.
+	// Policy is the policy or profile whose rule decided. Direction is that of the rule. Rule is
+	// the position of the rule among the rules of its direction, counted from 0.
 	Policy    *policy.Key `json:"policy,omitempty"`
 	Direction string      `json:"direction,omitempty"`
 	Rule      *int        `json:"rule,omitempty"`
-	// Reason in words, where no rule decided.
+	// Reason says in words why the flow was allowed or denied, if no rule decided.
 	Reason string `json:"reason,omitempty"`
 	// Connections is the number of connections that were allowed.
 	Connections uint64 `json:"connections"`
@@ -382,12 +383,12 @@ type Registered struct {
 	Error    string                   `json:"error,omitempty"`
 }
 
-// PodUID is the parameter with the UID of a pod. It belongs to a request to register or remove an
-// endpoint that is a pod.
+// PodUID is the name of the parameter with the UID of a pod. A request to register or remove the
+// endpoint of a pod has this parameter.
 const PodUID = "pod-uid"
 
-// RegistrationFile returns the name of the file in which the agent stores a registered endpoint, in
-// its directory of endpoints.
+// RegistrationFile returns the name of the file in which the agent stores a registered endpoint.
+// The file is in the agent's directory of registered endpoints.
 func RegistrationFile(k policy.Key) string { return url.PathEscape(k.Namespace+"/"+k.Name) + ".json" }
 
 // Failure is the body of an answer with an error status.

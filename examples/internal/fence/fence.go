@@ -17,8 +17,8 @@ type Log struct {
 // NewLog returns an empty Log.
 func NewLog() *Log { return &Log{} }
 
-// Cross orders accesses to memory. Those before earlier calls of Cross, in any goroutine, come
-// before those after this call.
+// Cross orders accesses to memory. If one goroutine calls Cross and later another one does, all
+// accesses of the first before its call happen before all accesses of the second after its call.
 func (l *Log) Cross() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

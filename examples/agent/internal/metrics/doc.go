@@ -4,19 +4,19 @@
 //
 //	wayleave_build_info{version,revision,goversion}
 //	                                       gauge      1; the labels have the version of the agent
-//	wayleave_ready                         gauge      1 if the agent is ready, as /readyz has it,
-//	                                                  also while endpoints are failed
+//	wayleave_ready                         gauge      1 if /readyz succeeds, also while endpoints are
+//	                                                  failed
 //	wayleave_endpoints{state}              gauge      local endpoints that are pending, up, down or failed
 //	wayleave_apply_duration_seconds        histogram  attempts to program the kernel
 //	wayleave_apply_failures_total          counter    attempts that failed, if only for one object
-//	wayleave_apply_batches_total           counter    batches that were applied, several in one attempt perhaps
-//	wayleave_apply_events_total            counter    events in them
+//	wayleave_apply_batches_total           counter    batches that were applied; one attempt may apply several
+//	wayleave_apply_events_total            counter    events in the batches that were applied
 //	wayleave_apply_last_timestamp_seconds  gauge      when the last attempt ended; 0 before the first
 //	wayleave_queue_batches                 gauge      batches that wait for the kernel
 //	wayleave_resyncs_total                 counter    comparisons of the kernel with the desired state
-//	wayleave_drifts_total                  counter    changes by other processes, and of interfaces
-//	wayleave_drift_repairs_total           counter    objects repaired at once, and successful resyncs,
-//	                                                  because of these
+//	wayleave_drifts_total                  counter    changes by other processes, and changes of interfaces
+//	wayleave_drift_repairs_total           counter    repairs of objects, and successful resyncs, because of
+//	                                                  such changes
 //	wayleave_disputes                      gauge      objects that another process changes repeatedly
 //	wayleave_updates_total                 counter    updates from the sources
 //	wayleave_updates_coalesced_total       counter    updates that a later one replaced
@@ -25,24 +25,30 @@
 //	wayleave_rejected_total                counter    objects that are rejected, each time that they are read
 //	wayleave_policies_in_doubt             gauge      policies in force with rules that are not understood
 //	                                                  and fail closed
-//	wayleave_policy_cost                   gauge      cost of policy in the form of lookups, in elements
-//	wayleave_policy_cost_limit             gauge      cost above which the most expensive groups become
-//	                                                  chains
-//	wayleave_policy_group_cost_max         gauge      cost of the most expensive group in the form of
-//	                                                  lookups
-//	wayleave_policy_group_cost_limit       gauge      cost above which a group becomes chains
-//	wayleave_policy_chain_groups           gauge      groups that are over a limit and so are chains
+//	wayleave_policy_cost                   gauge      cost of all groups that are lookups (see below)
+//	wayleave_policy_cost_limit             gauge      limit of this cost: above it, the most expensive groups
+//	                                                  become chains
+//	wayleave_policy_group_cost_max         gauge      cost of the most expensive group that is lookups
+//	wayleave_policy_group_cost_limit       gauge      limit of the cost of a group: above it, the group
+//	                                                  becomes chains
+//	wayleave_policy_chain_groups           gauge      groups that are chains, because they are over a limit
 //	wayleave_pipeline_restarts_total       counter    restarts because of a change of settings
-//	wayleave_connections_closed_total      counter    connections that the limit of connections closed
+//	wayleave_connections_closed_total      counter    connections to the agent that were closed, because
+//	                                                  there were too many
 //
-// and, if nodes share a store,
+// A group consists of the endpoints to which the same policies and profiles apply in one direction.
+// The policy of a group is in nftables as lookups in maps (the default) or as chains. The cost of a
+// group is the kernel memory of its lookups, counted in elements.
+//
+// If nodes share a store, there are also these metrics:
 //
 //	wayleave_store_connected               gauge      1 if the last request to the shared store succeeded
-//	wayleave_store_objects                 gauge      objects in it
-//	wayleave_store_unusable                gauge      objects in it that cannot be read, and are absent here
-//	wayleave_store_updates_pending         gauge      objects of it that wait for the graph
+//	wayleave_store_objects                 gauge      objects in the store
+//	wayleave_store_unusable                gauge      objects in the store that this node cannot read, and
+//	                                                  does not use
+//	wayleave_store_updates_pending         gauge      objects of the store that wait for the graph
 //	wayleave_store_behind_seconds          gauge      age of the oldest update that waits for the graph
-//	wayleave_store_read_revision           gauge      revision up to which it has been read
+//	wayleave_store_read_revision           gauge      revision up to which the store has been read
 //	wayleave_store_delivered_revision      gauge      revision up to which the graph has all changes
 //	wayleave_store_in_force_revision       gauge      revision up to which all changes are in the kernel
 //	wayleave_store_connections_total       counter    connections that were made
@@ -53,26 +59,28 @@
 //	wayleave_store_failures_total{kind}    counter    failures: unreachable, refused, compacted,
 //	                                                  history, missed, uninitialised or newer
 //
-// and, if objects come from a Kubernetes API,
+// If objects come from a Kubernetes API, there are also these metrics:
 //
 //	wayleave_kubernetes_objects{kind}      gauge      objects of the kind
 //	wayleave_kubernetes_readable{kind}     gauge      1 if the kind can be read, or if the server does not have it
 //	wayleave_kubernetes_faulty_objects     gauge      objects that are not understood
 //
-// and, while flows are counted, the following. Metrics with labels have a value for each decision
-// of a policy, for at most 1,000 decisions:
+// While the agent counts flows, there are also the following metrics. Metrics with labels have a
+// value for each decision of a policy, for at most 1,000 decisions. For denied packets, the packets
+// and bytes are those that were dropped:
 //
 //	wayleave_flow_connections_total{policy,direction,verdict,reason}
 //	                                       counter    connections that the policy allowed
 //	wayleave_flow_packets_total{policy,direction,verdict,reason}
-//	                                       counter    packets in both directions, or those that were dropped
+//	                                       counter    packets in both directions
 //	wayleave_flow_bytes_total{policy,direction,verdict,reason}
-//	                                       counter    bytes in both directions, or those that were dropped
-//	wayleave_flows                         gauge      flows that are known
-//	wayleave_flows_evicted_total           counter    flows that others have replaced
+//	                                       counter    bytes in both directions
+//	wayleave_flows                         gauge      flows that the agent keeps
+//	wayleave_flows_evicted_total           counter    flows that the agent has removed to keep newer ones
 //	wayleave_flow_connections_uncounted_total
-//	                                       counter    connections whose packets are not counted: too many at a time
-//	wayleave_flow_verdicts_missed_total    counter    verdicts that were dropped for lack of room
+//	                                       counter    connections whose packets are not counted, because
+//	                                                  there are too many connections at a time
+//	wayleave_flow_verdicts_missed_total    counter    verdicts that are not counted, because a buffer was full
 //
 // When the pipeline restarts, all metrics begin at 0 again, except those of rejections, restarts,
 // connections and flows.
