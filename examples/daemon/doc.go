@@ -18,8 +18,8 @@
 //
 // Your plugin must give the node's end of each link a name that begins with "pod". For ADD and DEL
 // it must send a request over the socket, as below. When /add returns, the policy of the pod is in
-// force. When /del returns, the pod is removed from the kernel, and the plugin can remove the link
-// and free the addresses:
+// force. When /del returns, the policy of the pod has been removed from the kernel, and the plugin
+// can remove the link and free the addresses:
 //
 //	curl --unix-socket /run/wayleave-daemon/socket http://daemon/add -d '{"namespace": "shop",
 //	  "name": "web", "uid": "6f1c", "interface": "pod6f1c", "addresses": ["10.1.0.7"]}'
@@ -34,9 +34,12 @@
 //
 // # Errors
 //
-// The program ends with exit code 1 if a part cannot start or fails; the kernel keeps the policy. If a
-// request fails, its response has the status 400 or 500 and the reason as text. The plugin then fails,
-// and the container runtime calls it again.
-// While the API server is unavailable, requests wait until the plugin closes the connection. An
-// object that is not understood is logged by name and fails closed.
+// The program ends with exit code 1 if a part cannot start or fails; the kernel keeps the policy.
+//
+// If a request fails, its response has the status 400 or 500 and the reason as text. The plugin
+// must then fail, too, so that the container runtime calls it again. While the API server is
+// unavailable, requests wait until the plugin closes the connection.
+//
+// If an object is not understood, the daemon logs its name and the error, and the object fails
+// closed.
 package main

@@ -7,14 +7,15 @@
 // them for the map of its labels. A packed endpoint is two strings. The first has the data that all replicas of a
 // workload share, and is in memory once. The second has the data of this endpoint alone.
 //
-//	namespace, labels, ports, profiles ─▶ common, once for all that have the same
-//	node ───────────────────────────────▶ once for all that have the same
-//	name, interface, addresses, ... ────▶ own
+//	namespace, labels, ports, profiles ─▶ common string, stored once for all endpoints with the same values
+//	node ───────────────────────────────▶ stored once for all endpoints of the node
+//	name, interface, addresses, ... ────▶ own string of each endpoint
 //
 // # Usage
 //
-// Pack returns the Object of a resource, and Object.Unpack an equal resource. Endpoints are packed; resources of other
-// kinds are kept unchanged. Index is a map by key that stores the common parts of keys once.
+// Pack packs a resource into an Object. Object.Unpack returns an equal resource. Only endpoints are packed; an Object
+// of another kind contains the unchanged resource. Index is a map by key that stores the kind and namespace of its keys
+// once.
 //
 // # Concurrency
 //

@@ -4,8 +4,8 @@ package packed
 
 import "github.com/wayleave/wayleave/policy"
 
-// Object is a resource, packed if that saves memory. Other packages cannot implement it. An Object never changes, so it
-// is safe for concurrent use.
+// Object contains a resource, which is packed if that saves memory. Other packages cannot implement Object. An Object
+// never changes, so it is safe for concurrent use.
 type Object interface {
 	// Key returns the key of the resource.
 	Key() policy.Key
@@ -15,7 +15,8 @@ type Object interface {
 	object()
 }
 
-// Pack returns the object of a resource; nil for nil and for a nil pointer. Do not change the resource afterwards.
+// Pack packs a resource into an Object. It returns nil for nil and for a nil pointer. Do not change the resource
+// afterwards.
 func Pack(r policy.Resource) Object {
 	if policy.Equal(r, nil) {
 		return nil
@@ -26,7 +27,7 @@ func Pack(r policy.Resource) Object {
 	return plain{r}
 }
 
-// Unpack returns the resource of an object; nil for nil.
+// Unpack returns the resource of an object. It returns nil for nil.
 func Unpack(o Object) policy.Resource {
 	if o == nil {
 		return nil

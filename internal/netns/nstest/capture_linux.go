@@ -98,8 +98,8 @@ func (c *Capture) Packets() (packets [][]byte) {
 	return packets
 }
 
-// TCPStarts returns the first packets of TCP connections since the last call, each text once, sorted:
-// "10.0.0.1 > 10.0.0.2:80" for a request, "10.0.0.2:80 > 10.0.0.1" for the answer to it.
+// TCPStarts returns the SYN packets and their answers since the last call, as texts: "10.0.0.1 > 10.0.0.2:80" for a SYN
+// packet, and "10.0.0.2:80 > 10.0.0.1" for the answer. The list is sorted, and has no text twice.
 func (c *Capture) TCPStarts() (list []string) {
 	c.t.Helper()
 	const flags, syn, ack = 13, 0x02, 0x10
@@ -122,7 +122,7 @@ func (c *Capture) TCPStarts() (list []string) {
 
 // IPPacket is a packet of IPv4, or one of IPv6 without extension headers.
 type IPPacket struct {
-	// Protocol is the number of the protocol that Payload is of.
+	// Protocol is the number of the payload's protocol, such as 6 for TCP.
 	Protocol byte
 	// Src and Dst are the addresses.
 	Src, Dst netip.Addr

@@ -42,9 +42,9 @@ const leakDeadline = 5 * time.Second
 //
 //	func TestMain(m *testing.M) { nstest.Main(m) }
 //
-// Without the rights to make network namespaces, it runs the test binary again in a user namespace. If that is not
-// possible either, tests that call New skip, or fail with CI=true. Goroutines that have not ended after the last test
-// are a failure.
+// Without the rights to make network namespaces, Main runs the test binary again in a user namespace. If that is not
+// possible either, tests that call New skip, or fail with CI=true. If a goroutine has not ended after the last test,
+// the run fails.
 func Main(m *testing.M) {
 	ran, code, err := netns.EnsureRoot()
 	switch {

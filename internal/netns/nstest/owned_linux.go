@@ -10,8 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// SkipUnlessOwned ends the test if owned is false. owned is whether the table under test has an owner and persists
-// without it. On kernels before 6.9, which do not support that, the test is skipped. On others, it fails.
+// SkipUnlessOwned ends the test if owned is false. owned must be true if the nftables table under test has an owner,
+// and stays when that owner ends (flag persist). Kernels before Linux 6.9 do not support both, so there the test is
+// skipped. On later kernels, it fails.
 func SkipUnlessOwned(t testing.TB, owned bool) {
 	t.Helper()
 	if !owned {
@@ -20,8 +21,9 @@ func SkipUnlessOwned(t testing.TB, owned bool) {
 	}
 }
 
-// OwnerWrites returns the number of transactions to adopt a table that needs no change: one to set the owner, or none
-// if the kernel does not support it. From Linux 6.9 on, the test fails without an owner.
+// OwnerWrites returns the number of transactions that it takes to adopt a table that needs no other change. If owned is
+// true, this is one: it sets the owner of the table. If owned is false, it is zero, and the test fails from Linux 6.9
+// on, where tables have owners.
 func OwnerWrites(t testing.TB, owned bool) int {
 	t.Helper()
 	if owned {

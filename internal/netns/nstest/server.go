@@ -23,8 +23,9 @@ const answerWithin = 5 * time.Second
 // droppedAfter is the time without an answer after which a packet counts as dropped.
 const droppedAfter = 300 * time.Millisecond
 
-// NewPeer returns a namespace that is linked to the node by an interface with that name. The node has the address of
-// each prefix. The peer has the next address, and the node is its gateway.
+// NewPeer returns a namespace that is linked to the node by a veth pair. The node's end has the given name, and the
+// address of each prefix. The peer's end is eth0, and has the next address of each prefix. The node is the gateway of
+// the peer.
 func NewPeer(t testing.TB, node *netns.NS, name string, prefixes ...string) *netns.NS {
 	t.Helper()
 	peer := New(t)
@@ -39,8 +40,8 @@ func NewPeer(t testing.TB, node *netns.NS, name string, prefixes ...string) *net
 	return peer
 }
 
-// Serve answers each TCP connection and each UDP packet to an address with a name, until the test
-// ends. It sends the data of a connection back.
+// Serve runs a server at an address until the test ends. The server answers each TCP connection and each UDP packet
+// with its name. After that, it echoes what it receives on a TCP connection.
 func Serve(t testing.TB, ns *netns.NS, address, name string) {
 	t.Helper()
 	require.NoError(t, ns.Do(func() error {
@@ -133,13 +134,13 @@ func Dropped(t testing.TB, ns *netns.NS, address string) bool {
 	return errors.As(err, &failed) && failed.Timeout()
 }
 
-// Log is the log of a program under test: a channel of its lines, at most 1,000 unread ones.
+// Log is the log of a program under test. It is a channel of lines that holds at most 1,000 unread lines.
 type Log chan string
 
 // NewLog returns an empty log.
 func NewLog() Log { return make(Log, 1000) }
 
-// Write adds a line. It blocks while there are too many unread ones.
+// Write adds a line. It blocks while there are 1,000 unread lines.
 func (l Log) Write(line []byte) (int, error) {
 	l <- string(line)
 	return len(line), nil
