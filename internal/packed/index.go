@@ -27,7 +27,7 @@ func (x *Index[V]) Get(key policy.Key) (V, bool) {
 	return v, ok
 }
 
-// Set sets the value of a key. It keeps the strings of the new key, and releases those of an equal earlier one.
+// Set sets the value of a key. If the Index has an equal key, the string of the new key's name replaces the old string.
 func (x *Index[V]) Set(key policy.Key, v V) {
 	s := scope{key.Kind, key.Namespace}
 	names := x.scopes[s]

@@ -33,16 +33,17 @@ type Assumed struct {
 
 // Assume gives each workload endpoint without an address an IPv4 and an IPv6 address. It returns all resources in the
 // given order, and the endpoints with an assumed node or address, sorted by key. It does not change the caller's
-// resources: those that get addresses are copies.
+// resources: it copies an endpoint before it adds addresses.
 //
-// Addresses come from AssumedPrefixIPv4 and AssumedPrefixIPv6. They depend on the keys of the endpoints, so two
-// versions of the manifests get the same ones. They are unique, and differ from the addresses of all endpoints, nodes,
-// host endpoints and service backends in resources. If two keys have the same hash, the endpoint with the larger key
-// gets the next free address. So a new endpoint can change the address of another one, which is rare. If a prefix is
-// full, an endpoint gets no address of that family.
+// The addresses come from AssumedPrefixIPv4 and AssumedPrefixIPv6. An address is a hash of the endpoint's key, so an
+// endpoint has the same address in two versions of the manifests. All assumed addresses are different, and differ from
+// the addresses of all endpoints, nodes, host endpoints and service backends in resources. If two keys have the same
+// hash, which is rare, the endpoint with the larger key gets the next free address. In this case, a new endpoint can
+// change the address of another one. If a prefix is full, an endpoint gets no address of that family.
 //
-// Assume needs all resources to know the free addresses, so it is not a part of Converter. Networks in rules match
-// assumed addresses like others: a rule for 10.0.0.0/8 does not match an assumed pod.
+// Assume is not a method of Converter, because it must see all resources to find free addresses. An assumed address
+// matches a network in a rule only if the network contains the address: a rule for 10.0.0.0/8 does not match a pod with
+// an assumed address, even if the real pod will have an address in 10.0.0.0/8.
 func Assume(resources []policy.Resource) ([]policy.Resource, []Assumed) {
 	taken := map[netip.Addr]bool{}
 	var without []*policy.WorkloadEndpoint

@@ -15,16 +15,16 @@ import (
 
 // CalicoGlobalNetworkPolicy converts a Calico GlobalNetworkPolicy to a policy without a namespace.
 //
-// A rule that is not understood is closed and reported: an Allow or Log rule matches nothing, any other denies
-// everything from its place on. If the scope is invalid (selectors, tier, order, types and the like), there is no
-// policy. Every error is an *Error.
+// If a rule is not understood, an error is reported, and the rule is closed: an Allow or Log rule then matches nothing,
+// and any other rule denies every packet that reaches it. If a field outside of the rules is invalid, such as a
+// selector or the tier, there is no policy. Every error is an *Error.
 func (c Converter) CalicoGlobalNetworkPolicy(gnp *calico.GlobalNetworkPolicy) (*policy.Policy, []error) {
 	p, _ := begin(calico.APIVersion, "GlobalNetworkPolicy", gnp, false)
 	doubts := &problems{object: p.object}
 	return finishPolicy(globalPolicy(p, doubts, gnp.Name, &gnp.Spec), p, doubts, inSpec())
 }
 
-// globalPolicy converts the common part of a global policy and a staged one.
+// globalPolicy converts the fields that a GlobalNetworkPolicy and a StagedGlobalNetworkPolicy both have.
 func globalPolicy(p, doubts *problems, name string, spec *calico.GlobalNetworkPolicySpec) *policy.Policy {
 	out := calicoPolicy(p, doubts, name, "", &spec.PolicySpec)
 	out.NamespaceSelector = spec.NamespaceSelector
@@ -34,15 +34,15 @@ func globalPolicy(p, doubts *problems, name string, spec *calico.GlobalNetworkPo
 	return out
 }
 
-// CalicoNetworkPolicy converts a Calico NetworkPolicy to a policy of its namespace. CalicoGlobalNetworkPolicy describes
-// rules that are not understood. Every error is an *Error.
+// CalicoNetworkPolicy converts a Calico NetworkPolicy to a policy of its namespace. Errors have the same effect as in
+// CalicoGlobalNetworkPolicy. Every error is an *Error.
 func (c Converter) CalicoNetworkPolicy(np *calico.NetworkPolicy) (*policy.Policy, []error) {
 	p, namespace := begin(calico.APIVersion, "NetworkPolicy", np, true)
 	doubts := &problems{object: p.object}
 	return finishPolicy(calicoPolicy(p, doubts, np.Name, namespace, &np.Spec), p, doubts, inSpec())
 }
 
-// CalicoTier converts a Calico Tier to a tier. Every error is an *Error; with one, there is no tier.
+// CalicoTier converts a Calico Tier to a tier. If there is an error, there is no tier. Every error is an *Error.
 func (c Converter) CalicoTier(tier *calico.Tier) (*policy.Tier, []error) {
 	p, _ := begin(calico.APIVersion, "Tier", tier, false)
 	out := &policy.Tier{
@@ -53,9 +53,10 @@ func (c Converter) CalicoTier(tier *calico.Tier) (*policy.Tier, []error) {
 	return finish(out, p, inSpec())
 }
 
-// CalicoProfile converts a Calico Profile to a profile. If its name begins with "kns.", it replaces a Namespace object,
-// and the labels of the namespace count as known. Every error is an *Error; with one, there is no profile, and
-// endpoints that list it are denied everything.
+// CalicoProfile converts a Calico Profile to a profile. A Profile whose name begins with "kns." takes the place of a
+// Namespace object: like a Namespace, it gets the label "pcns.wayleave.dev/known", which means that the labels of the
+// namespace are known. If there is an error, there is no profile, and all traffic of endpoints that list the profile is
+// denied. Every error is an *Error.
 func (c Converter) CalicoProfile(profile *calico.Profile) (*policy.Profile, []error) {
 	p, _ := begin(calico.APIVersion, "Profile", profile, false)
 	labels := maps.Clone(profile.Spec.LabelsToApply)
@@ -78,17 +79,18 @@ func (c Converter) CalicoProfile(profile *calico.Profile) (*policy.Profile, []er
 	return finish(out, p, inSpec())
 }
 
-// CalicoGlobalNetworkSet converts a Calico GlobalNetworkSet to a network set without a namespace. Reserved labels are
-// left out and reported. For any other error, there is no set. Every error is an *Error.
+// CalicoGlobalNetworkSet converts a Calico GlobalNetworkSet to a network set without a namespace. Reserved labels (see
+// the package comment) are left out and reported. If there is any other error, there is no set. Every error is an
+// *Error.
 func (c Converter) CalicoGlobalNetworkSet(set *calico.GlobalNetworkSet) (*policy.NetworkSet, []error) {
 	p, _ := begin(calico.APIVersion, "GlobalNetworkSet", set, false)
 	p.reserve(set.Name, nodeSetPrefix)
 	return networkSet(p, "", set, set.Spec)
 }
 
-// CalicoNetworkSet converts a Calico NetworkSet to a network set of its namespace. The set gets the labels that follow
-// from the name of the namespace. Reserved labels are left out and reported. For any other error, there is no set.
-// Every error is an *Error.
+// CalicoNetworkSet converts a Calico NetworkSet to a network set of its namespace. The set also gets two labels
+// "pcns.*" with the name of the namespace. Reserved labels (see the package comment) are left out and reported. If
+// there is any other error, there is no set. Every error is an *Error.
 func (c Converter) CalicoNetworkSet(set *calico.NetworkSet) (*policy.NetworkSet, []error) {
 	p, namespace := begin(calico.APIVersion, "NetworkSet", set, true)
 	return networkSet(p, namespace, set, set.Spec)
@@ -111,7 +113,7 @@ func networkSet(
 	return finish(out, p, inSpec())
 }
 
-// calicoPolicy converts the common part of both kinds of policy.
+// calicoPolicy converts the fields that global and namespaced policies both have.
 func calicoPolicy(p, doubts *problems, name, namespace string, spec *calico.PolicySpec) *policy.Policy {
 	p.reserve(name, networkPolicyPrefix, clusterNetworkPolicyPrefix)
 	out := &policy.Policy{
@@ -133,8 +135,8 @@ func calicoPolicy(p, doubts *problems, name, namespace string, spec *calico.Poli
 	return out
 }
 
-// inSpec returns a function that converts field paths for Calico objects: their fields have the names of the resource's
-// fields, and are in the spec.
+// inSpec returns a function that converts the path of a resource's field to the path in a Calico object. Fields have
+// the same names there, and are in the spec.
 func inSpec() func(string) string {
 	return renamed("name", "metadata.name", "labels", "metadata.labels", "", "spec.")
 }

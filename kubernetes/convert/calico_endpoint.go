@@ -12,8 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// CalicoHostEndpoint converts a Calico HostEndpoint to a host endpoint. Reserved labels are left out and reported. For
-// any other error, there is no endpoint. Every error is an *Error.
+// CalicoHostEndpoint converts a Calico HostEndpoint to a host endpoint. Reserved labels (see the package comment) are
+// left out and reported. If there is any other error, there is no endpoint. Every error is an *Error.
 func (c Converter) CalicoHostEndpoint(h *calico.HostEndpoint) (*policy.HostEndpoint, []error) {
 	p, _ := begin(calico.APIVersion, "HostEndpoint", h, false)
 	out := &policy.HostEndpoint{
@@ -33,11 +33,16 @@ func (c Converter) CalicoHostEndpoint(h *calico.HostEndpoint) (*policy.HostEndpo
 	return finish(out, p, inSpec())
 }
 
-// CalicoWorkloadEndpoint converts a Calico WorkloadEndpoint to a workload endpoint. It sets the labels that Calico
-// derives from the spec (projectcalico.org/orchestrator, .../serviceaccount) and those of a pod that follow from the
-// names of its namespace and service account. If the object has another value for such a label, or another reserved
-// label, that label of the object is left out and reported. For any other error, there is no endpoint. Ports without a
-// name are left out: they have only a host port. Every error is an *Error.
+// CalicoWorkloadEndpoint converts a Calico WorkloadEndpoint to a workload endpoint.
+//
+// The endpoint gets the labels that Calico derives from the spec: projectcalico.org/orchestrator and
+// .../serviceaccount. The endpoint of a pod also gets labels with the names of its namespace and service account, like
+// an endpoint that Pod returns. If the object itself has one of these labels with another value, or another reserved
+// label (see the package comment), the object's label is left out and reported. If there is any other error, there is
+// no endpoint.
+//
+// A port without a name only describes a host port. Host ports have no effect, so it is left out. Every error is an
+// *Error.
 func (c Converter) CalicoWorkloadEndpoint(w *calico.WorkloadEndpoint) (*policy.WorkloadEndpoint, []error) {
 	p, namespace := begin(calico.APIVersion, "WorkloadEndpoint", w, true)
 	out := &policy.WorkloadEndpoint{
@@ -73,7 +78,7 @@ func (c Converter) CalicoWorkloadEndpoint(w *calico.WorkloadEndpoint) (*policy.W
 		"metadata.labels", "interface", "spec.interfaceName", "addresses", "spec.ipNetworks", "", "spec."))
 }
 
-// workloadLabels returns the labels of the endpoint, including those that follow from the spec.
+// workloadLabels returns the labels of the endpoint, including those that are derived from the spec.
 func workloadLabels(p *problems, w *calico.WorkloadEndpoint, namespace string) map[string]string {
 	derived := map[string]string{policy.LabelNamespace: namespace}
 	for label, value := range map[string]string{

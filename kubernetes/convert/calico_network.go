@@ -12,7 +12,7 @@ import (
 )
 
 // CalicoIPPool converts a Calico IPPool to a pool. Fields for BGP and for the assignment of addresses have no effect.
-// Every error is an *Error; with one, there is no pool.
+// If there is an error, there is no pool. Every error is an *Error.
 func (c Converter) CalicoIPPool(pool *calico.IPPool) (*policy.IPPool, []error) {
 	p, _ := begin(calico.APIVersion, "IPPool", pool, false)
 	p.unsupported("spec.ipip", bool(pool.Spec.IPIP))
@@ -31,9 +31,9 @@ func (c Converter) CalicoIPPool(pool *calico.IPPool) (*policy.IPPool, []error) {
 	}, p, inSpec())
 }
 
-// CalicoNode converts a Calico Node to a node and the network set of its addresses, like Converter.Node for a
-// Kubernetes Node. The addresses of spec.bgp, which have the prefix length of their subnet, come first. An invalid
-// address or MAC address is left out and reported. Every error is an *Error.
+// CalicoNode converts a Calico Node to a node, and to a network set with the node's addresses. Converter.Node does the
+// same for a Kubernetes Node. The addresses of spec.bgp come first, because they have the prefix length of their
+// subnet. An invalid address or MAC address is left out and reported. Every error is an *Error.
 func (c Converter) CalicoNode(node *calico.Node) ([]policy.Resource, []error) {
 	p, _ := begin(calico.APIVersion, "Node", node, false)
 	checkLabels(p, node.Labels)
@@ -72,8 +72,8 @@ func (c Converter) CalicoNode(node *calico.Node) ([]policy.Resource, []error) {
 
 // tunnelField is a field of a Node for its tunnels.
 type tunnelField struct {
-	// path in a Calico Node, and annotation of a Kubernetes Node. An empty path means that a Calico Node lacks the
-	// field.
+	// path is the path of the field in a Calico Node. It is empty if a Calico Node has no such field. annotation is the
+	// annotation of a Kubernetes Node with the field.
 	path, annotation string
 	calico           func(n *calico.Node) string
 	set              func(p *problems, n *policy.Node, path, text string)
@@ -81,11 +81,11 @@ type tunnelField struct {
 	refused func(n *policy.Node)
 }
 
-// setUnreadableKeys sets WireGuard keys that cannot be read. Without any keys, packets to the node would be
-// unencrypted.
+// setUnreadableKeys sets one zero key, for WireGuard keys that cannot be read. Without any keys, other nodes would send
+// packets to the node unencrypted.
 func setUnreadableKeys(n *policy.Node) { n.WireguardKeys = []policy.WireguardKey{{}} }
 
-// tunnelFields returns the fields, in an order in which the later ones overwrite the earlier ones.
+// tunnelFields returns all tunnel fields. A later field may overwrite an earlier one.
 func tunnelFields() []tunnelField {
 	address := func(field func(*policy.Node) *netip.Addr) func(*problems, *policy.Node, string, string) {
 		return func(p *problems, n *policy.Node, path, text string) { *field(n) = parseAddress(p, path, text) }
@@ -150,13 +150,13 @@ func tunnelFields() []tunnelField {
 	}
 }
 
-// AnnotationWireguardKeys is the annotation of a Kubernetes Node with its WireGuard keys, each as
-// policy.WireguardKey.String writes it, separated by commas. The key of Calico's annotation is used only if this
-// annotation is missing. An empty annotation is invalid: other nodes drop packets to the node.
+// AnnotationWireguardKeys is the annotation of a Kubernetes Node with the node's WireGuard keys. The keys are separated
+// by commas, and have the format of policy.WireguardKey.String. Calico's annotation with a key is used only if this
+// annotation is missing. An empty annotation is invalid: other nodes then drop packets to the node.
 const AnnotationWireguardKeys = "wayleave.dev/wireguard-keys"
 
-// NoWireguardKeys is the text of AnnotationWireguardKeys of a node that does not encrypt. Calico's annotation is then
-// ignored: it may have an old key, and packets that other nodes encrypt with it are lost.
+// NoWireguardKeys is the value of AnnotationWireguardKeys for a node that does not encrypt. Calico's annotation is then
+// ignored: it may contain an old key, and the node could not decrypt packets that other nodes encrypt with this key.
 const NoWireguardKeys = "none"
 
 // calicoWireguardPort is Calico's default of wireguardListeningPort.

@@ -11,9 +11,9 @@ import (
 
 // CalicoStagedGlobalNetworkPolicy converts a StagedGlobalNetworkPolicy to a staged policy without a namespace.
 //
-// With the staged action Set or Learn, or without one, there is a staged policy. Delete and Ignore give none, which is
-// reported with ErrIgnored: a staged policy cannot represent the deletion of a policy. verdict.Diff shows the effect of
-// a deletion. Every error is an *Error.
+// If the staged action is Set, Learn or empty, the result is a staged policy. If it is Delete or Ignore, there is no
+// policy, and an error that wraps ErrIgnored: a staged policy cannot represent the deletion of a policy. To see the
+// effect of a deletion, use verdict.Diff. Every error is an *Error.
 func (c Converter) CalicoStagedGlobalNetworkPolicy(s *calico.StagedGlobalNetworkPolicy) (*policy.Policy, []error) {
 	p, _ := begin(calico.APIVersion, "StagedGlobalNetworkPolicy", s, false)
 	doubts := &problems{object: p.object}
@@ -25,8 +25,8 @@ func (c Converter) CalicoStagedGlobalNetworkPolicy(s *calico.StagedGlobalNetwork
 	return finishPolicy(out, p, doubts, inSpec())
 }
 
-// CalicoStagedNetworkPolicy converts a StagedNetworkPolicy to a staged policy of its namespace.
-// CalicoStagedGlobalNetworkPolicy describes the staged action. Every error is an *Error.
+// CalicoStagedNetworkPolicy converts a StagedNetworkPolicy to a staged policy of its namespace. The staged action has
+// the same effect as in CalicoStagedGlobalNetworkPolicy. Every error is an *Error.
 func (c Converter) CalicoStagedNetworkPolicy(s *calico.StagedNetworkPolicy) (*policy.Policy, []error) {
 	p, namespace := begin(calico.APIVersion, "StagedNetworkPolicy", s, true)
 	doubts := &problems{object: p.object}
@@ -38,9 +38,10 @@ func (c Converter) CalicoStagedNetworkPolicy(s *calico.StagedNetworkPolicy) (*po
 	return finishPolicy(out, p, doubts, inSpec())
 }
 
-// CalicoStagedKubernetesNetworkPolicy converts a StagedKubernetesNetworkPolicy to a staged policy. It has the name of
-// the policy that a Kubernetes NetworkPolicy of the same name gives. CalicoStagedGlobalNetworkPolicy describes the
-// staged action, and NetworkPolicy the rules that are closed. Every error is an *Error.
+// CalicoStagedKubernetesNetworkPolicy converts a StagedKubernetesNetworkPolicy to a staged policy. The policy has the
+// name that NetworkPolicy gives to the policy of a NetworkPolicy with the same name. The staged action has the same
+// effect as in CalicoStagedGlobalNetworkPolicy, and errors in rules have the same effect as in NetworkPolicy. Every
+// error is an *Error.
 func (c Converter) CalicoStagedKubernetesNetworkPolicy(
 	s *calico.StagedKubernetesNetworkPolicy,
 ) (*policy.Policy, []error) {
@@ -51,7 +52,7 @@ func (c Converter) CalicoStagedKubernetesNetworkPolicy(
 	return networkPolicy(p, namespace, s.Name, &s.Spec.NetworkPolicySpec, true)
 }
 
-// staged reports whether the action gives a staged policy. If not, it reports why.
+// staged reports whether an object with the action becomes a staged policy. If not, it adds the reason to p.
 func staged(p *problems, action calico.StagedAction) bool {
 	switch action {
 	case "", calico.StagedActionSet, calico.StagedActionLearn:

@@ -32,14 +32,21 @@ const (
 	AnnotationFailClosed = "wayleave.dev/fail-closed"
 )
 
-// ClusterNetworkPolicy converts a ClusterNetworkPolicy to a policy without a namespace, in tier kube-admin or
-// kube-baseline, with its priority as order.
+// ClusterNetworkPolicy converts a ClusterNetworkPolicy to a policy without a namespace. The policy is in the tier
+// kube-admin or kube-baseline. Its order is the object's priority.
 //
-// A rule with an invalid part is closed and reported. Invalid are an unknown or ambiguous peer or protocol, an invalid
-// CIDR or port, a peer by domain name, and a rule over the limits of package policy. A closed Accept rule matches
-// nothing. A closed Deny or Pass rule, and one with an unknown action, denies everything in its direction from its
-// place on. If all rules of a direction together are over a limit, one closed rule replaces them; it denies unless all
-// are Accept rules. If the subject, the tier or the priority is invalid, there is no policy. Every error is an *Error.
+// If a part of a rule is invalid, an error is reported, and the rule is closed. This happens in these cases:
+//
+//   - a peer or protocol is unknown or ambiguous;
+//   - a CIDR or port is invalid;
+//   - a peer is a domain name;
+//   - the rule is over a limit of package policy.
+//
+// A closed Accept rule matches nothing. Any other closed rule denies every packet of its direction that reaches it,
+// also if the action of the rule is unknown. If all rules of a direction together are over a limit of package policy,
+// one closed rule replaces them. It matches nothing if all of them are Accept rules. Otherwise, it denies everything.
+//
+// If the subject, the tier or the priority is invalid, there is no policy. Every error is an *Error.
 func (c Converter) ClusterNetworkPolicy(cnp *policyv1alpha2.ClusterNetworkPolicy) (*policy.Policy, []error) {
 	p, _ := begin(clusterVersion, "ClusterNetworkPolicy", cnp, false)
 	spec := field.NewPath("spec")
@@ -56,7 +63,7 @@ func (c Converter) ClusterNetworkPolicy(cnp *policyv1alpha2.ClusterNetworkPolicy
 	ingress, egress := clusterGroups(doubts, &cnp.Spec, subject)
 	out.Ingress = assemble(doubts, spec.Child("ingress"), policy.Ingress, ingress)
 	out.Egress = assemble(doubts, spec.Child("egress"), policy.Egress, egress)
-	// A policy applies to a direction if the object has rules for it, even if all of them are left out.
+	// A policy applies to a direction if the object has rules for the direction, even if all of them are left out.
 	if len(cnp.Spec.Ingress) > 0 {
 		out.Types = append(out.Types, policy.Ingress)
 	}
@@ -110,8 +117,9 @@ func clusterTier(p *problems, path *field.Path, tier policyv1alpha2.Tier) string
 }
 
 // clusterSubject makes the policy select the subject's pods. Pods on the host's network are not endpoints, so they are
-// never selected. It returns a condition on the subject for Accept and Pass rules, or nil. If the selector can match
-// because a namespace lacks a label, the condition is that the labels of the namespace are known.
+// never selected. It returns a condition on the subject, for Accept and Pass rules. The condition is empty, except if
+// the selector can match because a namespace lacks a label. Then the condition is that the labels of the namespace are
+// known.
 func clusterSubject(
 	p *problems, path *field.Path, s *policyv1alpha2.ClusterNetworkPolicySubject, out *policy.Policy,
 ) policy.EntityRule {

@@ -78,10 +78,9 @@ func InterfaceName(namespace, name string) string {
 	return "way" + hex.EncodeToString(sum[:])[:12]
 }
 
-// Convert converts one object to resources: usually one, several for a Node, and none if the object is invalid, ignored
-// or not complete yet. It accepts pointers to the types in the package's table.
-//
-// Every error is an *Error. It wraps ErrNotSupported for any other type.
+// Convert converts one object to resources. Usually, there is one resource. A Node becomes several. An object that is
+// invalid, ignored or not complete yet becomes none. Convert accepts pointers to the types in the table of the package
+// comment. For any other type, it returns an error that wraps ErrNotSupported. Every error is an *Error.
 func (c Converter) Convert(object metav1.Object) ([]policy.Resource, []error) {
 	switch o := object.(type) {
 	case *corev1.Namespace:
@@ -104,9 +103,9 @@ func (c Converter) Convert(object metav1.Object) ([]policy.Resource, []error) {
 	return c.calico(object)
 }
 
-// Changes returns the updates for a changed object: its present resources, and deletions of those that only before has.
-// before is nil for a new object, now for a deleted one. before must be the version of the object that was converted
-// last, as in a call of an informer's update handler.
+// Changes returns the updates for a changed object. These are the resources of now, and deletions of the resources that
+// before had and now does not have. For a new object, before is nil. For a deleted object, now is nil. before must be
+// the version of the object that was converted last. An informer calls its update handler with this version.
 //
 // Errors: those of Convert for the object in now.
 func (c Converter) Changes(before, now metav1.Object) (updates []policy.Update, problems []error) {
@@ -174,7 +173,8 @@ func one[T any, P interface {
 	return []policy.Resource{p}, problems
 }
 
-// finish makes a resource canonical and validates it. It returns nil if there is any problem, and all problems.
+// finish makes a resource canonical and validates it. It also returns all problems of p and of the validation. If one
+// of them prevents the conversion, it returns no resource.
 func finish[T any, P interface {
 	*T
 	policy.Resource

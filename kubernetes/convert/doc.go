@@ -6,10 +6,10 @@
 //	  Namespace                      -> Profile "kns.NAME": allows all; labels "pcns.*", with
 //	                                    "pcns.wayleave.dev/known"
 //	  ServiceAccount                 -> Profile "ksa.NAMESPACE.NAME": no rules; labels "pcsa.*"
-//	  Pod                            -> WorkloadEndpoint, if the pod is not on the host's network; labels
-//	                                    that follow from the names of namespace and account
+//	  Pod                            -> WorkloadEndpoint, if the pod is not on the host's network; has labels
+//	                                    with the names of its namespace and service account
 //	  Node                           -> Node; NetworkSet "knode.NAME" of its addresses, labels
-//	                                    "wayleave.dev/node.*"; Block of each pod CIDR, with PodCIDRs
+//	                                    "wayleave.dev/node.*"; with PodCIDRs, a Block of each pod CIDR
 //	  Service                        -> nothing (ErrIgnored)
 //	discovery.k8s.io/v1
 //	  EndpointSlice                  -> ServiceBackends of the same name; nothing if the slice has no
@@ -27,7 +27,7 @@
 //	  StagedKubernetesNetworkPolicy  -> Policy "knp.default.NAME", staged
 //	  Tier, Profile, HostEndpoint,
 //	  WorkloadEndpoint, IPPool       -> the resource of the same kind and name
-//	  GlobalNetworkSet, NetworkSet   -> NetworkSet, with labels that follow from the namespace's name
+//	  GlobalNetworkSet, NetworkSet   -> NetworkSet; one with a namespace has labels with the namespace's name
 //	  Node                           -> Node; NetworkSet "knode.NAME" of its addresses
 //
 // # Usage
@@ -43,10 +43,12 @@
 // object has no effect on purpose.
 //
 // Convert the Namespace objects as well, "default" included. If a pod's Namespace is missing, the pod has a
-// profile that does not exist, so only policies can allow its traffic. Selectors then see only those labels
-// of the namespace that follow from its name, so a rule that denies the namespace by another label does not
-// match. If a pod's ServiceAccount is missing, the pod only lacks the labels of the account. Convert either
-// Pods or Calico WorkloadEndpoints, and either Kubernetes or Calico Nodes: they describe the same things.
+// profile that does not exist, so only policies can allow its traffic. Selectors then see only the labels
+// with the name of the namespace. So a rule that denies the namespace by another label does not match. If a
+// pod's ServiceAccount is missing, the pod only lacks the labels of the account.
+//
+// Convert either Pods or Calico WorkloadEndpoints, not both, because they describe the same endpoints. For
+// the same reason, convert either Kubernetes or Calico Nodes.
 //
 // # Manifests without a cluster
 //
@@ -60,94 +62,100 @@
 // An object with an error usually gives no resource, only problems. In these cases, only a part of the object
 // has no effect:
 //
-//   - A rule of a policy that is not understood is closed (see policy.Rule.Close), and its doubts have the
-//     field paths of the object. A closed Allow or Log rule matches nothing. A closed rule with any other
-//     action, or an unknown one, denies everything in its direction from its place on. The fields of a policy
-//     outside of the rules are its scope: selectors, types, tier, order or priority. If a field of the scope
-//     is invalid or unknown, there is no policy.
-//   - The rules of a Kubernetes NetworkPolicy can only allow, so an invalid rule matches nothing, and the
-//     policy still isolates its pods. Closed rules of a ClusterNetworkPolicy that deny have the annotation
-//     AnnotationFailClosed. If all rules of a direction together are over a limit of package policy, one
-//     closed rule takes their place. It denies everything, unless all of the replaced rules allow.
-//   - If a Pod, a Node, a network set or an endpoint were absent, rules that deny it would not match. So only
-//     these parts are left out: reserved labels, and labels beyond 1,000; invalid addresses, named ports and
-//     annotations of a Pod or Node; invalid pod CIDRs of a Node.
-//   - A port of an EndpointSlice without a number, which would mean every port, is left out.
-//   - Fields of Calico objects with the type calico.Ignored have no effect on policy or routes, for example
-//     how the addresses of a pool are assigned.
+//   - A policy with a rule that is not understood: the rule is closed (see policy.Rule.Close). The rule's
+//     Doubts have the reasons, each with the path of the field in the object. A closed Allow or Log rule matches
+//     nothing. Any other closed rule denies every packet of its direction that reaches it, also if its action is
+//     unknown. But if a field of the policy outside of its rules is invalid or unknown, such as a selector, the
+//     types, the tier, the order or the priority, there is no policy.
+//   - A Kubernetes NetworkPolicy: its rules can only allow, so an invalid rule matches nothing, and the policy
+//     still isolates its pods.
+//   - A ClusterNetworkPolicy: if a closed rule denies, it has the annotation AnnotationFailClosed.
+//   - A NetworkPolicy or ClusterNetworkPolicy in which all rules of a direction together are over a limit of
+//     package policy: one closed rule takes their place. It denies everything, unless all of the replaced rules
+//     allow.
+//   - A Pod, a Node, a network set or an endpoint: if the whole object were absent, rules that deny it would
+//     not match. So only these parts are left out: reserved labels, and labels beyond 1,000; invalid addresses,
+//     named ports and annotations of a Pod or Node; invalid pod CIDRs of a Node.
+//   - An EndpointSlice: a port without a number would mean every port, so it is left out.
+//   - A Calico object: fields of the type calico.Ignored have no effect on policy or routes, for example the
+//     fields that decide how the addresses of a pool are assigned.
 //
 // A namespaced object without a namespace is in "default", as with kubectl.
 //
 // # Tiers of Kubernetes
 //
-// The tier kube-admin comes before the tier default, and kube-baseline after it. kube-admin and kube-baseline have the
-// default action Pass. So if no Admin rule decides, NetworkPolicies decide about the pods and directions that they
-// select, because the default action of the tier default is Deny. About all others, Baseline rules decide, and then the
-// profile of the namespace, which allows.
+// A packet of a pod goes through the tiers in this order, separately for ingress and egress:
+//
+//  1. Tier kube-admin: Admin rules of ClusterNetworkPolicies. If none decides, the default action is Pass.
+//  2. Tier default: NetworkPolicies. If one of them selects the pod for this direction, this tier decides, because
+//     its default action is Deny.
+//  3. Tier kube-baseline: Baseline rules of ClusterNetworkPolicies. If none decides, the default action is Pass.
+//  4. The profile of the namespace allows the packet.
 //
 // # Nodes
 //
-// The peer "nodes" of a ClusterNetworkPolicy is a selector over network sets, which this package makes of
-// Nodes. The peer also matches host-networked pods, because they have the addresses of their node.
-// Host-networked pods are not endpoints, so selectors of pods never match them, neither in the subject of a
-// policy nor in a peer.
+// This package makes a network set of each Node, with the node's addresses. The peer "nodes" of a
+// ClusterNetworkPolicy becomes a selector that selects these sets. The peer also matches host-networked pods,
+// because they have the addresses of their node. Host-networked pods are not endpoints, so selectors of pods
+// never match them, neither in the subject of a policy nor in a peer.
 //
-// Selectors of Calico policies must not match these network sets by accident. So a selector that could match
-// a set without labels, such as all() or a != "b", is limited with
-// !has(wayleave.dev/node.projectcalico.org/name), unless the selector itself names a label that begins with
-// NodeLabelPrefix. Selectors of policies that this package did not convert are not limited: all() in them
-// also matches the converted nodes.
+// Selectors of Calico policies must not match these network sets by accident. A selector such as all() or
+// a != "b" would match them, because it matches objects without labels. So this package adds the condition
+// !has(wayleave.dev/node.projectcalico.org/name) to such a selector, unless the selector itself names a label
+// that begins with NodeLabelPrefix. It cannot do so for policies that it did not convert: all() in them also
+// matches the network sets of nodes.
 //
 // # Deviations
 //
 // From Kubernetes:
 //
-//   - A namespaceSelector may match because a label is absent (NotIn, DoesNotExist). Unless the label is the name of
-//     the namespace, the peer then matches only pods whose Namespace object has been converted, or a Calico Profile
-//     "kns.NAME" in place of it. In a ClusterNetworkPolicy, this holds for the peers and the subject of Accept and Pass
-//     rules; a Deny rule also matches pods whose Namespace object has not been converted.
+//   - A namespaceSelector may match because a label is absent (NotIn, DoesNotExist). If the Namespace object of a pod
+//     has not been converted, nor a Calico Profile "kns.NAME" in place of it, such a selector does not match the pod,
+//     unless the label is the name of the namespace. In a ClusterNetworkPolicy, this applies to the peers and the
+//     subject of Accept and Pass rules. A Deny rule also matches pods whose Namespace object has not been converted.
 //   - Reserved labels are those that this package sets itself (projectcalico.org/namespace, .../orchestrator,
 //     .../serviceaccount, pcns.*, pcsa.*, wayleave.dev/node.*). On pods, network sets and endpoints they are left out
 //     and reported. So no pod can pretend to be in another namespace, or to be a node. For a podSelector, no pod has a
-//     reserved label: In, Exists and matchLabels never match, NotIn and DoesNotExist always do, which is reported with
-//     ErrIgnored. Selectors of Calico policies may use reserved labels.
-//   - An ipBlock, exception or network that is an IPv4 prefix in IPv6 form (::ffff:0.0.0.0/96) puts
-//     its rule in doubt. In Calico objects, it means the IPv4 prefix.
-//   - `except` blocks of an ipBlock that are outside its cidr have no effect; the API server
-//     refuses them.
-//   - ClusterNetworkPolicy: peers by domainNames are not supported; their rules fail closed. More than 25 rules, peers,
-//     protocols or networks, and a range of one port, are accepted; the API server refuses them. The API does not
-//     define the order of policies with equal priority. Here they are sorted bytewise by "kcnp.NAME//Policy", like all
-//     policies of equal order.
+//     reserved label. So In, Exists and matchLabels with a reserved label never match, and NotIn and DoesNotExist
+//     always match. Such a selector is reported with ErrIgnored. Selectors of Calico policies may use reserved labels.
+//   - If an ipBlock, an exception or a network is an IPv4 prefix in IPv6 form (::ffff:0.0.0.0/96), its rule is in
+//     doubt. In Calico objects, it means the IPv4 prefix.
+//   - An exception (`except`) of an ipBlock that is outside of the block's cidr has no effect. The API server refuses
+//     it.
+//   - ClusterNetworkPolicy: peers by domainNames are not supported, and their rules fail closed. The API server refuses
+//     more than 25 rules, peers, protocols or networks, and a range of one port. This package accepts them. The API
+//     does not define the order of policies with equal priority. Here they are sorted bytewise by "kcnp.NAME//Policy",
+//     like all policies of equal order.
 //   - EndpointSlice: an endpoint is used while it is serving, even if it is not ready.
 //   - Hostnames among the addresses of a Node are ignored, even those that look like addresses.
-//   - Host ports of pods have no effect, and neither have annotations other than those of this package. So Calico's
-//     annotations for floating addresses and allowed sources are ignored.
+//   - Host ports of pods have no effect. Annotations other than those of this package have no effect either. So
+//     Calico's annotations for floating addresses and allowed sources are ignored.
 //
 // From Calico:
 //
-//   - A rule with any error is closed, also one with application layer matches (http).
-//   - Package manifest refuses null in the spec. Typed objects cannot distinguish it from an absent field.
+//   - A rule with any error is closed. A match on the application layer (http) is such an error.
+//   - Package manifest refuses a field with the value null in the spec. If you decode objects yourself into the types
+//     of package calico, null cannot be distinguished from an absent field.
 //   - expectedIPs of a HostEndpoint are addresses without a length, as in Calico.
 //   - Names of policies must not begin with "knp.default." or "kcnp.", and names of global network sets must not begin
 //     with "knode.".
-//   - A staged object with the stagedAction Set or Learn, or without one, gives a staged policy. With Delete or Ignore,
-//     it gives nothing (ErrIgnored). To see the effect of a deletion, use verdict.Diff.
+//   - If the stagedAction of a staged object is Set, Learn or missing, the object becomes a staged policy. If it is
+//     Delete or Ignore, it becomes nothing (ErrIgnored). To see the effect of a deletion, use verdict.Diff.
 //   - IPPool: the fields ipip and nat-outgoing of an older API are refused.
-//   - Node: wireguardPublicKeyV6, BGP and the pod CIDRs of its status are ignored: one WireGuard key is for
-//     both families.
-//   - WorkloadEndpoint: a port without a name is left out, quality of service is ignored.
+//   - Node: BGP and the pod CIDRs of its status are ignored. wireguardPublicKeyV6 is ignored, too, because a node uses
+//     one WireGuard key for both families.
+//   - WorkloadEndpoint: a port without a name is left out, and quality of service is ignored.
 //
 // # Back to the objects
 //
-// Faults and explanations name resources by key: Origin returns the API object from which the resource with
-// a key was made. Counters and logs have rule IDs: Converter.RuleOrigins returns the rules of a policy
-// object, with their peers and ports, by rule ID.
+// Errors and explanations name resources by key. Origin returns the API object for such a key. Counters and logs
+// name rules by ID. For a policy object, Converter.RuleOrigins returns the origin of each rule by this ID: the rule
+// of the object, and its peers and ports.
 //
 // # Concurrency
 //
 // A Converter is safe for concurrent use. It does not change the objects that it reads. The returned resources
-// share no memory with these except strings.
+// share no memory with these objects, except strings.
 //
 // # Errors
 //

@@ -12,8 +12,9 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 )
 
-// Service converts a Service to nothing. Its EndpointSlices have its backends, and rules apply to packets after the
-// service's address was translated. It returns one *Error that wraps ErrIgnored.
+// Service converts a Service to nothing, and returns one *Error that wraps ErrIgnored. Rules need only the backends of
+// a service, because they apply to packets after the service's address was translated. The backends are in
+// EndpointSlices.
 func (c Converter) Service(service *corev1.Service) []error {
 	p, _ := begin(coreVersion, "Service", service, true)
 	if !p.any() {
@@ -22,13 +23,13 @@ func (c Converter) Service(service *corev1.Service) []error {
 	return p.refused()
 }
 
-// EndpointSlice converts an EndpointSlice to a part of the backends of the service in its label
-// kubernetes.io/service-name.
+// EndpointSlice converts an EndpointSlice to some of the backends of a service. The label kubernetes.io/service-name
+// has the name of the service. Without this label, there are no backends, and an error that wraps ErrIgnored.
 //
-// An endpoint is used if it is ready or serving, or has no ready condition. An endpoint that is terminating can still
-// be serving. A port without a number would mean every port, so it is left out and reported. A slice without the label
-// gives nothing (ErrIgnored). A slice of names (addressType FQDN) is an error (ErrNotSupported), because rules with its
-// service do not match the addresses of the names.
+// An endpoint of the slice is used if it is ready or serving, or has no ready condition. An endpoint that is
+// terminating can still be serving. A port without a number would mean every port, so it is left out and reported. A
+// slice of host names (addressType FQDN) is an error that wraps ErrNotSupported: the addresses of the hosts are not
+// known, so rules for the service could not match them.
 //
 // Every error is an *Error.
 func (c Converter) EndpointSlice(slice *discoveryv1.EndpointSlice) (*policy.ServiceBackends, []error) {

@@ -31,13 +31,13 @@ type Error struct {
 	Field string
 	// Err is the cause.
 	Err error
-	// Absent reports that the object gives no resource: it has no effect at all. Otherwise only a part of it is
-	// left out or, of a policy, closed.
+	// Absent is true if no resource was made from the object, so the object has no effect. If it is false, only a part
+	// of the object is left out, or some rules of a policy are closed (see policy.Rule.Close).
 	Absent bool
 }
 
-// Error returns one line, "object: field: cause", and omits an empty field. It escapes characters
-// that are not printable as in a Go string.
+// Error returns one line, "object: field: cause". If the field is empty, the line is "object: cause". Characters that
+// are not printable are escaped, in the same way as in a Go string.
 func (e *Error) Error() string {
 	text := fmt.Sprintf("%s: %v", e.Object, e.Err)
 	if e.Field != "" {
@@ -87,7 +87,7 @@ func (p *problems) refused() []error {
 	return all
 }
 
-// reserve reports a name with a prefix that is reserved for names made by this package.
+// reserve reports an error if the name has one of the prefixes, which only names that this package makes may have.
 func (p *problems) reserve(name string, prefixes ...string) {
 	for _, prefix := range prefixes {
 		if strings.HasPrefix(name, prefix) {
@@ -107,8 +107,8 @@ func (p *problems) unsupported(field string, set bool) {
 // any reports whether there are problems.
 func (p *problems) any() bool { return len(p.list) > 0 }
 
-// begin returns the problems of an object, beginning with those of its metadata, and its namespace: "default" for a
-// namespaced object without one.
+// begin begins the conversion of an object. It returns the problems of the object's metadata, and the namespace of the
+// object. A namespaced object without a namespace is in "default".
 func begin(apiVersion, kind string, meta metav1.Object, namespaced bool) (*problems, string) {
 	namespace := meta.GetNamespace()
 	if namespace == "" && namespaced {
@@ -134,7 +134,7 @@ func begin(apiVersion, kind string, meta metav1.Object, namespaced bool) (*probl
 }
 
 // validate reports the problems of a finished resource. The function path converts the path of a field of the resource
-// to that of the object's field.
+// to the path of the field in the object.
 func validate(r policy.Resource, p *problems, path func(field string) string) {
 	err := r.Validate()
 	if err == nil {
@@ -150,8 +150,8 @@ func validate(r policy.Resource, p *problems, path func(field string) string) {
 	}
 }
 
-// refusal returns the first problem of a resource, or nil. It tests one part of an object, in a resource that is
-// otherwise valid.
+// refusal returns the first problem of a resource, or nil. To check one part of an object, put that part into a
+// resource that is otherwise valid.
 func refusal(r policy.Resource) error {
 	err := r.Validate()
 	var invalid *policy.ValidationError
@@ -161,8 +161,8 @@ func refusal(r policy.Resource) error {
 	return err
 }
 
-// renamed returns a function for validate. It replaces a prefix of a path, by the first of the pairs (old, new) whose
-// old prefix the path has. Every path has the old prefix "".
+// renamed returns a function for validate, which replaces a prefix of a path. The pairs are (old prefix, new prefix).
+// The function uses the first pair whose old prefix the path has. Every path has the prefix "".
 func renamed(pairs ...string) func(string) string {
 	return func(field string) string {
 		for i := 0; i+1 < len(pairs); i += 2 {

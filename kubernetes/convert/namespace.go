@@ -13,14 +13,20 @@ const namespaceProfilePrefix = "kns."
 // labelName is the label of every namespace with its name, as in Calico's selectors.
 const labelName = "projectcalico.org/name"
 
-// labelKnown is the label of every namespace whose object is known. Of other namespaces, only the name is known.
+// labelKnown is a label of every namespace whose Namespace object was converted. If the object of a namespace is
+// missing, only the name of the namespace is known, and not its labels.
 const labelKnown = "wayleave.dev/known"
 
-// Namespace converts a namespace to the profile of its pods. The profile has the labels of the namespace with the
-// prefix "pcns.", and allows all traffic of pods that no policy selects. It always has the labels
-// projectcalico.org/name and kubernetes.io/metadata.name with the name of the namespace; the API server sets the second
-// one in the same way. The label wayleave.dev/known means that the labels of the namespace are known. Every error is an
-// *Error.
+// Namespace converts a namespace to the profile of its pods. The profile allows all traffic of pods that no policy
+// selects. It has the labels of the namespace, each with the prefix "pcns.", and always these labels with the same
+// prefix:
+//
+//   - projectcalico.org/name and kubernetes.io/metadata.name have the name of the namespace. (The API server sets the
+//     second label, too.)
+//   - wayleave.dev/known means that the Namespace object was converted, so that the profile has all labels of the
+//     namespace. Selectors use it to distinguish a label that is absent from a label that is not known.
+//
+// Every error is an *Error.
 func (c Converter) Namespace(ns *corev1.Namespace) (*policy.Profile, []error) {
 	p, _ := begin(coreVersion, "Namespace", ns, false)
 	checkLabels(p, ns.Labels)

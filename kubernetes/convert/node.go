@@ -11,24 +11,28 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Annotations in which Calico writes the addresses with the prefix lengths of their subnets; see also tunnelFields.
+// Annotations in which Calico writes a node's addresses, with the prefix lengths of their subnets. tunnelFields has
+// Calico's other annotations.
 const (
 	annotationIPv4 = "projectcalico.org/IPv4Address"
 	annotationIPv6 = "projectcalico.org/IPv6Address"
 )
 
-// Node converts a Kubernetes Node to a node, and to the network set of its addresses, with which rules select nodes
-// (see NodeLabelPrefix). With Converter.PodCIDRs, each pod CIDR also gives a block.
+// Node converts a Kubernetes Node to a node, and to a network set with the node's addresses. Rules select nodes by the
+// labels of this set (see NodeLabelPrefix). With Converter.PodCIDRs, Node also returns a block for each pod CIDR.
 //
-// The addresses are those of type InternalIP, and then those of type ExternalIP; names are ignored. They have no
-// subnet, and get the full prefix length. Calico's annotations projectcalico.org/IPv4Address and .../IPv6Address have
-// an address with its subnet, which then comes first. Calico's annotations have the addresses of tunnel devices, too;
-// without them, see Converter.PodCIDRTunnels, Converter.PodCIDRIPIP and Converter.PodCIDRWireguard. The keys of
-// WireGuard devices are in the annotation AnnotationWireguardKeys or in Calico's.
+// The data of the node comes from these fields:
 //
-// An invalid address, annotation or pod CIDR is left out and reported. If the whole network set were missing, rules
-// that deny the node would not match it. Keys that cannot be read become the zero policy.WireguardKey. Every error is
-// an *Error.
+//   - Addresses: those of type InternalIP in the status, and then those of type ExternalIP, with the full prefix
+//     length. Host names in the status are ignored. If the Node has Calico's annotations projectcalico.org/IPv4Address
+//     or .../IPv6Address, their addresses come first, with the prefix length of their subnet.
+//   - Addresses of tunnel devices: Calico's annotations. For Nodes without these annotations, set
+//     Converter.PodCIDRTunnels, Converter.PodCIDRIPIP or Converter.PodCIDRWireguard.
+//   - Keys of WireGuard devices: the annotation AnnotationWireguardKeys, or Calico's.
+//
+// An invalid address, annotation or pod CIDR is left out and reported. The Node as a whole is not refused for it,
+// because without the network set, rules that deny the node would not match. Keys that cannot be read become the zero
+// policy.WireguardKey. Every error is an *Error.
 func (c Converter) Node(node *corev1.Node) ([]policy.Resource, []error) {
 	p, _ := begin(coreVersion, "Node", node, false)
 	checkLabels(p, node.Labels)
@@ -76,7 +80,7 @@ func (c Converter) Node(node *corev1.Node) ([]policy.Resource, []error) {
 	return resources, p.notes
 }
 
-// setNodeField sets one field of the node. It reports an invalid text.
+// setNodeField sets one field of the node. If the text is invalid, it reports an error instead.
 func setNodeField(p *problems, node *policy.Node, path, text string, field tunnelField) {
 	wrong, probe := &problems{object: p.object}, &policy.Node{Name: "probe"}
 	field.set(wrong, probe, path, text)
@@ -156,8 +160,8 @@ func nodeAddresses(p *problems, node *corev1.Node) []netip.Prefix {
 	return internal
 }
 
-// addPodTunnels sets the tunnel addresses of a node, as Converter.PodCIDRTunnels describes. field returns the field for
-// the family of an address, or nil. podBlocks reports invalid pod CIDRs.
+// addPodTunnels sets the tunnel addresses of a node, as Converter.PodCIDRTunnels describes. The function field returns
+// the field for the family of an address, or nil. Invalid pod CIDRs are skipped here, because podBlocks reports them.
 func addPodTunnels(out *policy.Node, node *corev1.Node, field func(*policy.Node, netip.Addr) *netip.Addr) {
 	cidrs, _ := podCIDRs(node)
 	for _, text := range cidrs {
@@ -234,7 +238,7 @@ func podBlocks(p *problems, node *corev1.Node) []policy.Resource {
 	return blocks
 }
 
-// appendSubnet appends an address with or without the prefix length of its subnet, unless the list has it.
+// appendSubnet appends an address, unless the list already has it. The text may have the prefix length of the subnet.
 func appendSubnet(p *problems, list []netip.Prefix, path, text string) []netip.Prefix {
 	subnet, err := netip.ParsePrefix(text)
 	if err != nil {

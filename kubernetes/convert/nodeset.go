@@ -12,12 +12,12 @@ import (
 	"github.com/wayleave/wayleave/selector"
 )
 
-// NodeLabelPrefix is the prefix of the labels of a node on the network set of its addresses. A Calico policy can select
-// nodes with them:
+// NodeLabelPrefix is the prefix of labels that come from a Node. Node returns a network set with the addresses of the
+// node. This set has each label of the Node, with the prefix before its name. So a Calico policy can select nodes:
 //
 //	selector: wayleave.dev/node.kubernetes.io/os == "linux"
 //
-// The set always has the label projectcalico.org/name, with this prefix and the node's name.
+// The set also has the label projectcalico.org/name with this prefix. Its value is the name of the node.
 const NodeLabelPrefix = "wayleave.dev/node."
 
 const (
@@ -27,7 +27,7 @@ const (
 	labelNodeName = NodeLabelPrefix + labelName
 )
 
-// nodeSet returns the network set of a node's addresses, with which rules select nodes.
+// nodeSet returns the network set with a node's addresses. Rules select nodes by the labels of this set.
 func nodeSet(name string, nodeLabels map[string]string, addresses []netip.Prefix) *policy.NetworkSet {
 	labels := make(map[string]string, len(nodeLabels)+1)
 	for k, v := range nodeLabels {
@@ -41,7 +41,7 @@ func nodeSet(name string, nodeLabels map[string]string, addresses []netip.Prefix
 	return set
 }
 
-// nodeSelector converts a selector over the labels of nodes to one that matches only their network sets.
+// nodeSelector converts a selector over the labels of nodes to a selector that matches only network sets of nodes.
 func nodeSelector(s *selector.Selector) *selector.Selector {
 	marked := selector.Has(labelNodeName)
 	if s == nil || s.ID() == selector.All().ID() {
@@ -50,11 +50,11 @@ func nodeSelector(s *selector.Selector) *selector.Selector {
 	return selector.And(marked, s.PrefixLabels(NodeLabelPrefix))
 }
 
-// exceptNodes excludes the network sets of nodes from the peers of a Calico rule. Calico has no such sets. So a
-// selector that can match because labels are absent, such as all() or !has(role), would also match nodes. A selector
-// with a label of nodes does not change.
+// exceptNodes excludes the network sets of nodes from the peers of a Calico rule. Calico has no such sets, so its users
+// do not expect that selectors match them. A selector that can match because labels are absent, such as all() or
+// !has(role), would do so. exceptNodes does not change a selector that contains a label of nodes.
 //
-// Selectors that do not parse do not change either, because the object is refused for them.
+// It does not change an invalid selector either, because the object is refused for it.
 func exceptNodes(e *policy.EntityRule) {
 	if e.NotSelector != "" && nodesMatch(e.NotSelector) {
 		e.NotSelector = withoutNodes(e.NotSelector)
@@ -69,8 +69,8 @@ func exceptNodes(e *policy.EntityRule) {
 	}
 }
 
-// nodesMatch reports whether the network sets of nodes match a selector without labels of nodes: such a set has no
-// other labels.
+// nodesMatch reports whether a selector without labels of nodes matches the network sets of nodes. Such a set has no
+// other labels, so it matches if it matches an object without labels.
 func nodesMatch(text string) bool {
 	sel, err := selector.Parse(text)
 	return err == nil && !asksForNodes(sel) && sel.Match(nil)
@@ -109,7 +109,8 @@ func withoutNodes(text string) string {
 	return selector.And(sel, others).String()
 }
 
-// cloneLabels returns a copy that is never nil. Copies share the memory of labels that many objects have.
+// cloneLabels returns a copy that is never nil. Equal strings of all copies share memory, because many objects have the
+// same labels.
 func cloneLabels(labels map[string]string) map[string]string {
 	out := make(map[string]string, len(labels))
 	for key, value := range labels {

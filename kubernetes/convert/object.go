@@ -27,7 +27,7 @@ type Object struct {
 	UID        types.UID `json:"uid,omitempty"` // empty if not known
 }
 
-// String returns kind and name, as in "NetworkPolicy shop/web", or "Tier security" for an object without a
+// String returns the kind and the name, as in "NetworkPolicy shop/web", or in "Tier security" for an object without a
 // namespace.
 func (o Object) String() string {
 	name := o.Name
@@ -37,12 +37,13 @@ func (o Object) String() string {
 	return strings.TrimSpace(o.Kind + " " + name)
 }
 
-// Origin returns the object from which a Converter made the resource with this key, without its UID. Faults,
-// statuses and explanations have such keys. ok is false for a Node, a Block and a HostConfig: a Converter makes
-// these from several kinds of objects, or from none.
+// Origin returns the API object from which a Converter made a resource. The argument is the key of the resource, which
+// for example an error, a status or an explanation contains. The UID of the returned object is empty. ok is false for
+// the key of a Node, a Block or a HostConfig: a Converter makes these from several kinds of objects, or from none.
 //
-// For some keys, resources can be made from two kinds of objects. For a WorkloadEndpoint, Origin returns a Pod. For a
-// NetworkSet or a Policy whose name has no prefix of this package, it returns a Calico object.
+// Some resources can be made from two kinds of objects, and the key does not show which. For a WorkloadEndpoint, Origin
+// returns a Pod. For a NetworkSet or a Policy whose name does not begin with a prefix of this package, it returns a
+// Calico object.
 func Origin(key policy.Key) (o Object, ok bool) {
 	of := func(version, kind, name string) (Object, bool) {
 		return Object{APIVersion: version, Kind: kind, Namespace: key.Namespace, Name: name}, true

@@ -22,8 +22,9 @@ const defaultServiceAccount = "default"
 // no address. Converter.Attachment can give the interface, the MAC address and the addresses of the pod. With
 // TrustAnnotations, annotations of the pod take precedence over the Attachment.
 //
-// A reserved label, an invalid address or named port, and an invalid annotation are reported and left out. If the whole
-// pod were missing, rules that deny it as a peer would not match it. Every error is an *Error.
+// A reserved label (see the package comment), an invalid address or named port, and an invalid annotation are reported
+// and left out. The pod as a whole is not refused for them, because rules that deny the pod as a peer would then not
+// match it. Every error is an *Error.
 func (c Converter) Pod(pod *corev1.Pod) (*policy.WorkloadEndpoint, []error) {
 	var known Attachment
 	if c.Attachment != nil {
@@ -125,8 +126,8 @@ const (
 	maxPodPorts     = 10_000
 )
 
-// podAddresses returns the pod's valid addresses of both families: those of its status, or those of the
-// attachment while the status lacks one of them.
+// podAddresses returns the pod's valid addresses of both families. They are the addresses of the status if the status
+// has all addresses of the attachment. Otherwise, they are the addresses of the attachment.
 func podAddresses(p *problems, pod *corev1.Pod, known Attachment) []netip.Addr {
 	if !hasStatusAddress(pod) {
 		return slices.Clone(known.Addresses)
@@ -143,7 +144,8 @@ func podAddresses(p *problems, pod *corev1.Pod, known Attachment) []netip.Addr {
 	return addresses
 }
 
-// statusAddresses returns the valid addresses of the pod's status. Without any, the pod is refused.
+// statusAddresses returns the valid addresses of the pod's status. If there are none, it reports an error that refuses
+// the pod.
 func statusAddresses(p *problems, pod *corev1.Pod) []netip.Addr {
 	ips, field := pod.Status.PodIPs, func(i int) string { return fmt.Sprintf("status.podIPs[%d].ip", i) }
 	if len(ips) == 0 {
@@ -184,7 +186,7 @@ func appendAddress(p *problems, list []netip.Addr, field, text string) []netip.A
 	return append(list, a)
 }
 
-// podLabels returns the pod's labels and those that every endpoint of a pod has.
+// podLabels returns the pod's own labels, and the labels that every endpoint of a pod has.
 func podLabels(p *problems, pod *corev1.Pod, namespace string) map[string]string {
 	labels, account := cloneLabels(ownLabels(p, pod.Labels)), serviceAccount(pod)
 	labels[labelOrchestrator] = kubernetes

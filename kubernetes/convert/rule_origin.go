@@ -19,20 +19,23 @@ import (
 type RuleOrigin struct {
 	Object Object `json:"object"`
 	// Field is the path of the object's rule, as in "spec.ingress[0]". If one closed rule takes the place of
-	// all rules of a direction, it is the path of the direction, "spec.ingress".
+	// all rules of a direction, Field is the path of the direction, "spec.ingress".
 	Field string `json:"field"`
 	// Peers and Ports are the paths of the entries that the rule was made from, as in "spec.ingress[0].from[1]".
-	// Blocks of addresses and the ports of one protocol share a rule, so there may be several. Empty means any
-	// peer or any port, a closed rule, or a Calico object, in which a rule has one peer.
+	// There may be several, because one rule is made from all blocks of addresses, and from all ports of a protocol.
+	// Empty means any peer or any port. Peers and Ports are also empty for a closed rule, and for a rule of a Calico
+	// object, which has only one peer.
 	Peers []string `json:"peers,omitempty"`
 	Ports []string `json:"ports,omitempty"`
 
-	blocks  []netip.Prefix // of Peers, if these are blocks
-	numbers []policy.Port  // of Ports, if each has one
+	blocks  []netip.Prefix // the blocks of Peers, if all Peers are blocks of addresses
+	numbers []policy.Port  // the ports of Ports, if each entry is one port
 }
 
-// Narrow returns the origin with only those peers and ports that a packet can match: the blocks that the other side is
-// in, and the ports that the destination port is in or that are names. If there are none, all stay.
+// Narrow returns the origin without the peers and ports that cannot match a packet. It keeps the address blocks that
+// contain the peer's address: the source for an ingress rule, and the destination for an egress rule. It keeps the
+// ports that contain the destination port, and all named ports. If no block or no port would be left, it keeps all of
+// them.
 func (o RuleOrigin) Narrow(src, dst netip.Addr, port uint16) RuleOrigin {
 	peer := src
 	if strings.HasPrefix(o.Field, "spec.egress") {
@@ -46,7 +49,7 @@ func (o RuleOrigin) Narrow(src, dst netip.Addr, port uint16) RuleOrigin {
 	return o
 }
 
-// narrow returns the paths whose values fit, or all.
+// narrow returns the paths whose values fit. If none fits, or if there is no value for each path, it returns all paths.
 func narrow[T any](paths []string, values []T, fits func(T) bool) (left []string) {
 	if len(values) != len(paths) {
 		return paths
@@ -83,9 +86,10 @@ func (o RuleOrigin) String() string {
 	return rule + "." + strings.Join(parts, ", ")
 }
 
-// RuleOrigins returns the parts of a policy object from which its rules were made, by the IDs of the rules. Counters,
-// logs and explanations have such IDs. The object is of any kind that becomes a policy, in the version that was
-// converted. The result is empty for other objects, and for those that cannot be converted.
+// RuleOrigins returns the origin of each rule of a policy object: the part of the object from which the rule was made.
+// The keys of the result are the IDs of the rules, which for example counters, logs and explanations contain. The
+// object must be the version that was converted. The result is empty if the object does not become a policy, or cannot
+// be converted.
 func (c Converter) RuleOrigins(object metav1.Object) map[string]RuleOrigin {
 	origins := map[string]RuleOrigin{}
 	resources, _ := c.Convert(object)
@@ -107,7 +111,7 @@ func (c Converter) RuleOrigins(object metav1.Object) map[string]RuleOrigin {
 	return origins
 }
 
-// rulePlaces returns the places of the rules of a direction, of which there are n, without their object.
+// rulePlaces returns the origins of the n rules of a direction. Their field Object is not set.
 func rulePlaces(object metav1.Object, dir policy.Type, n int) []RuleOrigin {
 	path := field.NewPath("spec", "ingress")
 	if dir == policy.Egress {
@@ -130,7 +134,8 @@ func rulePlaces(object metav1.Object, dir policy.Type, n int) []RuleOrigin {
 	return places
 }
 
-// ruleGroups returns what the rules of a direction become; nil of a kind in which each becomes one.
+// ruleGroups converts the rules of a direction. A rule of the object may become several rules, which are one group. For
+// a kind in which each rule becomes exactly one rule, it returns nil.
 func ruleGroups(discard *problems, object metav1.Object, path *field.Path, dir policy.Type) []ruleGroup {
 	var spec *networkingv1.NetworkPolicySpec
 	switch object := object.(type) {
@@ -154,7 +159,7 @@ func ruleGroups(discard *problems, object metav1.Object, path *field.Path, dir p
 	return egressGroups(discard, path, spec.Egress)
 }
 
-// places returns the places of the group's rules, without their object.
+// places returns the origins of the group's rules. Their field Object is not set.
 func (g *ruleGroup) places() (list []RuleOrigin) {
 	for i := range g.rules {
 		o := RuleOrigin{Field: g.path.String()}

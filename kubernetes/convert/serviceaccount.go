@@ -21,9 +21,10 @@ const (
 	hashMark = "~"
 )
 
-// ServiceAccount converts a service account to a profile of its pods, which follows the profile of their namespace. The
-// profile has the labels of the account with the prefix "pcsa.", and no rules. It always has the label
-// projectcalico.org/name with the name of the account. Every error is an *Error.
+// ServiceAccount converts a service account to a profile. Pods of the account list this profile after the profile of
+// their namespace. The profile has no rules. It has the labels of the account, each with the prefix "pcsa.", and always
+// the label projectcalico.org/name with the same prefix, whose value is the name of the account. Every error is an
+// *Error.
 func (c Converter) ServiceAccount(account *corev1.ServiceAccount) (*policy.Profile, []error) {
 	p, namespace := begin(coreVersion, "ServiceAccount", account, true)
 	checkLabels(p, account.Labels)
@@ -37,8 +38,8 @@ func (c Converter) ServiceAccount(account *corev1.ServiceAccount) (*policy.Profi
 }
 
 // serviceAccountProfile returns the name of the profile of a service account. Names of namespaces have no dots, so two
-// accounts never have the same profile. The end of a long name is replaced by a hash, after a character that no name of
-// Kubernetes contains. So the result differs from all names that are used unchanged.
+// accounts never have the same profile. If the name of the account is long, hashMark and a hash replace its end. No
+// name of Kubernetes contains hashMark, so the result differs from all names that are used unchanged.
 func serviceAccountProfile(namespace, name string) string {
 	if len(name) > longestServiceAccount || strings.Contains(name, hashMark) {
 		sum := sha256.Sum256([]byte(name))

@@ -3,8 +3,8 @@
 // Package calico has the Calico v3 API objects (projectcalico.org/v3) that Wayleave converts, as structs for a strict
 // JSON or YAML decoder.
 //
-// The Go module proxy does not serve a usable module of Calico's API, so these types are written from the public API.
-// They have the same field names with the same meaning, and only the necessary fields.
+// The Go module proxy does not serve a usable module of Calico's API, so this package defines its own types. Their
+// fields have the names and meanings of Calico's API. Fields that Wayleave does not need are left out.
 //
 // # Usage
 //

@@ -4,8 +4,8 @@ package calico
 
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-// FelixConfiguration has the settings of Felix, Calico's agent. Only those of WireGuard are here: decode it
-// without an error for unknown fields.
+// FelixConfiguration has the settings of Felix, Calico's agent. This type has only the fields for WireGuard, so use a
+// decoder that accepts unknown fields.
 type FelixConfiguration struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata"`

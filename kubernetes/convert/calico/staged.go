@@ -60,7 +60,7 @@ type StagedKubernetesNetworkPolicy struct {
 	Spec StagedKubernetesNetworkPolicySpec `json:"spec"`
 }
 
-// StagedKubernetesNetworkPolicySpec is the content of a StagedKubernetesNetworkPolicy: that of a
+// StagedKubernetesNetworkPolicySpec is the content of a StagedKubernetesNetworkPolicy. It has the fields of a
 // Kubernetes NetworkPolicy, and the staged action.
 type StagedKubernetesNetworkPolicySpec struct {
 	networkingv1.NetworkPolicySpec `json:",inline"`
