@@ -74,8 +74,9 @@
 //     package policy: one closed rule takes their place. It denies everything, unless all of the replaced rules
 //     allow.
 //   - A Pod, a Node, a network set or an endpoint: if the whole object were absent, rules that deny it would
-//     not match. So only these parts are left out: reserved labels, and labels beyond 1,000; invalid addresses,
-//     named ports and annotations of a Pod or Node; invalid pod CIDRs of a Node.
+//     not match. So these faults do not make it absent, and only the faulty part is left out: reserved labels,
+//     and labels beyond 1,000; invalid addresses, named ports and annotations of a Pod or Node; invalid pod
+//     CIDRs of a Node.
 //   - An EndpointSlice: a port without a number would mean every port, so it is left out.
 //   - A Calico object: fields of the type calico.Ignored have no effect on policy or routes, for example the
 //     fields that decide how the addresses of a pool are assigned.
@@ -128,8 +129,8 @@
 //     like all policies of equal order.
 //   - EndpointSlice: an endpoint is used while it is serving, even if it is not ready.
 //   - Hostnames among the addresses of a Node are ignored, even those that look like addresses.
-//   - Host ports of pods have no effect. Annotations other than those of this package have no effect either. So
-//     Calico's annotations for floating addresses and allowed sources are ignored.
+//   - Host ports of pods have no effect. Annotations of pods other than those of this package have no effect either.
+//     So Calico's annotations for floating addresses and allowed sources are ignored.
 //
 // From Calico:
 //
@@ -142,8 +143,8 @@
 //   - If the stagedAction of a staged object is Set, Learn or missing, the object becomes a staged policy. If it is
 //     Delete or Ignore, it becomes nothing (ErrIgnored). To see the effect of a deletion, use verdict.Diff.
 //   - IPPool: the fields ipip and nat-outgoing of an older API are refused.
-//   - Node: BGP and the pod CIDRs of its status are ignored. wireguardPublicKeyV6 is ignored, too, because a node uses
-//     one WireGuard key for both families.
+//   - Node: the pod CIDRs of its status are ignored, and so are the settings of spec.bgp other than addresses.
+//     wireguardPublicKeyV6 is ignored, too, because a node uses one WireGuard key for both families.
 //   - WorkloadEndpoint: a port without a name is left out, and quality of service is ignored.
 //
 // # Back to the objects
