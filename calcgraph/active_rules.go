@@ -10,23 +10,25 @@ import (
 	"github.com/wayleave/wayleave/selector/labelindex"
 )
 
-// PolicyReceiver receives the active policies. A policy is active if it selects a local endpoint or has
-// policy.AssumeNeededOnEveryNode. PolicyActive is called again if an active policy changes.
+// PolicyReceiver receives the active policies. A policy is active if it selects a local endpoint, or has the
+// performance hint policy.AssumeNeededOnEveryNode. PolicyActive is called again if an active policy changes.
 type PolicyReceiver interface {
 	PolicyActive(p *policy.Policy)
 	PolicyInactive(key policy.Key)
 }
 
-// ProfileReceiver receives the active profiles. A profile is active if a local endpoint lists it. If it does not exist,
-// its rules deny everything. ProfileActive is called again if an active profile changes.
+// ProfileReceiver receives the active profiles. A profile is active if a local endpoint lists it. If an endpoint lists
+// a profile that does not exist, ProfileActive receives a profile with this name that denies everything, unless
+// policy.BuiltinProfile has one. ProfileActive is called again if an active profile changes.
 type ProfileReceiver interface {
 	ProfileActive(p *policy.Profile)
 	ProfileInactive(name string)
 }
 
-// MatchReceiver receives the matches of policies and local endpoints, for all policies of a Selection at once.
-// SelectionChanged is called if policies are added to a selection or removed from it, or if anything but the rules of a
-// policy changes.
+// MatchReceiver receives which policies select which local endpoints. All policies of a Selection have the same
+// selector, so one call is for all of them. SelectionChanged is called if a policy is added to a selection or removed
+// from it, or if the tier, order, direction or stage (such as untracked) of a policy changes. It is not called if only
+// rules change.
 type MatchReceiver interface {
 	MatchStarted(s *Selection, endpoint policy.Key)
 	MatchStopped(s *Selection, endpoint policy.Key)
@@ -40,11 +42,13 @@ type ActiveRulesConfig struct {
 	Matches  MatchReceiver
 }
 
-// ActiveRules computes which policies and profiles the endpoints of this node need. The next nodes of the graph receive
-// only these. So their cost does not depend on the size of the cluster. PolicyActive is called before the first match
-// of a policy, and PolicyInactive after its last match has stopped.
+// ActiveRules computes which policies and profiles the endpoints of this node need. The nodes of the graph that come
+// after it receive only these policies and profiles. So the cost of these later nodes does not depend on the size of
+// the cluster. PolicyActive is called before the first match of a policy, and PolicyInactive after its last match has
+// stopped.
 //
-// Policies with equal selectors are in one Selection. So the cost depends on the number of distinct selectors.
+// Policies with equal selectors are in one Selection. So the cost of ActiveRules depends on the number of distinct
+// selectors.
 //
 // An ActiveRules is not safe for concurrent use.
 type ActiveRules struct {
@@ -54,9 +58,9 @@ type ActiveRules struct {
 	selectors  selectorCache
 	selections map[string]*Selection // by canonical selector
 	policies   map[policy.Key]selected
-	// deferred are the policies of namespaces without a local endpoint. They cannot select a local endpoint, so their
-	// selectors are not parsed. In a large cluster, nearly all policies are deferred. The other namespaced policies are
-	// indexed.
+	// deferred has the policies of namespaces without a local endpoint. They cannot select a local endpoint, so their
+	// selectors are not parsed. In a large cluster, nearly all policies are deferred. indexed has the policies of the
+	// other namespaces.
 	deferred, indexed policiesByNamespace
 	profiles          map[string]*activeProfile
 	// endpoints has the references to release when a local endpoint is removed.
@@ -108,8 +112,9 @@ func NewActiveRules(cfg ActiveRulesConfig) (*ActiveRules, error) {
 	return a, nil
 }
 
-// UpdatePolicy adds or replaces a policy. If its selectors do not parse, the policy is absent, and UpdatePolicy returns
-// the error of PolicySelector. It does not parse the selectors of a policy whose namespace has no local endpoint.
+// UpdatePolicy adds or replaces a policy. If its selectors do not parse, UpdatePolicy removes the policy, and returns
+// the error of PolicySelector. If the policy's namespace has no local endpoint, UpdatePolicy does not parse the
+// selectors yet.
 func (a *ActiveRules) UpdatePolicy(p *policy.Policy) error {
 	key := p.Key()
 	if a.deferPolicy(key, p) {
@@ -191,8 +196,7 @@ func (a *ActiveRules) deferPolicy(key policy.Key, p *policy.Policy) bool {
 	return true
 }
 
-// indexNamespace indexes the deferred policies of a namespace after its first local endpoint was added. A policy whose
-// selectors do not parse is absent.
+// indexNamespace indexes the deferred policies of a namespace after its first local endpoint was added.
 func (a *ActiveRules) indexNamespace(namespace string) {
 	for _, p := range a.deferred.take(namespace) {
 		_ = a.UpdatePolicy(p) // with an error, the policy is absent
@@ -235,8 +239,8 @@ func (a *ActiveRules) UpdateProfile(p *policy.Profile) {
 	}
 }
 
-// DeleteProfile removes a profile, if it exists. If an endpoint lists it, it stays active with rules that deny
-// everything, or with those of the built-in profile.
+// DeleteProfile removes a profile, if it exists. If an endpoint still lists the profile, the name stays active: with
+// the built-in profile of this name if there is one, otherwise with rules that deny everything.
 func (a *ActiveRules) DeleteProfile(name string) {
 	state := a.profiles[name]
 	if state == nil || state.profile == nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/wayleave/wayleave/selector"
 )
 
-// Selection is the policies with the same selector, which select the same endpoints. Clusters have many policies and
-// few distinct selectors. Matches are computed once for a selection.
+// Selection is a group of policies that have the same selector, and so select the same endpoints. Clusters have many
+// policies and few distinct selectors. ActiveRules computes matches once for each selection, not for each policy.
 //
 // A Selection is not safe for concurrent use.
 type Selection struct {
@@ -23,7 +23,7 @@ type Selection struct {
 // NewSelection returns a selection without policies, to use a PolicyResolver without ActiveRules.
 func NewSelection(sel *selector.Selector) *Selection { return &Selection{sel: sel} }
 
-// Selector returns the selector on the effective labels of endpoints.
+// Selector returns the selector of the policies. It is evaluated on the effective labels of endpoints.
 func (s *Selection) Selector() *selector.Selector { return s.sel }
 
 // Policies returns the policies, sorted by the name of the tier and then by precedence. The list must not be changed.
@@ -31,8 +31,8 @@ func (s *Selection) Selector() *selector.Selector { return s.sel }
 func (s *Selection) Policies() []*policy.Policy { return s.policies }
 
 // Replace replaces the policy old by p. old must be the same pointer as in the selection. If old is nil, Replace adds
-// p. If p is nil, Replace removes old. It reports whether anything but the rules has changed, so that lists of
-// endpoints may change.
+// p. If p is nil, Replace removes old. It reports whether the policy lists of endpoints can change: it returns false if
+// old and p differ only in their rules.
 func (s *Selection) Replace(old, p *policy.Policy) bool {
 	if old != nil && p != nil && samePlace(old, p) {
 		if at, ok := s.find(old); ok {
@@ -61,7 +61,7 @@ func (s *Selection) find(p *policy.Policy) (int, bool) {
 	return slices.BinarySearchFunc(s.policies, p, compareInSelection)
 }
 
-// samePlace reports whether the lists of endpoints are the same with both states of a policy.
+// samePlace reports whether both states of a policy have the same place in the policy lists of endpoints.
 func samePlace(a, b *policy.Policy) bool {
 	return compareInSelection(a, b) == 0 &&
 		a.ApplyOnForward == b.ApplyOnForward && a.DoNotTrack == b.DoNotTrack && a.PreDNAT == b.PreDNAT &&

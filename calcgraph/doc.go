@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package calcgraph computes, from resources, the events that dataplanes of one node program: the active policies, the
-// endpoints to which they apply, in order, and the addresses that their selectors match.
+// Package calcgraph computes the events that the dataplanes of one node program. Its input are the resources of the
+// cluster. The events have the policies that apply on this node, the endpoints with their policies in order, and the
+// addresses that the policies' selectors match.
 //
 //	            Graph.Update (an invalid resource is absent)
 //	  ┌──────────────┬─────┴──────────────┬──────────────────────┐
@@ -19,10 +20,11 @@
 //	                 ▼
 //	            Graph.Flush ⇒ dataplane.Batch
 //
-// The boxes are called nodes. Endpoints are workload endpoints and host endpoints. Those of the graph's node are local.
+// The types from ActiveRules to Sequencer are called the nodes of the graph. Endpoints are workload endpoints and host
+// endpoints. An endpoint is local if it is on the machine that the graph computes for.
 //
-// Another part of the graph computes routes, the tunnel endpoints for them, and resources that dataplanes use by name.
-// It shares only the Sequencer with the part above:
+// Another part of the graph computes routes and the tunnel endpoints that routes need. It also passes on resources
+// whose names, labels or addresses dataplanes use. It shares only the Sequencer with the part above:
 //
 //	pools, blocks,          nodes                 nodes, pools, and optionally
 //	endpoints             ┌───┴────┐              services and the profiles of namespaces
@@ -35,20 +37,21 @@
 //
 // # Usage
 //
-// A Graph has all these nodes, and connects them. It is for one goroutine. A Runner is a buffer before a Graph. While
-// the dataplane is busy, the Runner keeps only the latest update of each object. A datastore.Source sends its updates
-// to a Runner. Each node of the graph is exported and can be used alone: a program that only needs the addresses that
-// match a selector uses IPSets.
+// A Graph has all these nodes, and connects them. It is for one goroutine. A Runner is a buffer in front of a Graph.
+// While the dataplane is busy, the Runner keeps only the latest update of each object. A datastore.Source sends its
+// updates to a Runner. Each node of the graph is exported and can be used alone: a program that only needs the
+// addresses that match a selector uses IPSets.
 //
-// Graph.Snapshot is for a dataplane that is added later. Graph.State and Stats are for people and tools. A Runner with
-// RunnerConfig.Record records its updates, which package calcgraph/replay can play to another graph.
+// Graph.Snapshot returns the whole state as one batch, for a dataplane that is added later. Graph.State and Stats show
+// what a graph contains, for debugging and metrics. With RunnerConfig.Record, a Runner records its updates, and package
+// calcgraph/replay can send them to another graph.
 //
 // # Rules for nodes
 //
-// The output of a node depends only on its current input, not on the order of earlier updates. Each add has exactly one
-// remove with the same key. A reference to an object that does not exist fails closed: a profile that does not exist
-// denies everything. Nodes use no goroutines, locks, clocks, I/O or logging. An update that equals the last one has no
-// effect.
+// The output of a node depends only on its current input, not on the order of earlier updates. If a node adds an object
+// to its output, it later removes the object exactly once, with the same key. A reference to an object that does not
+// exist fails closed: a profile that does not exist denies everything. Nodes use no goroutines, locks, clocks, I/O or
+// logging. An update that equals the last one has no effect.
 //
 // The work of a flush is proportional to what changed. Of an endpoint on another cluster node, the graph stores only
 // labels and addresses, in about 200 bytes. The nodes of the graph save time and memory in these ways:
@@ -56,21 +59,22 @@
 //	ActiveRules      has one selector in its index for all policies with that selector; policies of
 //	                 namespaces without a local endpoint are not indexed
 //	RuleScanner      resolves only the rules of a policy that changed
-//	IPSets           stores no members: each address has the number of its object; only for addresses of
-//	                 several objects, it stores counts
+//	IPSets           stores no lists of members, because the matches and the prefixes of each object
+//	                 determine them; it only counts the objects that share a prefix
 //	PolicyResolver   shares lists of policies between endpoints that match the same selections
-//	Sequencer        stores the members that changed since the last flush, and the emitted state of
-//	                 everything else
+//	Sequencer        stores only those members of sets that changed since the last flush; of all other
+//	                 objects, it stores the emitted state
 //
-// The members of a set are all distinct prefixes of its objects, including prefixes inside other members. A backend
-// whose sets cannot overlap must merge them.
+// The members of a set are all distinct prefixes of the objects in the set. A prefix is a member even if it lies inside
+// another member. A backend whose sets must not overlap has to merge such members.
 //
 // # Errors
 //
-// The graph returns no errors. An invalid resource is absent, and Hooks.Rejected reports it. It does not affect other
-// resources. If rules of a policy are not understood, these rules fail closed, and Hooks.Doubt reports them.
+// Updates return no errors. The graph treats an invalid resource as if it did not exist, and calls Hooks.Rejected.
+// Other resources are not affected. If the graph does not understand some rules of a policy, it closes these rules, and
+// calls Hooks.Doubt. A closed Allow or Log rule matches nothing, and any other closed rule denies everything.
 //
 // # Concurrency
 //
-// Only Runner is safe for concurrent use; see there.
+// Only a Runner is safe for concurrent use. Its method Run can be called once.
 package calcgraph

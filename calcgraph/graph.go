@@ -15,8 +15,9 @@ import (
 type Config struct {
 	// Node is the name of the node for which events are computed. Endpoints with this Node are local. Required.
 	Node string
-	// Names adds events for namespaces, service accounts and services, for dataplanes that use them. They take memory
-	// for each object. The default is false. Nodes and pools always have events.
+	// Names adds events for namespaces, service accounts and services, for dataplanes that use their names and labels.
+	// The graph then needs memory for each of these objects. The default is false. Events for nodes and pools are
+	// always included.
 	Names bool
 	// Hooks report events to the caller. Optional.
 	Hooks Hooks
@@ -24,10 +25,11 @@ type Config struct {
 
 // Hooks are optional functions that the graph calls from Update, in the caller's goroutine.
 type Hooks struct {
-	// Rejected is called for each update with a resource that is absent because it is invalid.
+	// Rejected is called for each update whose resource is invalid. The graph treats such a resource as if it did not
+	// exist.
 	Rejected func(key policy.Key, err error)
-	// Doubt is called when the doubts of a policy in force change: the parts of its rules that are not understood. It
-	// is called with nil when the policy has no doubts any more, or is absent.
+	// Doubt is called when the doubts of a policy change. A doubt is a part of a rule that the graph does not
+	// understand. Doubt is called with nil when the policy has no doubts any more, or is deleted or invalid.
 	Doubt func(key policy.Key, doubt *policy.DoubtError)
 }
 
@@ -41,8 +43,8 @@ func (c Config) validate() error {
 // Graph computes the events for one node from updates of resources. The caller calls Update, InSync and Flush, or uses
 // a Runner.
 //
-// A Graph stores these resources as they are: policies, profiles, tiers, pools, blocks, nodes, service backends and
-// local endpoints. Of all others, it stores labels and addresses in a compact form.
+// A Graph keeps references to these resources: policies, profiles, tiers, pools, blocks, nodes, service backends and
+// local endpoints. Of all other resources, it stores only labels and addresses, in a compact form.
 //
 // A Graph is not safe for concurrent use.
 type Graph struct {
@@ -61,8 +63,8 @@ type Graph struct {
 	seq      *Sequencer
 }
 
-// New returns an empty graph, whose nodes are connected as the doc of the package shows. It fails if the configuration
-// is invalid.
+// New returns an empty graph. The documentation of the package shows how its nodes are connected. New fails if the
+// configuration is invalid.
 func New(cfg Config) (*Graph, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
@@ -99,9 +101,10 @@ func New(cfg Config) (*Graph, error) {
 	}, nil
 }
 
-// Update sets the latest state of one object. The resource must not be changed afterwards. A resource that is invalid,
-// or that has another key than the update, is absent: the graph deletes the update's key. Rules of a policy that are
-// not understood fail closed, see policy.Update.Admit.
+// Update sets the latest state of one object. The resource must not be changed afterwards. If the resource is invalid,
+// or has another key than the update, the graph deletes the object with the update's key. If the graph does not
+// understand a rule of a policy, the rule is closed: a closed Allow or Log matches nothing, and any other closed rule
+// denies everything.
 func (g *Graph) Update(u policy.Update) {
 	resource, err := u.Admit()
 	var doubt *policy.DoubtError

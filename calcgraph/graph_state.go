@@ -11,12 +11,12 @@ import (
 	"github.com/wayleave/wayleave/selector/labelindex"
 )
 
-// Snapshot returns one batch with the state after the last flush, for a dataplane that is added later: the batch has
-// the same effect as all batches so far. Updates since the last flush are in the next batch. The members of IP sets are
-// computed again, so the cost is proportional to all active state.
+// Snapshot returns one batch with the state after the last flush, for a dataplane that is added later. The batch has
+// the same effect as all batches so far. Updates since the last flush are not in it: the next flush returns them. The
+// members of IP sets are computed again, so the cost is proportional to the size of the state.
 func (g *Graph) Snapshot() dataplane.Batch { return g.seq.Snapshot(g.sets.Members) }
 
-// State is the state of a graph, for people and tools. It is a copy. Lists are sorted.
+// State is the state of a graph, for debugging tools. It is a copy. Lists are sorted.
 type State struct {
 	// Node is the name of the graph's node.
 	Node string
@@ -54,8 +54,8 @@ type PolicyState struct {
 	// Selector is the effective selector in its canonical form: it includes the namespace and the other selectors of
 	// the policy.
 	Selector string
-	// Endpoints is the number of local endpoints that the policy selects. It is 0 if the policy is only needed on every
-	// node.
+	// Endpoints is the number of local endpoints that the policy selects. It is 0 if the policy is active only because
+	// of the hint policy.AssumeNeededOnEveryNode.
 	Endpoints int
 }
 
@@ -109,8 +109,8 @@ func (u *usedSet) state() SetState {
 
 // Stats has counts of the contents and the work of a graph.
 type Stats struct {
-	// Policies counts all policies. Selections counts the distinct selectors of those that can select an endpoint of
-	// this node. ActivePolicies counts the active ones.
+	// Policies counts all policies. Selections counts the distinct selectors of the policies that can select an
+	// endpoint of this node. ActivePolicies counts the active policies.
 	Policies, Selections, ActivePolicies int
 	// ActiveProfiles counts the active profiles, including missing ones.
 	ActiveProfiles int
@@ -124,9 +124,9 @@ type Stats struct {
 	Sets int
 	// SharedPrefixes counts the addresses and prefixes that several objects have.
 	SharedPrefixes int
-	// Rejected counts the updates whose resource was absent because it was invalid.
+	// Rejected counts the updates whose resource was invalid.
 	Rejected uint64
-	// Doubts counts the policies in force with rules in doubt.
+	// Doubts counts the policies with rules that the graph does not understand.
 	Doubts int
 	// ActiveIndex and SetIndex are the counts of the label indexes of ActiveRules and IPSets.
 	ActiveIndex, SetIndex labelindex.Stats

@@ -16,13 +16,13 @@ type MemberReceiver interface {
 	IPSetRemoved(id dataplane.IPSetID)
 }
 
-// IPSets computes the members of the active IP sets: the addresses and ports of all matching endpoints, host endpoints
-// and network sets, of all nodes, and the backends of services. A member that several objects have is removed when the
-// last of these objects no longer has it.
+// IPSets computes the members of the active IP sets. For a selector, these are the addresses or ports of all endpoints,
+// host endpoints and network sets of the cluster that match it. For a service, these are its backends. If several
+// objects have the same member, it is removed when the last of these objects no longer has it.
 //
-// It does not store members, which follow from the matches and the prefixes of each object. Only for prefixes of
-// several objects, it stores a count for each set. So an object takes memory for its labels and addresses, however many
-// sets it is in.
+// It stores no lists of members, because they follow from the objects that match and from the prefixes of these
+// objects. If several objects have the same prefix, it stores, for each set, how many of these objects are in the set.
+// So the memory for an object depends on its labels and addresses, and not on the number of its sets.
 //
 // An IPSets is not safe for concurrent use.
 type IPSets struct {
@@ -90,7 +90,7 @@ func (s *IPSets) UpdateNetworkSet(n *policy.NetworkSet) {
 	s.selected.update(n.Key(), list, nil, n.Labels, nil)
 }
 
-// UpdateService adds or replaces backends of a service.
+// UpdateService adds or replaces some of the backends of a service: those of one ServiceBackends resource.
 func (s *IPSets) UpdateService(part *policy.ServiceBackends) {
 	ports := make([]policy.EndpointPort, len(part.Ports))
 	for i, p := range part.Ports {
@@ -100,8 +100,8 @@ func (s *IPSets) UpdateService(part *policy.ServiceBackends) {
 	s.services.update(part.Key(), appendAddrs(s.services.nets, part.Addresses), ports, labels, nil)
 }
 
-// UpdateProfile adds or replaces the labels that endpoints inherit from a profile. It ignores an invalid name with a
-// slash.
+// UpdateProfile adds or replaces the labels that endpoints inherit from a profile. It ignores a profile whose name has
+// a slash, because such a name is invalid.
 func (s *IPSets) UpdateProfile(p *policy.Profile) {
 	if isProfileName(p.Name) {
 		s.selected.index.UpdateParent(p.Name, p.LabelsToApply)

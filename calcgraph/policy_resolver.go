@@ -21,11 +21,12 @@ type EndpointReceiver interface {
 	HostEndpointRemove(key policy.Key)
 }
 
-// PolicyResolver orders the policies that select a local endpoint: by tier, then by precedence, for each direction. Its
-// input are the matches of ActiveRules, the tiers and the local endpoints.
+// PolicyResolver orders the policies that select a local endpoint: by tier, then by precedence, for each direction. It
+// receives the matches from ActiveRules, and the tiers and local endpoints from the Graph.
 //
-// The lists of an endpoint depend only on the selections that it matches. Endpoints that match the same selections have
-// one stack, with shared lists. The lists are built again only if one of the selections or tiers changes:
+// The ordered lists of an endpoint depend only on the selections that select it. (A Selection is a group of policies
+// with the same selector.) Endpoints with the same selections share these lists, in a struct called stack. The lists
+// are built again only if one of the selections or tiers changes:
 //
 //	endpoint a ──┐
 //	endpoint b ──┴─▶ stack {s1, s3} ──▶ tiers, per direction
@@ -83,7 +84,7 @@ func (r *PolicyResolver) UpdateTier(t *policy.Tier) {
 	r.tierChanged(t.Name)
 }
 
-// DeleteTier removes a tier. Its policies still apply, in a tier after all others.
+// DeleteTier removes a tier. The policies of the tier still apply, after the policies of all tiers that exist.
 func (r *PolicyResolver) DeleteTier(name string) {
 	if r.tiers[name] == nil {
 		return
@@ -148,8 +149,7 @@ func (r *PolicyResolver) MatchStopped(s *Selection, endpoint policy.Key) {
 	r.markDirty(e)
 }
 
-// SelectionChanged records that policies were added to a selection or removed from it, or that anything but the rules
-// of a policy has changed.
+// SelectionChanged records that the lists of the selected endpoints can change, as MatchReceiver describes.
 func (r *PolicyResolver) SelectionChanged(s *Selection) {
 	if m := r.selections[s]; m != nil {
 		for st := range m.stacks {

@@ -28,22 +28,23 @@ type ServiceReceiver interface {
 	ServiceRemove(key policy.Key)
 }
 
-// NamespaceReceiver receives the namespaces. An update may repeat an earlier one. A namespace may be removed without an
-// earlier update.
+// NamespaceReceiver receives the namespaces. An update may repeat an earlier one. A removal may be sent although no
+// update was sent before.
 type NamespaceReceiver interface {
 	NamespaceUpdate(n *dataplane.Namespace)
 	NamespaceRemove(name string)
 }
 
-// ServiceAccountReceiver receives the service accounts. An update may repeat an earlier one. A service account may be
-// removed without an earlier update.
+// ServiceAccountReceiver receives the service accounts. An update may repeat an earlier one. A removal may be sent
+// although no update was sent before.
 type ServiceAccountReceiver interface {
 	ServiceAccountUpdate(a *dataplane.ServiceAccount)
 	ServiceAccountRemove(k dataplane.ServiceAccountKey)
 }
 
-// Relay converts resources to events for dataplanes that use their names, labels and addresses. It has no state. It
-// ignores resources without a receiver.
+// Relay passes on resources for dataplanes that use the names, labels or addresses of these resources. It converts each
+// resource to an event for the receiver of its kind. If that receiver is nil, it ignores the resource. A Relay has no
+// state.
 //
 // A Relay is safe for concurrent use if its receivers are.
 type Relay struct {
@@ -55,8 +56,8 @@ type Relay struct {
 	ServiceAccounts ServiceAccountReceiver
 }
 
-// The prefixes of profiles for namespaces and service accounts. Converters of Kubernetes objects name these profiles
-// "kns.NAMESPACE" and "ksa.NAMESPACE.NAME".
+// The prefixes of the names of profiles for namespaces and service accounts. Converters of Kubernetes objects name
+// these profiles "kns.NAMESPACE" and "ksa.NAMESPACE.NAME".
 const (
 	namespaceProfile      = "kns."
 	serviceAccountProfile = "ksa."
@@ -112,7 +113,7 @@ func (p *Relay) DeletePool(name string) {
 	}
 }
 
-// UpdateService sends an update of backends of a service.
+// UpdateService sends an update of some of the backends of a service: those of one ServiceBackends resource.
 func (p *Relay) UpdateService(s *policy.ServiceBackends) {
 	if p.Services != nil {
 		p.Services.ServiceUpdate(&dataplane.Service{
@@ -121,15 +122,15 @@ func (p *Relay) UpdateService(s *policy.ServiceBackends) {
 	}
 }
 
-// DeleteService sends the removal of backends of a service.
+// DeleteService sends the removal of the backends of one ServiceBackends resource.
 func (p *Relay) DeleteService(key policy.Key) {
 	if p.Services != nil {
 		p.Services.ServiceRemove(key)
 	}
 }
 
-// UpdateProfile sends an update of the namespace or service account of a profile, if it has one, with the labels from
-// the profile.
+// UpdateProfile sends an update of a namespace or service account, with the labels from the profile. The name of the
+// profile says which one: kns.NAMESPACE or ksa.NAMESPACE.NAME. Other profiles are ignored.
 func (p *Relay) UpdateProfile(profile *policy.Profile) {
 	if name, ok := namespaceOf(profile.Name); ok && p.Namespaces != nil {
 		p.Namespaces.NamespaceUpdate(&dataplane.Namespace{
@@ -143,7 +144,7 @@ func (p *Relay) UpdateProfile(profile *policy.Profile) {
 	}
 }
 
-// DeleteProfile sends the removal of the namespace or service account of a profile, if it has one.
+// DeleteProfile sends the removal of the namespace or service account that the name of the profile contains, if any.
 func (p *Relay) DeleteProfile(name string) {
 	if namespace, ok := namespaceOf(name); ok && p.Namespaces != nil {
 		p.Namespaces.NamespaceRemove(namespace)
@@ -164,7 +165,7 @@ func serviceAccountOf(profile string) (dataplane.ServiceAccountKey, bool) {
 	return dataplane.ServiceAccountKey{Namespace: namespace, Name: name}, ok && dot && namespace != "" && name != ""
 }
 
-// strip returns the labels with the prefix, without it.
+// strip returns the labels whose names have the prefix, and removes the prefix from the names.
 func strip(labels map[string]string, prefix string) map[string]string {
 	out := make(map[string]string, len(labels))
 	for k, v := range labels {

@@ -36,8 +36,8 @@ func (c RouteResolverConfig) validate() error {
 	return errors.Join(errs...)
 }
 
-// RouteResolver computes the route of each prefix of pools, blocks, nodes and endpoints. If several resources have the
-// same prefix, the first of these kinds takes precedence, and of one kind the node with the smallest name:
+// RouteResolver computes routes: one for each prefix that a pool, block, node or endpoint has. If several resources
+// have the same prefix, the route is that of the first one in this order:
 //
 //   - a local endpoint with the address;
 //   - a node whose tunnel device has the address;
@@ -46,23 +46,26 @@ func (c RouteResolverConfig) validate() error {
 //   - the node of the block;
 //   - a pool.
 //
-// There is one exception. This node's own addresses come directly after its endpoints, also if other nodes claim them.
-// Blocks may overlap: the innermost one around an address determines its node, and borrowed addresses of an outer block
-// do not count.
+// If two nodes are at the same place in this order, the node with the smallest name takes precedence. There is one
+// exception: the addresses of this node and of its tunnel devices come directly after its local endpoints, even if
+// other nodes claim these addresses. If blocks overlap, only the innermost block around an address counts, both for the
+// node of the address and for borrowing.
 //
-// Each route has the type of the innermost pool around it. A route to a workload or a tunnel device of another node is
-// not sent while the node's tunnel endpoint (TunnelUpdate) is missing or, if the pool has no tunnel, the node's
-// address. Outside of all pools, it is always sent.
+// Each route has the type of the innermost pool around its prefix. A route to a workload or a tunnel device of another
+// node is sent only while that node can be reached. In a pool that uses a tunnel, this is while the node's tunnel
+// endpoint exists (see TunnelUpdate); in any other pool, while an address of the node is known. Outside of all pools,
+// the route is always sent.
 //
-// The cost of a change is proportional to the number of routes that depend on it: those in a pool, those of a node,
-// those in a block. Addresses that cannot have a route (unspecified, loopback, multicast, IPv6 link-local) are ignored.
+// The cost of a change is proportional to the number of routes that depend on it: for a pool or block, the routes
+// inside it, and for a node, the routes to it. Addresses that cannot have a route (unspecified, loopback, multicast,
+// IPv6 link-local) are ignored.
 //
 // A RouteResolver is not safe for concurrent use.
 type RouteResolver struct {
 	cfg RouteResolverConfig
-	// tries has the entries by prefix, IPv4 first.
+	// tries has the entries by prefix: those of IPv4 first, then those of IPv6.
 	tries [2]prefixes[routeEntry]
-	// dirty entries may have another route than sent.
+	// dirty has the entries whose route may differ from the sent one.
 	dirty     []*routeEntry
 	pools     shrinkingMap[string, routePool]
 	blocks    shrinkingMap[netip.Prefix, *policy.Block]
@@ -73,10 +76,10 @@ type RouteResolver struct {
 	entries, sent int
 }
 
-// routeNode has a node and its claims. It can have blocks before the Node resource exists. Pairs are by family.
+// routeNode has a node and the prefixes that it claims. It can have blocks before the Node resource exists.
 type routeNode struct {
 	node *policy.Node // nil if it does not exist
-	// first has the first address of each family, with the length of its subnet.
+	// first has the node's first IPv4 address and its first IPv6 address, each with the length of its subnet.
 	first [2]netip.Prefix
 	// entries are the entries with a claim of the node.
 	entries shrinkingMap[*routeEntry, struct{}]
@@ -163,7 +166,8 @@ func (r *RouteResolver) eachBorrowed(cidr netip.Prefix, b *policy.Block, f func(
 	}
 }
 
-// UpdateEndpoint adds or replaces an endpoint. Endpoints of other nodes have no routes.
+// UpdateEndpoint adds or replaces an endpoint. An endpoint of another node has no route of its own: the route of its
+// block leads to it.
 func (r *RouteResolver) UpdateEndpoint(w *policy.WorkloadEndpoint) {
 	key := w.Key()
 	if w.Node != r.cfg.Node {
@@ -233,7 +237,7 @@ func (r *RouteResolver) markSubnet(family int, was, is netip.Prefix) {
 	}
 }
 
-// TunnelUpdate records that a tunnel endpoint exists. Routes can then use it.
+// TunnelUpdate records that a tunnel endpoint exists. Routes through this tunnel are sent from then on.
 func (r *RouteResolver) TunnelUpdate(t *dataplane.Tunnel) {
 	k := t.Key()
 	if _, had := r.tunnels.m[k]; had || k.Node == r.cfg.Node { // no route uses a tunnel to this node
@@ -295,10 +299,10 @@ func (r *RouteResolver) send(e *routeEntry) {
 
 // RouteStats has counts of the contents of a RouteResolver.
 type RouteStats struct {
-	// Pools, Blocks and Nodes count resources. Nodes includes nodes that a block or endpoint names and that do not
-	// exist.
+	// Pools, Blocks and Nodes count resources. Nodes also counts nodes that a block or endpoint names although they do
+	// not exist.
 	Pools, Blocks, Nodes int
-	// Prefixes counts prefixes with a claim or pool. Routes counts the routes of the last flush.
+	// Prefixes counts the prefixes that a resource has. Routes counts the routes that existed after the last flush.
 	Prefixes, Routes int
 }
 

@@ -11,7 +11,7 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// IPSetReceiver receives the IP sets that rules refer to. A set is activated once and deactivated once.
+// IPSetReceiver receives the IP sets that rules refer to. A set that is active is not activated again.
 type IPSetReceiver interface {
 	IPSetActive(spec *IPSetSpec)
 	IPSetInactive(id dataplane.IPSetID)
@@ -41,9 +41,9 @@ type RuleScannerConfig struct {
 	Rules RulesReceiver
 }
 
-// RuleScanner replaces selectors, named ports and services in active rules by IP sets. Rules with equal conditions
-// share sets. A set is activated before the rules that refer to it, and deactivated after them. The input is the output
-// of ActiveRules.
+// RuleScanner replaces selectors, named ports and services in rules by IP sets. It receives the active policies and
+// profiles from ActiveRules. Rules with equal conditions share sets. A set is activated before the first rules that
+// refer to it are sent, and deactivated after the last ones are removed.
 //
 // The cost of an update is proportional to the number of rules of that policy or profile.
 //
@@ -176,9 +176,9 @@ func (s *scan) rules(dir policy.Type, rules []policy.Rule) []dataplane.Rule {
 	return out
 }
 
-// rule resolves one rule. It reports false for a rule that matches nothing: a closed rule that does not deny (S167), or
-// one whose selectors do not parse. A Graph has already closed the latter. Without a Graph, an Allow in doubt matches
-// nothing, and other actions in doubt match everything and deny.
+// rule resolves one rule. It reports false for a rule that matches nothing: a closed Allow or Log (S167). A Graph has
+// already closed rules whose selectors do not parse. Without a Graph, this function treats such a rule the same: an
+// Allow or Log matches nothing, and any other rule denies everything.
 func (s *scan) rule(r *policy.Rule) (dataplane.Rule, bool) {
 	if len(r.Doubts) > 0 && r.Action != policy.Deny {
 		return dataplane.Rule{}, false
@@ -223,8 +223,9 @@ func (s *scan) match(m *dataplane.Match, e *policy.EntityRule, proto policy.Prot
 	return nil
 }
 
-// service resolves a service: addresses for a source, addresses with ports for a destination (S77). Validation ensures
-// that the side has no other conditions. Otherwise, ports of a destination would be alternatives to the service.
+// service resolves a service: to addresses if the side is the source, and to addresses with ports if it is the
+// destination (S77). Validation ensures that the side has no other conditions. Otherwise, the rule would match if
+// either the ports or the service match.
 func (s *scan) service(m *dataplane.Match, service *policy.ServiceMatch, destination bool) error {
 	namespace := cmp.Or(service.Namespace, s.namespace)
 	if namespace == "" || service.Name == "" {

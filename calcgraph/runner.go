@@ -20,22 +20,23 @@ const DefaultMaxPending = 100_000
 // ErrStopped is returned by the methods of a Runner after its Run has returned.
 var ErrStopped = errors.New("calcgraph: runner has stopped")
 
-// ErrStarted is returned by Runner.Run if it was called before.
+// ErrStarted is returned by Runner.Run on a second call.
 var ErrStarted = errors.New("calcgraph: runner was started before")
 
 // RunnerConfig configures a Runner.
 type RunnerConfig struct {
 	// Graph to update. Only the Runner may use it during Run. Required.
 	Graph *Graph
-	// Out receives each batch that is not empty, in order. The next batch follows after Out returns. During a call,
-	// updates coalesce. If Out returns an error, Run ends with it. Required.
+	// Out receives each batch that is not empty, in order. The next batch follows after Out returns. During a call of
+	// Out, the Runner keeps only the latest update of each object. If Out returns an error, Run returns this error.
+	// Required.
 	Out func(context.Context, dataplane.Batch) error
-	// MaxPending is the number of objects with a pending update from which on Update blocks. The updates of one call
-	// are accepted together, also beyond the limit. 0 means DefaultMaxPending.
+	// MaxPending limits the number of objects with a pending update: Update blocks while there are so many. The updates
+	// of one call are accepted together, even if they exceed the limit. 0 means DefaultMaxPending.
 	MaxPending int
-	// Record receives every update, in-sync and flush as lines of JSON, before the graph does. Package calcgraph/replay
-	// can play them again, and has the format. Updates that the graph received before Run are not included. The
-	// goroutine of Run writes several times for each flush, and waits for the writes. Nil means no recording.
+	// Record receives a recording of the Runner's work: each update, InSync and flush as a line of JSON, before the
+	// graph receives it. Package calcgraph/replay describes the format, and can repeat the recorded work. Updates that
+	// the graph received before Run are not included. Run waits for each write to Record. Nil means no recording.
 	Record io.Writer
 	// Hooks report events to the caller. Optional.
 	Hooks RunnerHooks
@@ -43,8 +44,8 @@ type RunnerConfig struct {
 
 // RunnerHooks are optional functions that a Runner calls in the goroutine of Run.
 type RunnerHooks struct {
-	// RecordFailed is called once, with the reason, when the recording ends because Record returned an error, or
-	// because it cannot represent an update. The runner continues.
+	// RecordFailed is called once if the recording ends early: because a write to Record failed, or because the format
+	// cannot represent an update. err is the reason. The Runner itself continues.
 	RecordFailed func(err error)
 }
 
@@ -69,14 +70,15 @@ func (c RunnerConfig) validate() error {
 	return errors.Join(errs...)
 }
 
-// Runner drives a Graph: it accepts updates from a source at any time, coalesces them by key while the dataplane is
-// busy, and flushes the graph for each call of Out. It is a datastore.Receiver.
+// Runner drives a Graph. It accepts updates from a source at any time. While the dataplane is busy, it keeps only the
+// latest update of each object. When the dataplane is free, it gives the updates to the graph, and calls
+// RunnerConfig.Out with the resulting batch. A Runner is a datastore.Receiver.
 //
 //	source ──Update──▶ latest update of each object ──▶ Graph ──Flush──▶ Out
 //	       ◀─blocks──  (MaxPending of them)             ◀──── blocks ────
 //
-// A source that is faster than the dataplane blocks in Update. A source that changes the same objects repeatedly does
-// not block: only the latest state of each object is stored, and the graph receives it at most once a flush.
+// If a source is faster than the dataplane, its calls of Update block. Updates of objects that already have a pending
+// update do not block: they replace the pending ones.
 //
 // Update, InSync, Barrier and Stats are safe for concurrent use. Run must be called once.
 type Runner struct {
@@ -107,8 +109,8 @@ type RunnerStats struct {
 	Flushes, Batches uint64
 }
 
-// NewRunner returns a Runner. It accepts updates, and processes them after the call of Run. It fails if the
-// configuration is invalid.
+// NewRunner returns a Runner. The Runner accepts updates at once, and processes them when Run is called. NewRunner
+// fails if the configuration is invalid.
 func NewRunner(cfg RunnerConfig) (*Runner, error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.validate(); err != nil {
@@ -123,9 +125,9 @@ func NewRunner(cfg RunnerConfig) (*Runner, error) {
 	}, nil
 }
 
-// Update adds updates, which the graph receives before the same flush. It blocks while MaxPending objects or more have
-// pending updates, unless all updates replace pending ones. Errors are the context's, or ErrStopped. With an error, no
-// update is added.
+// Update adds updates. The effects of the updates of one call are in one batch. Update blocks while MaxPending objects
+// or more have pending updates, unless all of its updates replace pending ones. Errors are the context's, or
+// ErrStopped. If Update returns an error, it has added no update.
 func (r *Runner) Update(ctx context.Context, updates []policy.Update) error {
 	for {
 		taken, space, err := r.put(updates)
@@ -142,7 +144,7 @@ func (r *Runner) Update(ctx context.Context, updates []policy.Update) error {
 }
 
 // InSync marks the end of the initial state: Update has received everything that the source had. The error is
-// ErrStopped.
+// ErrStopped if Run has returned, otherwise nil.
 func (r *Runner) InSync(context.Context) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -154,9 +156,9 @@ func (r *Runner) InSync(context.Context) error {
 	return nil
 }
 
-// Barrier waits until the graph has processed all updates and InSync calls from before the call, and Out has returned
-// for the resulting batch. A graph that is not in sync does not emit endpoints, tunnels and routes yet, and Barrier
-// does not wait for these. Before Run, Barrier blocks. Errors are the context's, or ErrStopped.
+// Barrier waits until the graph has processed everything that was sent before: all calls of Update and InSync. It also
+// waits until Out has returned for the resulting batch. Before InSync, that batch has no endpoints, tunnels and routes,
+// and Barrier does not wait for these. Before Run, Barrier blocks. Errors are the context's, or ErrStopped.
 func (r *Runner) Barrier(ctx context.Context) error {
 	barrier, err := r.addBarrier()
 	if err != nil {
@@ -194,8 +196,8 @@ func (r *Runner) Stats() RunnerStats {
 	return stats
 }
 
-// Run processes updates until the context is done or Out returns an error, and returns that error. It leaves no
-// goroutine behind. If it was called before, it returns ErrStarted.
+// Run processes updates until the context is done or Out returns an error. It returns the context's error or that of
+// Out. It leaves no goroutine behind. If Run was called before, it returns ErrStarted.
 func (r *Runner) Run(ctx context.Context) error {
 	if r.started.Swap(true) {
 		return ErrStarted
@@ -252,7 +254,8 @@ func (r *Runner) stop() {
 	close(r.done)
 }
 
-// put merges updates into pending, unless it is full. It returns a channel that is closed when there is space again.
+// put merges updates into pending, unless pending is full. Then it returns a channel that is closed when there is space
+// again.
 func (r *Runner) put(updates []policy.Update) (taken bool, space <-chan struct{}, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

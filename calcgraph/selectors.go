@@ -9,8 +9,9 @@ import (
 	"github.com/wayleave/wayleave/selector"
 )
 
-// PolicySelector returns the effective selector of a policy, on the effective labels of endpoints: its selector,
-// limited to its namespace, or by namespaceSelector and serviceAccountSelector.
+// PolicySelector returns one selector for all conditions that a policy has for its endpoints: the field Selector, the
+// namespace of the policy or its NamespaceSelector, and its ServiceAccountSelector. The result is for the effective
+// labels of endpoints, which include those of their profiles.
 //
 // Errors: a *selector.ParseError, wrapped with the name of the field.
 func PolicySelector(p *policy.Policy) (*selector.Selector, error) {
@@ -31,12 +32,12 @@ func PolicySelector(p *policy.Policy) (*selector.Selector, error) {
 
 // peers has the selectors of one side of a rule. A nil selector means no limit.
 type peers struct {
-	// Match is the selector for peers: namespaces, service accounts and selector. It excludes the negated selector if
-	// there is one of the others, too.
+	// Match is the selector for peers. It combines the conditions for namespaces, service accounts and labels. If there
+	// is at least one of these, it also excludes what the negated selector matches.
 	Match *selector.Selector
 	// Not is the selector that peers must not match. It is set only if Match is nil.
 	Not *selector.Selector
-	// Ports is the selector for endpoints whose named ports count: Match without the negated selector.
+	// Ports is the selector for endpoints whose named ports are looked up: Match without the negated selector.
 	Ports *selector.Selector
 }
 
@@ -89,8 +90,9 @@ func positiveParts(namespace string, e *policy.EntityRule) ([]*selector.Selector
 	return parts, nil
 }
 
-// scope returns the part of a selector that limits it to namespaces. A namespace selector matches the labels of the
-// namespace, which endpoints have with a prefix. all() means "in any namespace", and global() means "in none".
+// scope returns the part of a selector that limits it to namespaces. A namespace selector is for the labels of a
+// namespace. Endpoints have these labels, too, with a prefix. In a namespace selector, all() matches objects in any
+// namespace, and global() matches objects that are in none.
 func scope(namespace, namespaceSelector, field string) ([]*selector.Selector, error) {
 	if namespaceSelector == "" {
 		if namespace == "" {

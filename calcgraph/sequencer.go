@@ -9,9 +9,11 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// Sequencer collects the output of other nodes between two flushes, removes changes without a net effect, and sorts the
-// others in the order that dataplane.Batch documents. It compares updates with the emitted events, so nodes may repeat
-// updates. It does not store members of sets: a member must be added and removed alternately.
+// Sequencer collects the output of the other nodes of the graph until the next flush. Then it leaves out changes that
+// cancel each other, and sorts the rest in the order that dataplane.Batch documents. It compares updates with the
+// emitted events, so the other nodes may repeat updates. The members of sets are an exception, because it does not
+// store them: a member that is in the set must not be added again, and a member that is not in the set must not be
+// removed.
 //
 // A Sequencer is not safe for concurrent use.
 type Sequencer struct {
@@ -143,8 +145,8 @@ func (s *Sequencer) Flush() dataplane.Batch {
 	return dataplane.Batch{Events: events}
 }
 
-// Snapshot returns one batch that creates the emitted state, with the InSync event if it was emitted. Changes since the
-// last flush are not included. members must return the present members of a set.
+// Snapshot returns one batch that creates the emitted state. If the event InSync was emitted, the batch has it, too.
+// Changes since the last flush are not included. The function members must return the present members of a set.
 func (s *Sequencer) Snapshot(members func(id dataplane.IPSetID) []dataplane.Member) dataplane.Batch {
 	events := s.sets.snapshot(members)
 	events = s.policies.appendAll(events)

@@ -41,18 +41,20 @@ func (c TunnelResolverConfig) validate() error {
 	return errors.Join(errs...)
 }
 
-// TunnelResolver computes the tunnel endpoints of all nodes, one for each family and encapsulation. A node has a tunnel
-// endpoint if it has the tunnel address for it, and another address of the family in Addresses.
+// TunnelResolver computes the tunnel endpoints of all nodes. A node can have three: VXLAN over IPv4, VXLAN over IPv6,
+// and IP in IP over IPv4. It has a tunnel endpoint if its Node resource has the tunnel address for it and, in
+// Addresses, another address of the same family.
 //
-// If several nodes claim one MAC address or one tunnel address, of either encapsulation, only one of them has its
-// endpoint: the resolver's own node, or else the node with the smallest name. Otherwise replies to that address, and
-// with VXLAN all traffic for one of the nodes, would reach the wrong node.
+// Several nodes may claim the same tunnel address, perhaps for different encapsulations, or the same MAC address. Then
+// only one of them gets its tunnel endpoint: the resolver's own node, or else the node with the smallest name. If both
+// nodes had one, replies to the address would reach the wrong node. With VXLAN, so would all traffic for one of the
+// nodes.
 //
 // A TunnelResolver is not safe for concurrent use.
 type TunnelResolver struct {
 	cfg     TunnelResolverConfig
 	tunnels shrinkingMap[dataplane.TunnelKey, tunnelState]
-	// claims has the nodes that claim an address, sorted by compareNodes. The first one has the address.
+	// claims has the nodes that claim an address, sorted by compareNodes. The first node gets the address.
 	claims shrinkingMap[tunnelClaim, []string]
 	dirty  shrinkingMap[dataplane.TunnelKey, struct{}]
 }
@@ -61,7 +63,7 @@ type TunnelResolver struct {
 // be nil. Neither is ever changed.
 type tunnelState struct{ candidate, sent *dataplane.Tunnel }
 
-// tunnelClaim is an address that only one node can have: that of a tunnel, or a MAC address.
+// tunnelClaim is an address that only one node can have: a tunnel address or a MAC address.
 type tunnelClaim struct {
 	version int
 	address netip.Addr
@@ -182,8 +184,8 @@ func (r *TunnelResolver) compareNodes(a, b string) int {
 	return strings.Compare(a, b)
 }
 
-// claim adds a candidate's claims. A node may have the same claim several times: with one address for both
-// encapsulations, and temporarily during a replacement.
+// claim adds a candidate's claims. A node may have the same claim several times: if it has one address for both
+// encapsulations, and for a moment while its candidate is replaced.
 func (r *TunnelResolver) claim(t *dataplane.Tunnel) {
 	for _, c := range claimsOf(t) {
 		at, _ := slices.BinarySearchFunc(r.claims.m[c], t.Node, r.compareNodes)
