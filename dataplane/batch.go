@@ -14,9 +14,9 @@ func (b Batch) CarriesInSync() bool {
 	return ok
 }
 
-// OnlyNetwork reports whether the batch has events and none of them concerns policy or local
-// endpoints: all are events of routes, tunnels, nodes, pools, services, namespaces or service
-// accounts.
+// OnlyNetwork reports whether the batch has events, and all of them are events of routes, tunnels,
+// nodes, pools, services, namespaces or service accounts. Such a batch changes neither policy nor
+// local endpoints.
 func (b Batch) OnlyNetwork() bool {
 	for _, e := range b.Events {
 		switch e.(type) {

@@ -16,16 +16,18 @@ type Dataplane interface {
 	// Only the second step can fail.
 	//
 	// Before the batch with InSync, the desired state is incomplete. Until then, Apply only
-	// remembers the events and does not touch the kernel. With InSync, it reads the objects that an
-	// earlier run of this dataplane left in the kernel. It keeps the objects that are as desired,
-	// repairs the objects that differ, and removes the objects that are not desired.
+	// remembers the events and does not touch the kernel. When the batch has InSync, Apply reads
+	// the objects that an earlier run of this dataplane left in the kernel. It keeps the objects
+	// that are as desired, repairs those that differ, and removes those that are not desired.
 	//
-	// Apply is idempotent. After an error, the desired state stays as the batches made it. The next
-	// call programs the missing objects, also if its batch is empty or the same again. If one
-	// object cannot be programmed, Apply drops its traffic, reports it, and programs the others.
+	// Apply is idempotent. After an error, the desired state still includes the batch. The next
+	// call programs the missing objects, even if its batch is empty or the same again. If one
+	// object cannot be programmed, Apply drops its traffic, reports the object, and programs the
+	// others.
 	//
-	// Errors: a join of *ApplyError, one for each object at fault, down or pending. An *ApplyError
-	// without an Object, or any other error, means that the state of all objects is unknown.
+	// Errors: a join of *ApplyError, one for each object that is at fault (cannot be programmed),
+	// down or pending. An *ApplyError without an Object, or any other error, means that the state
+	// of all objects is unknown.
 	Apply(ctx context.Context, b Batch) error
 
 	// Resync compares the kernel with the desired state and repairs the differences. Before InSync
@@ -39,33 +41,34 @@ type Dataplane interface {
 
 // Planner is a Dataplane that can print the changes of a batch without making them.
 type Planner interface {
-	// Plan returns the changes that Apply would make for the batch. They are text in the language
-	// of the usual tool (nft, ip), one change a line. Plan changes neither the kernel nor the
-	// desired state.
+	// Plan returns the changes that Apply would make for the batch. The result is text in the
+	// language of the usual tool (nft, ip), with one change on each line. Plan changes neither the
+	// kernel nor the desired state.
 	Plan(ctx context.Context, b Batch) (string, error)
 }
 
 // Finisher is a Dataplane that can defer deletions. Packets that are already in the kernel may
 // still use an object when new packets do not use it any more. A Finisher returns once new packets
-// see a change, and deletes such objects later. The Driver calls ApplyVisible instead of Apply, and
-// Finish while it is idle, so these deletions do not delay the next batch.
+// see a change, and deletes such objects later. The Driver calls ApplyVisible instead of Apply.
+// While the Driver is idle, it calls Finish, so these deletions do not delay the next batch.
 type Finisher interface {
 	// ApplyVisible does what Apply does, but may leave deletions for Finish.
 	ApplyVisible(ctx context.Context, b Batch) error
 	// Unfinished returns nil if no deletion is left for Finish. Otherwise it returns a channel that
-	// is closed once Finish need not wait. A call of another method may change the result.
+	// is closed once Finish can be called without a wait. A call of another method may change the
+	// result.
 	Unfinished() <-chan struct{}
-	// Finish makes the deletions that ApplyVisible left and that need no further wait. If other
-	// deletions need a wait, Unfinished then returns another channel. Errors: as for Apply. After
-	// an error, a Resync makes the remaining deletions.
+	// Finish makes those deletions that ApplyVisible left and that need no further wait. If some
+	// deletions need a further wait, Unfinished then returns another channel. Errors: as for Apply.
+	// After an error, a Resync makes the remaining deletions.
 	Finish(ctx context.Context) error
 }
 
 // Limited is a Dataplane that may program an endpoint although policy does not see all of its traffic, for
 // example frames between two ports of a bridge.
 type Limited interface {
-	// Unjudged returns text for people about each such endpoint: which traffic policy does not see,
-	// and why. The Driver calls Unjudged after each Apply and Resync, and copies the texts to
-	// EndpointStatus. It does not change the map.
+	// Unjudged returns a text for each such endpoint. It explains to people which traffic policy
+	// does not see, and why. The Driver calls Unjudged after each Apply and Resync, and copies the
+	// texts to EndpointStatus. The Driver does not change the map.
 	Unjudged() map[policy.Key]string
 }

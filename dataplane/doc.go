@@ -21,19 +21,19 @@
 // The calculation graph (package calcgraph) turns resources such as policies, endpoints and nodes
 // into batches of events. In a batch, an object is added before the objects that refer to it, and
 // removed after them; [Batch] lists the order. A batch is the unit of atomicity: a backend applies
-// it in one kernel transaction where it can. Events have everything resolved: in place of selectors
-// and names of ports, rules have IP sets and numbers.
+// it in one kernel transaction where it can. The rules in events contain no selectors and no names
+// of ports: the graph has replaced these by IP sets and numbers.
 //
-// Every node gets the routes to all known addresses. For the addresses of a local workload there
-// are routes, too, although its endpoint has the addresses: a route adds the type of the address's
-// pool. If a route leads through a tunnel, the tunnel is added before the route and removed after
-// it. Nodes, pools, services, namespaces and service accounts are for dataplanes that use their
-// names or labels. A dataplane ignores the events that it has no use for.
+// Every node gets routes to all known addresses, including those of its own workloads. An
+// EndpointUpdate already has the addresses of a workload, but only the route has the type of the
+// address's pool. If a route leads through a tunnel, the tunnel is added before the route and
+// removed after it. Nodes, pools, services, namespaces and service accounts are for dataplanes that
+// use their names or labels. A dataplane ignores the events that it has no use for.
 //
 // # Usage
 //
 // Make the dataplanes, and give them to a Driver in order of dependency: policy before routes. Run
-// the Driver, and send it what the graph flushes:
+// the Driver, and send it the batches of the graph:
 //
 //	d, err := dataplane.NewDriver(dataplane.DriverConfig{
 //		Dataplanes: []dataplane.Dataplane{policyBackend, routeBackend},
@@ -48,10 +48,11 @@
 // While the Driver is busy, or while DriverConfig.MinInterval delays it, it merges the batches that
 // arrive and applies them as one. A dataplane may implement further interfaces:
 //
-//   - If it is a [Watcher], it reports changes by other processes, and the Driver has it repair
-//     them. Without a Watcher, use DriverConfig.ResyncEvery or Resync.
+//   - If it is a [Watcher], it reports changes by other processes. The Driver then calls its
+//     Resync, which repairs them. For a dataplane that is no Watcher, set DriverConfig.ResyncEvery,
+//     or call Resync of the Driver.
 //   - If it is a [Finisher], it deletes unused objects while the Driver is idle.
-//   - If it is a [Planner], Plan returns what a batch would change.
+//   - If it is a [Planner], Plan of the Driver returns what a batch would change.
 //   - If it is [Limited], it names the traffic that policy does not see.
 //
 // EndpointChanges reports each change of an endpoint's status. Stats and Hooks are for metrics.
@@ -62,9 +63,9 @@
 //
 // An endpoint must not have a route while its policy is missing. So an endpoint's policy is added
 // to the kernel before its route, and removed after its route. If the policy of an endpoint cannot
-// be programmed, the Driver withholds its route: it does not send the endpoint to later dataplanes.
-// Other endpoints are not affected. After an error that is not of a single object, the later
-// dataplanes get no new or changed routes at all.
+// be programmed, the Driver withholds the endpoint: it does not send it to later dataplanes, so the
+// endpoint gets no route. Other endpoints are not affected. If a dataplane returns an error that
+// names no object, the later dataplanes get no new or changed routes at all.
 //
 // # Concurrency
 //
@@ -74,20 +75,21 @@
 //
 // # Errors
 //
-// A Dataplane returns a join of [*ApplyError], one for each object at fault. [ApplyErrors] splits
-// the join. The Driver never gives up: it retries with back-off, and reports the error in Status.
+// A Dataplane returns a join of [*ApplyError], one for each object that cannot be programmed.
+// [ApplyErrors] splits the join. The Driver never gives up: it retries with back-off, and reports
+// the error in Status.
 //
 // Two states of an endpoint are no failures. An endpoint whose interface does not exist is
-// EndpointDown until the interface is there. An endpoint that a dataplane programs after Apply has
-// returned is EndpointPending until then.
+// EndpointDown until the interface is there. If a dataplane continues to program an endpoint after
+// Apply has returned, the endpoint is EndpointPending until it is programmed.
 //
-// Methods return the context's error, or [ErrStopped] after Run has returned.
+// Methods of a Driver return the context's error, or [ErrStopped] after Run has returned.
 //
 // # Asynchronous dataplanes
 //
-// A dataplane may program or remove an endpoint or a policy after Apply has returned. Apply then
-// returns an ApplyError with Pending for it. The endpoint stays EndpointPending, and is withheld
-// from later dataplanes. When the dataplane is done or has failed, its Watch reports a Drift with
-// OnlyFaults. The Driver then calls Apply with an empty batch, which returns the objects that are
-// still pending or at fault.
+// A dataplane may program or remove an endpoint or a policy after Apply has returned. For each such
+// object, Apply then returns an ApplyError whose field Pending is true. The endpoint stays
+// EndpointPending, and is withheld from later dataplanes. When the dataplane is done or has failed,
+// its method Watch reports a [Drift] whose field OnlyFaults is true. The Driver then calls Apply
+// with an empty batch. This call returns the objects that are still pending or at fault.
 package dataplane

@@ -21,8 +21,8 @@ var (
 var errDelayed = errors.New("not applied yet")
 
 // Delayed makes a dataplane asynchronous. Apply returns at once, and reports the endpoints of the
-// batch as pending. Watch then applies the batch, and reports that the objects are no longer
-// pending.
+// batch as pending. Watch then applies the batch to the inner dataplane, and reports that the
+// endpoints are no longer pending.
 //
 // A Delayed is safe for concurrent use. It calls the inner dataplane from one goroutine at a time.
 type Delayed struct {
@@ -30,7 +30,7 @@ type Delayed struct {
 
 	mu     sync.Mutex
 	inSync bool
-	// waiting are the batches that were not applied yet, and pending the endpoints in them.
+	// waiting has the batches that were not applied yet, and pending the endpoints in them.
 	waiting []dataplane.Batch
 	pending map[policy.Key]bool
 	// fault is the error of the inner dataplane's last call.
@@ -43,10 +43,10 @@ func NewDelayed(inner dataplane.Dataplane) *Delayed {
 	return &Delayed{inner: inner, pending: map[policy.Key]bool{}, wake: make(chan struct{}, 1)}
 }
 
-// Apply keeps the batch, and Watch applies it later. But if no endpoint is pending, as before
-// InSync or with a batch without endpoints, Apply applies the batch itself. The error of Apply
-// joins an *ApplyError with Pending for each endpoint that is still to be applied, and the last
-// errors of the inner dataplane for other objects.
+// Apply stores the batch, and Watch applies it later. Apply applies the batch itself if no endpoint
+// is pending. This is so before InSync, and if neither this batch nor a stored one has an endpoint.
+// Apply returns an *ApplyError, with Pending set, for each endpoint that is still to be applied.
+// For all other objects, it returns the last errors of the inner dataplane.
 func (d *Delayed) Apply(ctx context.Context, b dataplane.Batch) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -105,7 +105,7 @@ func endpointOf(e dataplane.Event) (policy.Key, bool) {
 	return policy.Key{}, false
 }
 
-// catchUpLocked applies the waiting batches.
+// catchUpLocked applies the stored batches.
 func (d *Delayed) catchUpLocked(ctx context.Context) {
 	var err error
 	for _, b := range d.waiting {
@@ -115,7 +115,7 @@ func (d *Delayed) catchUpLocked(ctx context.Context) {
 	clear(d.pending)
 }
 
-// Resync applies the waiting batches and resyncs the inner dataplane. It returns the errors of the
+// Resync applies the stored batches and resyncs the inner dataplane. It returns the errors of the
 // inner dataplane.
 func (d *Delayed) Resync(ctx context.Context) error {
 	d.mu.Lock()
@@ -124,8 +124,8 @@ func (d *Delayed) Resync(ctx context.Context) error {
 	return errors.Join(d.fault, d.inner.Resync(ctx))
 }
 
-// Teardown discards the waiting batches, and calls the inner dataplane. It returns the error of the
-// inner dataplane.
+// Teardown discards the stored batches, and calls Teardown of the inner dataplane. It returns the
+// error of that call.
 func (d *Delayed) Teardown(ctx context.Context) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -134,8 +134,8 @@ func (d *Delayed) Teardown(ctx context.Context) error {
 	return d.inner.Teardown(ctx)
 }
 
-// Watch applies the waiting batches, and reports a Drift with OnlyFaults. It does not watch the
-// inner dataplane. Errors: that of ctx.
+// Watch applies the stored batches, and then reports a Drift with OnlyFaults set, so that the
+// Driver calls Apply again. It does not watch the inner dataplane. It returns the error of ctx.
 func (d *Delayed) Watch(ctx context.Context, drifted func(dataplane.Drift)) error {
 	for {
 		d.mu.Lock()

@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package dptest helps to test dataplanes, and programs that send batches to dataplanes. It has a
-// strict dataplane in memory (Mirror) and fault injection (Faulty). Package conformance tests that
-// a backend keeps the contract, and that its verdicts are right. This package imports no test
-// library, so programs may use the Mirror, too.
+// strict dataplane in memory (Mirror) and fault injection (Faulty). The subpackage named
+// conformance has tests for dataplanes: they check that a dataplane keeps the contract, and that
+// its verdicts are right. Package dptest itself imports no test library, so programs may use the
+// Mirror, too.
 //
 // # Usage
 //
-// A Mirror receives the batches of a graph, and refuses a batch that breaks a promise of
-// dataplane.Batch. It has the state after these batches, and can judge packets by it:
+// A Mirror receives the batches of a graph, and refuses a batch that breaks a rule in the
+// documentation of dataplane.Batch. It stores the state that results from the batches. Its method
+// Judge returns whether policy in this state allows a packet:
 //
 //	m := dptest.NewMirror()
 //	require.NoError(t, m.Play(graph.Flush()))
@@ -19,7 +21,7 @@
 // A State can also be written by hand. Transition returns the batch that leads from one State to
 // another.
 //
-// Faulty makes chosen calls of any dataplane fail.
+// Faulty wraps a dataplane, and makes those calls fail that a test chooses.
 //
 // # Concurrency
 //
@@ -27,5 +29,5 @@
 //
 // # Errors
 //
-// Mirror returns *PlayError, which names the event at fault.
+// A Mirror returns a *PlayError, which names the event that it refused.
 package dptest

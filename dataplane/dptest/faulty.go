@@ -15,8 +15,8 @@ var (
 	_ dataplane.Watcher   = (*Faulty)(nil)
 )
 
-// Faulty wraps a dataplane. It makes calls fail that a test chooses, as a kernel would, and reports
-// drift that a test invents.
+// Faulty wraps a dataplane, to simulate faults of the kernel. The test chooses which calls fail. It
+// can also report drifts (changes by other processes) that did not happen.
 //
 // A Faulty is safe for concurrent use if its inner dataplane and the function fault are.
 type Faulty struct {
@@ -45,21 +45,22 @@ type Call struct {
 	Batch dataplane.Batch
 }
 
-// NewFaulty returns a dataplane that calls fault before each call of a method. The result of fault
-// decides what happens to the call:
+// NewFaulty returns a dataplane that calls fault before each call of Apply, Resync or Teardown. The
+// result of fault decides what happens to the call:
 //
-//   - After nil, or an error that is about objects only (see dataplane.ApplyErrors), the inner
-//     dataplane gets the call. The result joins the two errors. Exception: Teardown reaches the
-//     inner dataplane only after nil.
-//   - After any other error, the inner dataplane does not get the call. A batch is kept, because
-//     Apply must add it to the desired state in any case. The inner dataplane gets the batch before
-//     the next call that reaches the inner dataplane.
+//   - If fault returns nil, or only errors that name an object (see dataplane.ApplyErrors), the
+//     inner dataplane gets the call. The result joins the errors of fault and of the inner
+//     dataplane. A call of Teardown is different: the inner dataplane gets it only if fault returns
+//     nil.
+//   - If fault returns any other error, the inner dataplane does not get the call. But Apply must
+//     add its batch to the desired state even if it fails. So the Faulty stores the batch, and
+//     gives it to the inner dataplane before the next call that is not blocked.
 func NewFaulty(inner dataplane.Dataplane, fault func(Call) error) *Faulty {
 	return &Faulty{inner: inner, fault: fault, calls: map[string]int{}, watchers: map[*watcher]struct{}{}}
 }
 
-// Apply applies the kept batches and then the batch, or fails. Errors: the one from fault, joined
-// with those of the inner dataplane.
+// Apply applies the stored batches (see NewFaulty) and then b, unless fault blocks the call. It
+// returns the error of fault, joined with those of the inner dataplane.
 func (f *Faulty) Apply(ctx context.Context, b dataplane.Batch) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -71,7 +72,7 @@ func (f *Faulty) Apply(ctx context.Context, b dataplane.Batch) error {
 	return errors.Join(injected, f.catchUpLocked(ctx))
 }
 
-// catchUpLocked applies the kept batches.
+// catchUpLocked applies the stored batches.
 func (f *Faulty) catchUpLocked(ctx context.Context) error {
 	var errs []error
 	for _, p := range f.pending {
@@ -81,8 +82,8 @@ func (f *Faulty) catchUpLocked(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// Resync applies the kept batches and resyncs the inner dataplane, or fails. Errors: the one from
-// fault, joined with those of the inner dataplane.
+// Resync applies the stored batches (see NewFaulty) and resyncs the inner dataplane, unless fault
+// blocks the call. It returns the error of fault, joined with those of the inner dataplane.
 func (f *Faulty) Resync(ctx context.Context) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -93,8 +94,8 @@ func (f *Faulty) Resync(ctx context.Context) error {
 	return errors.Join(injected, f.catchUpLocked(ctx), f.inner.Resync(ctx))
 }
 
-// Teardown calls the inner dataplane or fails. Errors: the one from fault, or the inner
-// dataplane's.
+// Teardown returns the error of fault if there is one. Otherwise it calls Teardown of the inner
+// dataplane, and returns its error.
 func (f *Faulty) Teardown(ctx context.Context) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -105,7 +106,8 @@ func (f *Faulty) Teardown(ctx context.Context) error {
 	return f.inner.Teardown(ctx)
 }
 
-// Drift reports a drift to each Watch that runs. If none runs, the next Watch reports it.
+// Drift makes each running call of Watch report the drift d. If none runs, the next call of Watch
+// reports it.
 func (f *Faulty) Drift(d dataplane.Drift) {
 	f.watching.Lock()
 	defer f.watching.Unlock()
@@ -117,7 +119,8 @@ func (f *Faulty) Drift(d dataplane.Drift) {
 	}
 }
 
-// Watch reports each Drift, and the drifts of the inner dataplane if that is a Watcher, too.
+// Watch reports each drift that the test passes to Drift. If the inner dataplane is a Watcher, it
+// also reports the drifts of the inner dataplane.
 //
 // Errors: the context's, or the inner dataplane's.
 func (f *Faulty) Watch(ctx context.Context, drifted func(dataplane.Drift)) error {

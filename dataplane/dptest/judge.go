@@ -33,8 +33,8 @@ type Packet struct {
 
 // Verdict is the result of policy for a packet.
 type Verdict struct {
-	// Egress is the decision of the endpoint that the packet comes from, Ingress that of the one
-	// it goes to.
+	// Egress is the decision of the endpoint that the packet comes from. Ingress is the decision of
+	// the endpoint that the packet goes to.
 	Egress, Ingress Decision
 }
 
@@ -42,7 +42,7 @@ type Verdict struct {
 type Decision struct {
 	// Action is Allow or Deny, or empty without an endpoint.
 	Action policy.Action
-	// By names the policy, profile or reason that decided, for people.
+	// By is a text for people that names the policy, the profile or the reason that decided.
 	By string
 }
 
@@ -51,9 +51,10 @@ func (v Verdict) Allowed() bool {
 	return v.Egress.Action != policy.Deny && v.Ingress.Action != policy.Deny
 }
 
-// Judge evaluates a packet by the policy in the state. It considers policy alone: it ignores
-// connection tracking, and whether the endpoints have the packet's addresses. It follows
-// docs/semantics.md. It shares no code with a backend, so tests can compare a backend with it.
+// Judge returns whether the policy in the state allows a packet. It considers policy alone: it
+// ignores connection tracking, and does not check whether the endpoints have the packet's
+// addresses. It follows docs/semantics.md. It shares no code with a backend, so tests can compare a
+// backend with it.
 func (s State) Judge(p Packet) Verdict {
 	p.Src, p.Dst = p.Src.Unmap(), p.Dst.Unmap()
 	return Verdict{
@@ -104,7 +105,8 @@ func (s State) decide(p Packet, key policy.Key,
 	return Decision{policy.Deny, "no profile decided"} // S25, S31, S33
 }
 
-// tier returns the decision of a tier; Pass means that the next tier, or the profiles, decide.
+// tier returns the decision of a tier. Pass means that the next tier decides or, after the last
+// tier, the profiles.
 func (s State) tier(p Packet, t dataplane.TierPolicies, rules func(ruleLists) []dataplane.Rule) Decision {
 	enforced := false
 	for _, k := range t.Policies {

@@ -13,8 +13,8 @@ import (
 
 var _ dataplane.Dataplane = (*Mirror)(nil)
 
-// Mirror is a dataplane in memory. It refuses every batch that breaks a promise of dataplane.Batch.
-// The zero value is not usable; see NewMirror.
+// Mirror is a dataplane in memory. It refuses every batch that breaks a rule in the documentation
+// of dataplane.Batch. Make one with NewMirror: the zero value is not usable.
 //
 // A Mirror is safe for concurrent use.
 type Mirror struct {
@@ -28,17 +28,17 @@ type Mirror struct {
 // NewMirror returns a mirror with an empty state.
 func NewMirror() *Mirror { return &Mirror{state: NewState(), refs: refs{}} }
 
-// PlayError is the event that broke a promise of Batch.
+// PlayError names an event that a Mirror refused, and the reason.
 type PlayError struct {
 	// Index of the event in the batch, from 0.
 	Index int
 	// Event at fault. It may be nil.
 	Event dataplane.Event
-	// Msg is what is wrong with it.
+	// Msg is the reason.
 	Msg string
 }
 
-// Error returns the event, its place and what is wrong with it.
+// Error returns the index, the event and the reason.
 func (e *PlayError) Error() string {
 	if e.Event == nil {
 		return fmt.Sprintf("dptest: event %d: %s", e.Index, e.Msg)
@@ -48,11 +48,12 @@ func (e *PlayError) Error() string {
 
 // Play applies the batch to the state, event by event. It refuses these events:
 //
-//   - an event out of the order of Batch, or a second event of an object
+//   - an event that is not in the order of Batch, or a second event of an object
 //   - a reference to an object that does not exist, or to a set of the wrong type
 //   - the removal of an object that does not exist, or to which another object still refers
 //   - an IPSetDelta that adds a member that is present, or removes one that is absent
-//   - a value that is not canonical: unsorted or repeated members, host bits, names of ports
+//   - a value that is not in its canonical form: unsorted or repeated members, a prefix with host
+//     bits, a named port
 //   - an endpoint before the batch with InSync, or a second InSync
 //   - at the end of the batch: a route through a tunnel that was removed, or two nodes whose
 //     tunnels have the same address

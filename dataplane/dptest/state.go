@@ -13,11 +13,11 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// State has all objects of a dataplane, as plain data. The functions of this package return States
-// without nil maps. Several goroutines may read a State that nobody changes.
+// State has all objects of a dataplane, as plain data. In the States that functions of this package
+// return, no map is nil. Several goroutines may read a State that nobody changes.
 type State struct {
-	// InSync is set after the event InSync: the state has everything that the datastore had at the
-	// start.
+	// InSync is true after the event InSync. The state then has everything that the datastore had
+	// at the start.
 	InSync bool
 	// Sets by ID.
 	Sets map[dataplane.IPSetID]Set
@@ -79,7 +79,7 @@ func (s Set) Equal(o Set) bool {
 	return s.Type == o.Type && slices.Equal(s.Members, o.Members)
 }
 
-// String returns the events that would make the state, one a line.
+// String returns the events that lead from an empty state to this one, one on each line.
 func (s State) String() string {
 	var b strings.Builder
 	for _, e := range Transition(NewState(), s).Events {
