@@ -23,29 +23,33 @@ const DefaultMaxQueued = 16
 
 // DriverConfig configures a Driver. NewDriver copies it, so the caller may use it again.
 type DriverConfig struct {
-	// Dataplanes in order of dependency, at least one: those for policy before those for routes. An
-	// endpoint is added to a later dataplane after the earlier ones, and removed from it before
-	// them. The Driver watches each Watcher, and resyncs it when it reports a drift.
+	// Dataplanes has at least one dataplane. List those for policy before those for routes: an
+	// endpoint is added to the dataplanes in this order, and removed in the reverse order. If a
+	// dataplane is a Watcher, the Driver runs its Watch, and calls its Resync when it reports a
+	// drift.
 	Dataplanes []Dataplane
 	// MaxQueued limits the number of batches in the queue: Send blocks at the limit. The batches in
 	// the queue are applied as one. 0 means DefaultMaxQueued.
 	MaxQueued int
-	// MinInterval is the least mean time between two attempts to program the dataplanes, whatever
-	// their cause. Changes in between are applied as one. 0, the default, means no limit.
+	// MinInterval limits the rate of attempts to program the dataplanes, including retries: on
+	// average, the time between two attempts is at least MinInterval. Changes that arrive in
+	// between are applied as one. 0, the default, means no limit.
 	MinInterval time.Duration
-	// Burst is the number of attempts that may follow each other at once after a pause, before
-	// MinInterval delays the next. 0 means 1.
+	// Burst is the number of attempts that may follow each other without delay after a pause.
+	// MinInterval delays the next ones. 0 means 1.
 	Burst int
-	// ResyncEvery is the interval at which every dataplane compares the kernel with the desired
-	// state. 0, the default, means never. Set it if a dataplane is no Watcher.
+	// ResyncEvery is the interval at which the Driver calls Resync of every dataplane, which
+	// compares the kernel with the desired state. 0, the default, means never. Set it if a
+	// dataplane is no Watcher.
 	ResyncEvery time.Duration
-	// MinBackoff is the upper bound of the random wait before the first retry. Default 100 ms.
+	// MinBackoff is the maximum wait before the first retry. The wait is a random time between half
+	// of it and all of it. The default is 100 ms.
 	MinBackoff time.Duration
-	// MaxBackoff is the upper bound of the wait before any retry. The wait doubles up to this.
-	// Default 30 s.
+	// MaxBackoff is the maximum wait before any retry. The wait doubles with each retry until then.
+	// The default is 30 s.
 	MaxBackoff time.Duration
-	// Logger logs failures, recoveries and, at level info, each endpoint that is down. Nil
-	// discards.
+	// Logger logs failures, recoveries and, at level info, each endpoint that is down. Nil means no
+	// log.
 	Logger *slog.Logger
 	// Hooks are optional functions for metrics. The zero value has none.
 	Hooks Hooks
@@ -70,9 +74,9 @@ type AppliedInfo struct {
 	Batches int
 	// Events is the number of events in the merged batch.
 	Events int
-	// Resync is set if at least one dataplane compared the kernel with the desired state.
+	// Resync is true if the Driver called Resync of at least one dataplane.
 	Resync bool
-	// Err joins the errors of the dataplanes; nil if there are none. That an endpoint is down is no
+	// Err joins the errors of the dataplanes; nil if there are none. An endpoint that is down is no
 	// error.
 	Err error
 }
@@ -106,41 +110,42 @@ func (c DriverConfig) validate() error {
 	return errors.Join(errs...)
 }
 
-// Driver applies the batches that it is sent to several dataplanes, in order. It retries failed
+// Driver receives batches by Send, and applies them to its dataplanes, in order. It retries failed
 // changes, and reports the state of every endpoint. While it is busy, it merges the batches that
 // arrive, and then applies them as one.
 //
 // # Order
 //
 // An endpoint must not have a route while its policy is missing. So the later dataplanes, such as
-// routes, get an endpoint after the earlier ones, and remove it before them:
+// those for routes, add an endpoint after the earlier ones, and remove it before them:
 //
 //  1. The later dataplanes remove the endpoints that the batch removes, the last dataplane first.
-//     While one of them fails to remove an endpoint, the earlier ones keep it, down and without
-//     policy, so its packets drop.
+//     While one of them fails to remove an endpoint, the earlier dataplanes keep the endpoint, as
+//     down and without policy, so all of its packets are dropped.
 //  2. The first dataplane gets the batch.
 //  3. Each later dataplane gets the batch, without the events that are withheld from it.
 //
-// Host endpoints have no routes, and are removed as other objects are.
+// Host endpoints have no routes. So the dataplanes remove a host endpoint in steps 2 and 3.
 //
 // # Faults
 //
-// If an endpoint is at fault in an earlier dataplane, or a policy or profile that it refers to is,
-// the Driver withholds its new state from the later ones. A later dataplane that has the endpoint
-// keeps its former interface and addresses, and gets only its new policy, so that it refers to no
-// policy that is removed. All of this also holds for host endpoints.
+// An object is at fault if a dataplane cannot program it. If an endpoint is at fault, or one of its
+// policies or profiles, the Driver withholds the endpoint's new state from the later dataplanes. A
+// later dataplane that already has the endpoint then keeps the former interface and addresses. It
+// gets only the new lists of policies, because the former lists may name policies that are removed.
+// All of this also holds for host endpoints.
 //
-// A general error is one that is not of a single object. After a general error of a dataplane, the
+// A general error is an error that names no object. After a general error of a dataplane, the
 // Driver treats all endpoints and host endpoints as at fault. The later dataplanes also get no new
-// or changed routes, and no InSync. They get all other events. While a later dataplane has a
-// general error, the Driver does not call Finish of a Finisher.
+// or changed routes, and no InSync. They get all other events. If a Finisher comes before a
+// dataplane that has a general error, the Driver does not call its Finish.
 //
 // # Endpoints that are not ready
 //
-// Two states are no failures, but also withhold an endpoint from later dataplanes:
+// In two states, an endpoint is not at fault, but is withheld from later dataplanes, too:
 //
-//   - EndpointDown: the interface does not exist or is down. The dataplane reports when the
-//     interface is there.
+//   - EndpointDown: the interface does not exist or is down. The dataplane reports it when the
+//     interface is up.
 //   - EndpointPending: a dataplane continues to program the endpoint, or a policy or profile that
 //     it refers to, after Apply has returned.
 //

@@ -17,9 +17,9 @@ import (
 // half a minute. The dispute ends when the object has not been changed for two minutes. A usual
 // cause is a second agent that uses the same table or route protocol.
 type Dispute struct {
-	// Backend and Object have the meaning of the fields of Drift.
+	// Backend and Object are as in Drift.
 	Backend, Object string
-	// Process was the last to change the object. Empty if unknown.
+	// Process is the process that last changed the object. Empty if unknown.
 	Process string
 }
 
@@ -33,8 +33,8 @@ func (d Dispute) String() string {
 }
 
 // Disputes returns the objects in the kernel that another process changes repeatedly, in order of
-// backend and object; nil if there are none. While there are any, a dataplane is resynced at most
-// ten times a second because of them.
+// backend and object; nil if there are none. The Driver resyncs a dataplane after such a change,
+// but at most ten times a second.
 func (d *Driver) Disputes() []Dispute {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -47,7 +47,7 @@ type disputes struct {
 	tracker dispute.Tracker[Dispute]
 	// processes has the process that was the last to change each object.
 	processes map[Dispute]string
-	// waiting has the backends that are resynced after disputePause.
+	// waiting has the backends for which a resync is scheduled, disputePause after a change.
 	waiting map[int]bool
 }
 

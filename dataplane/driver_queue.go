@@ -4,8 +4,8 @@ package dataplane
 
 import "context"
 
-// maxDrifts limits the drifts that are kept for Hooks.Drifted until the next round. Stats also
-// counts the drifts that were not kept.
+// maxDrifts limits the drifts that are kept for Hooks.Drifted until the next round (one pass of the
+// loop of Run). Stats also counts the drifts that were not kept.
 const maxDrifts = 100
 
 // queue is the work that waits for Run. The driver's lock guards it.
@@ -16,8 +16,8 @@ type queue struct {
 	// resyncs are the callers of Resync that wait for its error.
 	resyncs []chan<- error
 	plans   []planning
-	// drifted has the indexes of the backends to resync. faulted has those of the backends whose
-	// objects at fault have changed: Apply is called again.
+	// drifted has the indexes of the backends to resync. faulted has the indexes of the backends
+	// where other objects than before are at fault: their Apply is called again.
 	drifted, faulted map[int]bool
 	drifts           []Drift
 }
@@ -66,11 +66,12 @@ func (w *work) programs() bool {
 func (w *work) resyncOf(backend int) bool { return w.resync || w.drifted[backend] }
 
 // Send adds a batch to the driver's queue and returns. It blocks while there are MaxQueued batches
-// in the queue. Batches are applied in the order of Send. The batches in the queue are merged and
-// applied as one; none is lost or applied twice. A call of WaitProgrammed after Send waits for the
-// batch. The caller must not change the batch after the call.
+// in the queue. Batches are applied in the order of the calls of Send. All batches in the queue are
+// merged and applied as one; none is lost or applied twice. To wait until the batch is applied,
+// call WaitProgrammed or WaitApplied after Send. The caller must not change the batch after the
+// call.
 //
-// Errors: the context's, or ErrStopped. The batch was then not added.
+// Errors: the context's, or ErrStopped. After an error, the batch is not in the queue.
 func (d *Driver) Send(ctx context.Context, b Batch) error {
 	for {
 		if err := ctx.Err(); err != nil {
@@ -109,13 +110,14 @@ func (d *Driver) put(b Batch) (room <-chan struct{}, err error) {
 	return nil, nil
 }
 
-// Resync makes every dataplane compare the kernel with the desired state and repair it, and waits
-// until that is done. The batches in the queue are applied first, or at the same time.
+// Resync makes every dataplane compare the kernel with the desired state and repair the
+// differences. It waits until that is done. The batches in the queue are applied before that, or
+// together with it.
 //
 // Errors:
 //
-//   - a join of the dataplanes' errors, which are retried like those of Apply
-//   - the context's error: the resync may still happen
+//   - a join of the dataplanes' errors; the Driver retries, as after errors of Apply
+//   - the context's error; the resync may still happen
 //   - ErrStopped
 func (d *Driver) Resync(ctx context.Context) error {
 	done := make(chan error, 1)
@@ -134,9 +136,9 @@ func (d *Driver) requestResync(done chan<- error) {
 	d.wake.signal()
 }
 
-// Plan returns the changes that the batch would make after the batches in the queue. It returns the
-// changes of every dataplane that is a Planner, in the order of the dataplanes, but does not make
-// them. It assumes that no object is at fault.
+// Plan returns the changes that the batch would make if it were sent now, after the batches in the
+// queue. It does not make them. The text has the changes of every dataplane that is a Planner, in
+// the order of the dataplanes. Plan assumes that each dataplane can program all objects.
 //
 // Errors: a join of the dataplanes' errors; the context's; ErrStopped.
 func (d *Driver) Plan(ctx context.Context, b Batch) (string, error) {

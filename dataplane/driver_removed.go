@@ -9,13 +9,13 @@ import (
 )
 
 // WaitRemoved returns once an endpoint (or host endpoint) is removed from all dataplanes: first its
-// routes, then its policy. It first waits for all batches that were sent before the call. In these
-// cases it waits longer:
+// routes, then its policy. It waits for all batches that were sent before the call, and in these
+// cases longer:
 //
-//   - The removal of the endpoint was not sent yet: it waits for the removal. (An endpoint that was
-//     never sent counts as removed.)
-//   - The first complete state was not applied yet: it waits for that, because the kernel may have
-//     objects of the endpoint from an earlier run.
+//   - If the removal of the endpoint was not sent yet, it waits for the removal. (An endpoint that
+//     was never sent counts as removed.)
+//   - If the batch with InSync was not applied yet, it waits for that batch, because until then the
+//     kernel may have objects of the endpoint from an earlier run.
 //
 // Errors: the context's, or ErrStopped.
 func (d *Driver) WaitRemoved(ctx context.Context, endpoint policy.Key) error {
@@ -26,7 +26,7 @@ func (d *Driver) WaitRemoved(ctx context.Context, endpoint policy.Key) error {
 }
 
 // markRemoved forgets the endpoints that are now removed from all dataplanes. last is the number of
-// the last batch of the round. unfinished has the endpoints that are still in a dataplane.
+// the last batch that was applied. unfinished has the endpoints that are still in a dataplane.
 func (p *progress) markRemoved(result *roundResult, last uint64, unfinished map[policy.Key]*removal) {
 	for k, sent := range p.leaving {
 		if sent <= last && unfinished[k] == nil && result.of(k) == nil {

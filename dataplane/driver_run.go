@@ -12,11 +12,12 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// Run programs the batches that the Driver is sent, until the context is done or Shutdown is
-// called. The end of the context interrupts the current attempt. The kernel's state stays as it is.
-// Run can be called once.
+// Run programs the batches that Send has added, until the context is done or Shutdown is called.
+// The end of the context interrupts the current attempt. When Run returns, the kernel keeps its
+// state. Run can be called once.
 //
-// Errors: the context's; nil after Shutdown; ErrRunning or ErrStopped on a second call.
+// After Shutdown, Run returns nil. Errors: the context's; ErrRunning or ErrStopped on a second
+// call.
 func (d *Driver) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -128,11 +129,12 @@ func (l *loop) conclude(ctx context.Context, result roundResult) {
 }
 
 // Shutdown makes Run finish its current attempt and return, and waits until Run has returned.
-// Batches in the queue are not applied. The kernel's state stays as it is: policy still applies to
+// Batches in the queue are not applied. The kernel keeps its state: policy still applies to
 // packets, and the next Driver continues from that state. To clear the kernel, call Teardown
-// afterwards. If Run was not called before, it cannot be called any more.
+// afterwards. If Run was not called before Shutdown, it cannot be called any more.
 //
-// Errors: the context's. The current attempt is then interrupted, and may not have ended yet.
+// Errors: the context's. The end of the context interrupts the current attempt, which may not have
+// ended yet when Shutdown returns.
 func (d *Driver) Shutdown(ctx context.Context) error { return d.life.shutdown(ctx) }
 
 // Teardown removes everything that the dataplanes have programmed, the last dataplane first. It
@@ -151,7 +153,7 @@ func (d *Driver) Teardown(ctx context.Context) error {
 type limiter struct {
 	interval time.Duration
 	burst    int
-	// next is the time of the next attempt if all attempts kept the interval.
+	// next is the earliest time of the next attempt if no burst is allowed.
 	next time.Time
 }
 
@@ -176,13 +178,13 @@ type backoff struct {
 	general     bool
 }
 
-// grow doubles the wait, up to the longest.
+// grow doubles the wait, up to the maximum.
 func (b *backoff) grow() { b.next = min(2*b.next, b.most) }
 
 // after returns whether a retry is needed after an attempt, and the wait before it. Up to half of
-// the wait is random. After a success the next wait is the shortest again. So it is when an object
-// fails that did not fail before: a lasting fault of one object does not delay the retries for
-// others.
+// the wait is random. After a success, the next wait is the shortest again. The same applies when
+// an object fails that did not fail before, so a lasting fault of one object does not delay the
+// retries for others.
 func (b *backoff) after(r roundResult) (wait time.Duration, again bool) {
 	fresh := r.general != nil && !b.general
 	for k := range r.objects {

@@ -15,7 +15,7 @@ import (
 type EndpointChange struct {
 	// Key of the endpoint or host endpoint.
 	Key policy.Key
-	// Removed is set if the endpoint was removed, or is about to be. It has no Status any more.
+	// Removed is true if the endpoint was removed, or is about to be. Status is then empty.
 	Removed bool
 	// Status of the endpoint now.
 	Status EndpointStatus
@@ -27,10 +27,11 @@ type subscriber struct {
 	wake    wakeup // is signalled when there are changes
 }
 
-// EndpointChanges returns the status of all endpoints, sorted by key, and then every change of one,
-// until the context is done or Run has returned. A slow receiver blocks nothing: it gets only the
-// latest change of each endpoint. Any number of callers may use EndpointChanges, and a result may
-// be ranged over several times.
+// EndpointChanges returns a sequence. It first yields the status of all endpoints, sorted by key.
+// Then it yields each change of an endpoint's status, until the context is done or Run has
+// returned. A slow receiver does not block the Driver: it gets only the latest change of each
+// endpoint. There may be several callers at a time. Each loop over a result begins with all
+// endpoints again.
 func (d *Driver) EndpointChanges(ctx context.Context) iter.Seq[EndpointChange] {
 	return func(yield func(EndpointChange) bool) {
 		s := d.subscribe()

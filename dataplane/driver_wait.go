@@ -11,10 +11,10 @@ import (
 )
 
 // WaitProgrammed returns once the endpoint (or host endpoint) is programmed in all dataplanes:
-// first its policy, then its routes. It waits for the latest state that was sent before the call.
-// If no state was sent yet, it waits for the first. It also waits while the endpoint fails, is
-// pending or is down. A dataplane for routes reports an endpoint as down until its interface exists
-// and is up.
+// first its policy, then its routes. It waits for the latest state of the endpoint that was sent
+// before the call. If no state was sent yet, it waits for the first one. It also waits while the
+// endpoint fails, is pending or is down. A dataplane for routes reports an endpoint as down until
+// the endpoint's interface exists and is up.
 //
 // Errors: the context's, joined with the endpoint's EndpointStatus.Err if there is one; ErrStopped.
 func (d *Driver) WaitProgrammed(ctx context.Context, endpoint policy.Key) error {
@@ -24,9 +24,9 @@ func (d *Driver) WaitProgrammed(ctx context.Context, endpoint policy.Key) error 
 	}, nil))
 }
 
-// WaitEndpoint is like WaitProgrammed, but waits for a state of the endpoint that want accepts, for
-// example a state with a given address. While want rejects the latest state, it does not return. It
-// never returns for a host endpoint. want must not change the endpoint.
+// WaitEndpoint is like WaitProgrammed, but waits until a state of the endpoint is programmed for
+// which want returns true, for example a state with a given address. For a host endpoint,
+// WaitEndpoint does not return before the context is done. want must not change the endpoint.
 //
 // Errors: as for WaitProgrammed.
 func (d *Driver) WaitEndpoint(ctx context.Context, endpoint policy.Key, want func(*Endpoint) bool) error {
@@ -60,11 +60,11 @@ func (d *Driver) withFault(endpoint policy.Key, err error) error {
 	return fmt.Errorf("%w; %s %s: %w", err, endpoint, verb, ep.Err)
 }
 
-// WaitApplied returns once all dataplanes have applied the first complete state, and all batches
-// that were sent before the call. It does not wait for objects that are at fault or down, nor for
-// objects that their dataplane programs after Apply has returned (see ApplyError.Pending). Status
-// lists the endpoints among these objects. To wait for what the sources have reported, call the
-// Barrier of a calcgraph.Runner first.
+// WaitApplied returns once all dataplanes have applied the batch with InSync, and all batches that
+// were sent before the call. It does not wait for objects that a dataplane cannot program, that are
+// down, or that are programmed after Apply has returned (see ApplyError.Pending). Status lists the
+// endpoints among these objects. If a calcgraph.Runner sends the batches, call its Barrier first:
+// then WaitApplied also waits for all updates that the Runner has received.
 //
 // Errors: the context's, or ErrStopped.
 func (d *Driver) WaitApplied(ctx context.Context) error {
@@ -74,9 +74,9 @@ func (d *Driver) WaitApplied(ctx context.Context) error {
 	return d.waitFor(ctx, func(p *progress) bool { return p.InSync && p.Applied >= target }, nil)
 }
 
-// waitFor returns once all batches that were sent before the call have been through a round,
-// condition holds, and accept returns true. It calls condition with the lock, and accept without
-// it. A nil accept accepts everything.
+// waitFor returns once three things are true: each batch that was sent before the call has been
+// given to the dataplanes, condition holds, and accept returns true. It calls condition with the
+// lock held, and accept without the lock. A nil accept counts as true.
 func (d *Driver) waitFor(ctx context.Context, condition func(p *progress) bool, accept func() bool) error {
 	d.mu.Lock()
 	target := d.status.accepted

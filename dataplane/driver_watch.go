@@ -11,11 +11,13 @@ import (
 
 // Watcher is a Dataplane that detects when its objects in the kernel must be compared again:
 // another process changed an object, or interfaces or addresses of the machine changed. The Driver
-// then calls Resync. If only the set of faults changed, it calls Apply.
+// then calls Resync. If nothing has to be repaired, but other objects than before cannot be
+// programmed, it calls Apply instead (see Drift.OnlyFaults).
 type Watcher interface {
-	// Watch calls drifted whenever a Resync is due, or may be due because Watch missed a change. It
-	// runs until ctx is done, and then returns the error of ctx. It does not report the dataplane's
-	// own changes. Watch runs concurrently with all other methods; drifted returns at once.
+	// Watch calls drifted whenever a Resync is needed, or may be needed because Watch missed a
+	// change. It runs until ctx is done, and then returns the error of ctx. It does not report the
+	// dataplane's own changes. Watch runs concurrently with all other methods. A call of drifted
+	// returns at once.
 	//
 	// Errors: the reason why it cannot watch. The Driver then calls Watch again after a while, and
 	// also Resync.
@@ -31,15 +33,16 @@ type Drift struct {
 	Object string
 	// Process that changed the object, as in "nft (4711)".
 	Process string
-	// Foreign is set if another process is known to have changed an object of ours. It is not set
-	// if the cause is unknown, or if the kernel changed the object, as when an interface is
-	// removed.
+	// Foreign is set if it is known that another process changed an object of this dataplane. It is
+	// not set if the cause is unknown, or if the kernel itself changed the object, for example
+	// because an interface was removed.
 	Foreign bool
-	// Repaired is set if the dataplane has repaired the object already, so that no Resync is due.
+	// Repaired is set if the dataplane has already repaired the object, so no Resync is needed.
 	Repaired bool
-	// OnlyFaults is set if nothing has to be programmed, but other objects than before are at fault
-	// or pending, for example because an interface was deleted. The Driver then calls Apply, which
-	// returns the objects at fault. It does not call Resync, and does not count this as a drift.
+	// OnlyFaults is set if nothing has to be repaired, but other objects than before are at fault,
+	// down or pending, for example because an interface was deleted. The Driver then calls Apply
+	// with an empty batch, whose error lists these objects. It does not call Resync, and does not
+	// count this as a drift.
 	OnlyFaults bool
 }
 

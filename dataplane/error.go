@@ -16,9 +16,10 @@ type ApplyError struct {
 	Backend string
 	// Op is the operation that failed, as in "add route".
 	Op string
-	// Object is the object at fault. The zero Key means that the error is not of a single object.
+	// Object is the object that could not be programmed. The zero Key means that the error is not
+	// about a single object.
 	Object policy.Key
-	// Detail is the text of the kernel (extended ack), if there is one. Error() does not contain
+	// Detail is the kernel's explanation (extended ack), if there is one. Error() does not contain
 	// it.
 	Detail string
 	// Err is the cause.
@@ -27,10 +28,10 @@ type ApplyError struct {
 	// is down. See EndpointDown. Only a Watcher sets Down, because its Watch reports when the
 	// interface is there.
 	Down bool
-	// Pending is set if the object has no fault, but the dataplane programs or removes it after the
-	// call. Only a Watcher sets Pending, for an endpoint, host endpoint, policy or profile. Its
-	// Watch reports a Drift with OnlyFaults when the object is done or has failed, even if that was
-	// before Watch began.
+	// Pending is set if nothing has failed, but the dataplane continues to program or remove the
+	// object after the call. Only a Watcher sets Pending, for an endpoint, host endpoint, policy or
+	// profile. When the object is done or has failed, Watch reports a Drift with OnlyFaults set,
+	// even if that was before Watch began.
 	Pending bool
 }
 
@@ -54,9 +55,9 @@ func (e *ApplyError) Error() string {
 // Unwrap returns the cause.
 func (e *ApplyError) Unwrap() error { return e.Err }
 
-// ApplyErrors splits an error of Apply or Resync. It returns the first error of each object by the
-// object's key, and whether there was a general error: one that is not of a single object. After a
-// general error, the state of all objects is unknown.
+// ApplyErrors splits an error of Apply or Resync. The map objects has the first error of each
+// object, by the object's key. general reports whether there was also an error that names no
+// object. After such an error, the state of all objects is unknown.
 func ApplyErrors(err error) (objects map[policy.Key]*ApplyError, general bool) {
 	objects = map[policy.Key]*ApplyError{}
 	for _, e := range flatten(err) {
@@ -92,7 +93,7 @@ func splitWaiting(err error) (waiting map[policy.Key]*ApplyError, others error) 
 	return waiting, errors.Join(rest...)
 }
 
-// waits reports whether the error says that its object is down or pending, which is no failure.
+// waits reports whether the error only says that its object is down or pending. This is no failure.
 func (e *ApplyError) waits() bool {
 	switch e.Object.Kind {
 	case policy.KindWorkloadEndpoint:
