@@ -9,16 +9,17 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// Event is one step of a batch: it adds, changes or removes one object. [Batch] has the order of
-// events. Other packages cannot define events.
+// Event is one step of a batch: it adds, changes or removes one object. The documentation of
+// [Batch] lists all events in their order. Other packages cannot define events.
 type Event interface {
 	fmt.Stringer
 	place() place
 }
 
-// Batch is what one flush of the graph emits, and the unit of atomicity. It has at most one event
-// for each object. (A new IP set has an IPSetUpdate and no IPSetDelta.) Its events are in this
-// order, and those of one type are sorted by their objects:
+// Batch has the events that one flush of the graph emits. A dataplane applies a batch in one
+// transaction where it can. A batch has at most one event for each object. (A new IP set has an
+// IPSetUpdate and no IPSetDelta.) The events are in this order, and those of one type are sorted by
+// their objects:
 //
 //	IPSetUpdate, IPSetDelta, PolicyUpdate, ProfileUpdate, EndpointUpdate, HostEndpointUpdate,
 //	EndpointRemove, HostEndpointRemove, ProfileRemove, PolicyRemove, IPSetRemove,
@@ -26,23 +27,24 @@ type Event interface {
 //	NodeUpdate, NodeRemove, PoolUpdate, PoolRemove, ServiceUpdate, ServiceRemove,
 //	NamespaceUpdate, NamespaceRemove, ServiceAccountUpdate, ServiceAccountRemove, InSync
 //
-// Tunnels and routes are replaced one by one. So between two events of a batch, two tunnels may
-// have the same address, and a route that is to be replaced may lead through a tunnel that was
-// removed. After the batch, neither is the case.
+// Each event changes one tunnel or one route. So in the middle of a batch, two tunnels may have the
+// same address, and a route that a later event replaces may lead through a tunnel that was removed.
+// After the batch, neither is the case.
 //
-// InSync occurs once for each graph: it is the last event of the first complete batch. A receiver
-// must not change the batch.
+// InSync occurs once for each graph: it is the last event of the batch that completes the initial
+// state. A receiver must not change the batch.
 type Batch struct {
 	Events []Event
 }
 
-// IPSetID identifies an IP set. It is a two-character prefix, and a short hash of what the set
-// stands for. The characters of the hash are [A-Za-z0-9_-]. The prefixes are:
+// IPSetID identifies an IP set. It is a two-character prefix, followed by a short hash of the
+// definition of the set, such as its selector. The characters of the hash are [A-Za-z0-9_-]. The
+// prefixes are:
 //
 //   - "s:" for the addresses that a selector matches
 //   - "p:" for a named port
-//   - "v:" for the backends of a service: their addresses in a set of type IPSetNets, or addresses
-//     and ports in one of type IPSetPorts
+//   - "v:" for the backends of a service: a set of type IPSetNets has their addresses, a set of
+//     type IPSetPorts their addresses with ports
 type IPSetID string
 
 // IPSetType is the type of the members of an IP set.
@@ -53,7 +55,7 @@ const (
 	// IPSetNets has addresses and prefixes of both families. Members may overlap: if the selector
 	// matches 10.0.0.0/8 and 10.1.0.0/16, both are members.
 	IPSetNets IPSetType = iota
-	// IPSetPorts has triples of a full-length address, a protocol and a port, of both families.
+	// IPSetPorts has triples of a single address, a protocol and a port, of both families.
 	IPSetPorts
 )
 
@@ -86,8 +88,8 @@ type IPSetRemove struct {
 	ID IPSetID
 }
 
-// PolicyUpdate makes or replaces a policy. The policy applies to a local endpoint, or has the hint
-// policy.AssumeNeededOnEveryNode.
+// PolicyUpdate makes or replaces a policy. The policy applies to a local endpoint, or has the
+// performance hint policy.AssumeNeededOnEveryNode.
 type PolicyUpdate struct {
 	Key    policy.Key
 	Policy *Policy

@@ -11,13 +11,13 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// Node is a machine of the cluster as the datastore has it, for dataplanes that use its name,
-// addresses or labels. Several goroutines may read a Node that nobody changes.
+// Node is a machine of the cluster, with the name, addresses and labels that it has in the
+// datastore. Several goroutines may read a Node that nobody changes.
 type Node struct {
 	// Name identifies the node.
 	Name string
-	// Addresses of the node, with the prefix length of their subnets and with host bits. They have
-	// the order of the datastore. Routes go to the first address of each family.
+	// Addresses of the node, each with the prefix length of its subnet and with host bits. They are
+	// in the order of the datastore. Routes lead to the first address of each family.
 	Addresses []netip.Prefix
 	// WireguardAddresses are the addresses of the node's WireGuard devices: at most one of each
 	// family, IPv4 first.
@@ -37,19 +37,20 @@ type Pool struct {
 	CIDR netip.Prefix
 	// Type is the way that packets take between nodes, such as VXLAN. It is never PoolNone.
 	Type PoolType
-	// NATOutgoing means source NAT: packets from the pool to addresses outside all pools get the
-	// node's address.
+	// NATOutgoing means source NAT: if a packet from the pool goes to an address outside all pools,
+	// it gets the address of its node as source.
 	NATOutgoing bool
 	// Disabled means that the pool gives out no new addresses. Dataplanes treat it as any other
 	// pool.
 	Disabled bool
 }
 
-// Service has backends of a service, as policy.ServiceBackends does: each address serves each port.
-// A service may have several such objects, as a Kubernetes Service has several EndpointSlices.
-// Several goroutines may read a Service that nobody changes.
+// Service has some backends of a service: those of one policy.ServiceBackends. Each of its
+// addresses serves each of its ports. One service may have several of these objects, just as a
+// Kubernetes Service may have several EndpointSlices. Several goroutines may read a Service that
+// nobody changes.
 type Service struct {
-	// Key of the resource ServiceBackends. It identifies the Service.
+	// Key is the key of the resource ServiceBackends. It identifies the Service.
 	Key policy.Key
 	// Name of the service, in the namespace of Key.
 	Name string
@@ -147,12 +148,12 @@ type PoolRemove struct {
 	Name string
 }
 
-// ServiceUpdate makes or replaces backends of a service.
+// ServiceUpdate makes or replaces a Service: some backends of a service.
 type ServiceUpdate struct {
 	Service *Service
 }
 
-// ServiceRemove removes backends of a service.
+// ServiceRemove removes a Service: some backends of a service.
 type ServiceRemove struct {
 	Key policy.Key
 }

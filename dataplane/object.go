@@ -10,8 +10,8 @@ import (
 
 // Policy is a policy with its selectors resolved to IP sets.
 type Policy struct {
-	// Tier of the policy, for information: the lists of endpoints have the order of tiers and
-	// policies.
+	// Tier of the policy, for information. A dataplane does not need it, because the lists of each
+	// endpoint are already in the order of tiers and policies.
 	Tier string
 	// Staged policies are for information. A dataplane must not enforce them.
 	Staged bool
@@ -48,11 +48,12 @@ type Endpoint struct {
 	// Down means that no packet may pass from or to the endpoint, not even one of an established
 	// connection.
 	Down bool
-	// Ingress tiers apply to traffic to the workload, Egress tiers to traffic from it, in order. A
-	// list has a tier only if a policy of the tier applies in that direction.
+	// Ingress has the tiers for traffic to the workload, Egress those for traffic from the
+	// workload, both in order. A list has a tier only if a policy of the tier applies to the
+	// endpoint in that direction.
 	Ingress, Egress []TierPolicies
-	// Profiles, in order, decide if no tier decided. All of them exist: if a profile is missing in
-	// the datastore, the graph sends one that denies everything.
+	// Profiles are evaluated in order if no tier decided. All of them exist: if a profile is
+	// missing in the datastore, the graph sends one that denies everything.
 	Profiles []string
 	// NATs are the floating addresses of the workload: external addresses that destination NAT maps
 	// to an address of the workload. They are sorted and distinct.
@@ -63,7 +64,7 @@ type Endpoint struct {
 }
 
 // HostEndpoint is a host endpoint of this node with the policy that applies to it. If several host
-// endpoints have the same interface, the one with the smallest key applies.
+// endpoints have the same interface, only the one with the smallest key applies there.
 //
 // Host endpoints to which the same policies apply share their lists of tiers, so a receiver must
 // not change the lists. Equal compares shared lists in constant time.
@@ -73,20 +74,20 @@ type HostEndpoint struct {
 	Interface string
 	// Addresses are the addresses that the interface is expected to have, sorted.
 	Addresses []netip.Addr
-	// Ingress tiers apply to traffic to the host's own processes, Egress tiers to traffic from
-	// these processes. See Endpoint for the order.
+	// Ingress has the tiers for traffic to the host's own processes, Egress those for traffic from
+	// these processes. Both are ordered as in Endpoint.
 	Ingress, Egress []TierPolicies
-	// ForwardIngress and ForwardEgress apply to traffic that the host forwards: the first list
-	// where the packet enters by the interface, the second where it leaves by it. If a list is
-	// empty, all such traffic is allowed. Profiles do not apply to it.
+	// ForwardIngress and ForwardEgress apply to traffic that the host forwards: ForwardIngress to
+	// packets that enter through the interface, and ForwardEgress to packets that leave through it.
+	// If a list is empty, all such traffic is allowed. Profiles do not apply to forwarded traffic.
 	ForwardIngress, ForwardEgress []TierPolicies
 	// UntrackedIngress and UntrackedEgress apply before connection tracking. The default action of
-	// their tiers is Pass: if no policy decides, the packet goes on to the other lists.
+	// their tiers is Pass: if no policy decides, the other lists are evaluated next.
 	UntrackedIngress, UntrackedEgress []TierPolicies
 	// PreDNATIngress applies before destination NAT. The default action of its tiers is Pass.
 	PreDNATIngress []TierPolicies
-	// Profiles, in order, decide for Ingress and Egress if no tier decided. All of them exist, as
-	// for Endpoint.
+	// Profiles are evaluated in order if no tier of Ingress or Egress decided. All of them exist,
+	// as for Endpoint.
 	Profiles []string
 }
 
@@ -94,8 +95,8 @@ type HostEndpoint struct {
 type TierPolicies struct {
 	// Tier is the name of the tier.
 	Tier string
-	// DefaultAction is Deny or Pass. It applies to a packet about which none of Policies decided.
-	// If all of Policies are staged, it does not apply.
+	// DefaultAction is Deny or Pass. It applies to a packet if no rule of Policies decided. If all
+	// of Policies are staged, it does not apply, and the next tier is evaluated.
 	DefaultAction policy.Action
 	// Policies of the tier in order, including staged ones.
 	Policies []policy.Key

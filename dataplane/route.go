@@ -8,13 +8,12 @@ import (
 )
 
 // Route describes where the addresses of a prefix are, as seen from the node that the events are
-// for. It has the node that the prefix is on, and the next hop or tunnel to that node. The
-// dataplane decides whether to program the route, by Type and Pool. If several routes match an
-// address, the one with the longest prefix applies.
+// for. It names the node where the prefix is, and the next hop or tunnel to that node. Not every
+// Route becomes a route in the kernel: the dataplane decides this by the fields Type and Pool. If
+// several routes match an address, the one with the longest prefix applies.
 //
-// Routes to remote nodes come and go. A route through a tunnel exists only while the tunnel does. A
-// route to a remote workload in a pool exists only while the address of the workload's node is
-// known.
+// A route through a tunnel exists only while the tunnel exists. A route to a remote workload in a
+// pool exists only while the address of the workload's node is known.
 //
 // Several goroutines may read a Route that nobody changes.
 type Route struct {
@@ -25,20 +24,20 @@ type Route struct {
 	Type RouteType
 	// Node is the node that Dst is on. Empty if Type is RoutePool.
 	Node string
-	// NodeAddress is the first address of Node in the family of Dst, if Node is a remote node.
-	// Otherwise, or if the address is unknown, it is the zero Addr.
+	// NodeAddress is the first address of Node in the family of Dst, if Node is a remote node. It
+	// is the zero Addr if Node is this node, or if the address is unknown.
 	NodeAddress netip.Addr
 	// Pool is the type of the smallest pool that contains Dst: the way that packets take between
 	// nodes.
 	Pool PoolType
-	// SameSubnet means that packets need no encapsulation: the pool encapsulates only between
-	// subnets, and the first address of Node, a remote node, is in a subnet of this node.
+	// SameSubnet means that packets need no encapsulation, because the pool encapsulates only
+	// between subnets, and Node is a remote node whose first address is in a subnet of this node.
 	SameSubnet bool
-	// Borrowed means that Dst is an address on Node from the block of another node. A block is a
-	// prefix of addresses that one node gives out.
+	// Borrowed means that Dst is an address that Node uses although it is in the block of another
+	// node. A block is a prefix of addresses that one node gives to its workloads.
 	Borrowed bool
-	// NATOutgoing is copied from the pool: packets from Dst to addresses outside all pools get the
-	// node's address.
+	// NATOutgoing is copied from the pool: if a packet from Dst goes to an address outside all
+	// pools, it gets the address of its node as source.
 	NATOutgoing bool
 }
 
@@ -47,8 +46,8 @@ type RouteType uint8
 
 // The types of routes.
 const (
-	// RoutePool is the prefix of a pool. It is not a route to program; it is there to find the pool
-	// of an address.
+	// RoutePool is the prefix of a pool. It is not a route to program. A dataplane uses it to find
+	// the pool of an address.
 	RoutePool RouteType = iota
 	// RouteLocalWorkload is an address of a local workload endpoint.
 	RouteLocalWorkload
@@ -65,8 +64,9 @@ const (
 	// RouteRemoteTunnel is the address of a tunnel device of a remote node.
 	RouteRemoteTunnel
 	// RouteBlackhole is a block of this node, or an address that this node uses from the block of
-	// another node. A packet to an address in Dst is dropped if no prefix longer than Dst leads to
-	// a workload. Otherwise such a packet would be routed back to where it came from.
+	// another node. Packets to an address in Dst are dropped if no route with a longer prefix leads
+	// to a workload. Without the blackhole, such packets would be routed back to where they came
+	// from.
 	RouteBlackhole
 )
 

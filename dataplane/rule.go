@@ -11,10 +11,11 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// Rule is a policy.Rule with its selectors and named ports resolved. A packet matches if all fields
-// match; a zero field matches every packet.
+// Rule is a policy.Rule in which IP sets have replaced the selectors, named ports and services. A
+// packet matches the rule if it matches all fields. A zero field matches every packet.
 type Rule struct {
-	// ID stays the same as long as the rule's content does: see policy.RuleIDs.
+	// ID identifies the rule. It changes only if the content of the rule changes: see
+	// policy.RuleIDs.
 	ID string
 	// Action is one of policy.Allow, Deny, Pass and Log.
 	Action policy.Action
@@ -74,8 +75,8 @@ type Match struct {
 	// If PortSets has the set of a service, it has no other set, and Ports is empty.
 	Ports    []policy.Port
 	PortSets []IPSetID
-	// NotPorts and NotPortSets: the packet's port is in none of the ranges, and the packet is in
-	// none of the sets.
+	// NotPorts and NotPortSets: the packet's port is in none of the ranges, and its address,
+	// protocol and port together are in none of the sets.
 	NotPorts    []policy.Port
 	NotPortSets []IPSetID
 }
@@ -89,8 +90,8 @@ func (m *Match) Equal(o *Match) bool {
 		slices.Equal(m.NotPorts, o.NotPorts) && slices.Equal(m.NotPortSets, o.NotPortSets)
 }
 
-// String returns the conditions on the side, as in "s:abc !s:def nets 10.0.0.0/8 ports 80,p:xyz
-// !ports 8000-8999". It returns nothing if every packet matches.
+// String returns the conditions for this side of a packet, as in "s:abc !s:def nets 10.0.0.0/8
+// ports 80,p:xyz !ports 8000-8999". It returns "" if every packet matches.
 func (m *Match) String() string {
 	var w words
 	for _, id := range m.Sets {

@@ -167,7 +167,7 @@ func (t TierPolicies) String() string {
 	return t.Tier + ":" + strings.ToLower(string(t.DefaultAction)) + "[" + join(t.Policies, " ") + "]"
 }
 
-// words are the parts of a line.
+// words has the parts of a line.
 type words []string
 
 func (w *words) add(s string) { *w = append(*w, s) }

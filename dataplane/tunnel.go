@@ -15,8 +15,8 @@ type PoolType uint8
 
 // The types of pools.
 const (
-	// PoolNone means that the address is in no pool. The way to it is not known, and a dataplane
-	// programs no route to it.
+	// PoolNone means that an address is in no pool. The way to this address is not known, and a
+	// dataplane programs no route to it.
 	PoolNone PoolType = iota
 	// PoolDirect does not encapsulate packets.
 	PoolDirect
@@ -60,8 +60,8 @@ const (
 // String returns "vxlan" or "ipip".
 func (e Encapsulation) String() string { return nameOf("encapsulation", uint8(e), "vxlan", "ipip") }
 
-// Tunnel returns the tunnel endpoint through which the route leads, and false if it leads through
-// none.
+// Tunnel returns the key of the tunnel endpoint to which the route leads. It returns false if the
+// route uses no tunnel.
 func (r *Route) Tunnel() (TunnelKey, bool) {
 	workload := r.Type == RouteRemoteWorkload || r.Type == RouteRemoteTunnel
 	direct := r.Pool <= PoolDirect || !r.Pool.Valid() || r.Pool.CrossSubnet() && r.SameSubnet
@@ -80,17 +80,17 @@ func (r *Route) Tunnel() (TunnelKey, bool) {
 
 // Tunnel is a tunnel endpoint: the device on one node for one family and one encapsulation.
 type Tunnel struct {
-	// Node has the device. IPVersion, 4 or 6, is the family of the addresses. Node, IPVersion and
-	// Encapsulation together identify the tunnel.
+	// Node is the name of the node that has the device. IPVersion, 4 or 6, is the family of the
+	// addresses. Node, IPVersion and Encapsulation together identify the tunnel.
 	Node          string
 	IPVersion     int
 	Encapsulation Encapsulation
-	// Address of the device. No two nodes have the same.
+	// Address of the device. No two nodes have the same address.
 	Address netip.Addr
-	// MAC address of the device, as in "66:3e:ca:a4:db:65". No two nodes have the same. Empty for
-	// IP in IP, whose devices have no MAC address.
+	// MAC address of the device, as in "66:3e:ca:a4:db:65". No two nodes have the same MAC address.
+	// Empty for IP in IP, whose devices have no MAC address.
 	MAC string
-	// ParentAddress is the address of the node, to which encapsulated packets are sent.
+	// ParentAddress is the address of the node to which encapsulated packets are sent.
 	ParentAddress netip.Addr
 	// Local means that the device is on this node.
 	Local bool
