@@ -16,7 +16,7 @@ import (
 
 // Config says which table to compare with which policy.
 type Config struct {
-	// World has the resources of the cluster. Required.
+	// World has all resources of the cluster. Required.
 	World verdict.World
 	// Verdict has the settings of the node. The table must have been rendered with the same
 	// settings.
@@ -25,13 +25,15 @@ type Config struct {
 	Node string
 	// Table is the table to compare. It must be valid, and must not change meanwhile. Required.
 	Table *ruleset.Table
-	// HostInterface is the name of an interface of the node that no endpoint has. Remote peers are
-	// behind this interface and behind the interfaces of host endpoints. The default is "eth0".
+	// HostInterface is the name of an interface of the node that belongs to no endpoint. The proof
+	// assumes that remote peers are behind this interface and behind the interfaces of host
+	// endpoints. The default is "eth0".
 	HostInterface string
-	// InterfacePrefix is that of render.Config: an interface with this prefix belongs to a
-	// workload. If a host endpoint has such an interface, it is left out. The default is "way".
+	// InterfacePrefix is the setting InterfacePrefix of render.Config: interfaces whose names begin
+	// with it belong to workloads. Host endpoints with such an interface are left out. The default
+	// is "way".
 	InterfacePrefix string
-	// Bridges has the bridge of each workload's interface that is a port of one of
+	// Bridges has the name of a bridge for each workload's interface that is a port of one of
 	// render.Config.Bridges. Nil if there is none.
 	Bridges map[string]string
 	// Limit limits the number of differences in the Report. The default is 10.
@@ -74,12 +76,13 @@ func (c Config) validate() error {
 // Table compares a table with policy: it tries one packet of each kind that policy or the table
 // distinguishes.
 //
-// The time is proportional to the product of local endpoints, classes of addresses and ports that
-// the endpoints' policies mention. It also grows with the size of the world and the table. The
-// memory is proportional to the size of the world and the table. Table uses all processors.
+// The time is proportional to the number of local endpoints, times the number of kinds of
+// addresses, times the number of ports that the endpoints' policies mention. It also grows with the
+// size of the world and the table. The memory is proportional to the size of the world and the
+// table. Table uses all processors.
 //
-// Errors: an invalid config; a table that is not valid or cannot be simulated; that of the context;
-// that of Config.Progress. A difference is no error.
+// Errors: an invalid config; a table that is not valid or cannot be simulated; the context's error;
+// the error of Config.Progress. A difference is no error.
 func Table(ctx context.Context, cfg Config) (Report, error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.validate(); err != nil {
@@ -151,7 +154,7 @@ func (p *prover) explain(c comparison) (Difference, error) {
 	return d, err
 }
 
-// admitted returns the resource in the form in which policy uses it, or nil if policy rejects it.
+// admitted returns the resource as policy enforces it, or nil if it is invalid.
 func admitted(key policy.Key, r policy.Resource) policy.Resource {
 	r, _ = policy.Update{Key: key, Resource: r}.Admit()
 	return r

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package encode turns objects of package ruleset into messages of nf_tables: tables, chains,
-// rules, sets and elements. It writes bytes. Package nfnl sends them, and package readback compares
-// them with the kernel's listing.
+// rules, sets and elements. It only writes the bytes. Package nfnl sends them, and package readback
+// compares them with what the kernel lists.
 //
 //	ruleset.Chain ──▶ NFT_MSG_NEWCHAIN     hook, policy
 //	ruleset.Rule  ──▶ NFT_MSG_NEWRULE      expressions: load fields into registers, compare, act
@@ -10,8 +10,9 @@
 //	ruleset.Set   ──▶ NFT_MSG_NEWSET       types of keys and data
 //	Element       ──▶ NFT_MSG_NEWSETELEM   many in one message; an interval of one field is two
 //
-// Expressions and attributes have the form and order in which the kernel lists a rule. So a rule
-// that is read back equals the written one byte by byte, and nft can print it.
+// The package writes the expressions and attributes of a rule exactly as the kernel lists them: in
+// the same order and encoding. So a rule that is read back equals the written one byte by byte, and
+// nft can print it.
 //
 // # Usage
 //
@@ -28,5 +29,5 @@
 //
 // # Errors
 //
-// If an object could not be encoded, Err returns an error. The batch must then not be sent.
+// If an object could not be encoded, Encoder.Err returns an error. The batch must then not be sent.
 package encode

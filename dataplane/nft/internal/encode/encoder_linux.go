@@ -31,17 +31,17 @@ type Encoder struct {
 // of the set.
 type Sets func(name string) *ruleset.Set
 
-// New returns an Encoder for one table. Several Encoders may share a batch. sets returns the sets
-// that rules look up. If no rule looks up a set, it may be nil.
+// New returns an Encoder for one table. Several Encoders may share a batch. The function sets
+// returns the named sets that rules look up. sets may be nil if no rule looks up a named set.
 func New(batch *nfnl.Batch, family ruleset.Family, table string, sets Sets) *Encoder {
 	e := &Encoder{batch: batch, family: family, table: table}
 	e.rules = &ruleEncoder{enc: e, sets: sets, forms: fieldForms()}
 	return e
 }
 
-// Begin begins a transaction. Its first message requests the new generation. The kernel also
-// answers it with errors that belong to no other message. If there is no table yet, the message
-// creates it. For the flags see AddTable.
+// Begin begins a transaction. The first message is that of AddTable: if there is no table yet, it
+// creates the table with these flags. The kernel answers the message with the new generation of the
+// ruleset. It also attributes errors to this message that belong to no other message.
 func (e *Encoder) Begin(flags uint32) {
 	e.batch.Reset()
 	e.setID, e.errs = 0, nil
@@ -67,9 +67,9 @@ func (e *Encoder) message(typ, flags uint16, object nfnl.Object, name uint16) {
 
 func tableObject(name string) nfnl.Object { return nfnl.Object{Kind: "table", Name: name} }
 
-// AddTable creates the table if it does not exist. It leaves an existing table as it is, with one
-// exception: if the table has the flag PERSIST and flags also have OWNER, the socket that sends the
-// batch becomes the table's owner.
+// AddTable creates the table with the given flags, if it does not exist. It leaves an existing
+// table as it is, with one exception: if the table has the flag PERSIST, and the given flags
+// contain OWNER, the socket that sends the batch becomes the table's owner.
 func (e *Encoder) AddTable(flags uint32) {
 	e.message(unix.NFT_MSG_NEWTABLE, unix.NLM_F_CREATE|unix.NLM_F_ECHO, tableObject(e.table), 0)
 	if flags != 0 {

@@ -25,8 +25,8 @@ type Place struct {
 	AfterNew uint32
 }
 
-// AddRule adds a rule to a chain, and returns the sequence number of its message. index is for
-// errors.
+// AddRule adds a rule to a chain, and returns the sequence number of its message. index is the
+// rule's index in the chain, for errors.
 func (e *Encoder) AddRule(chain string, index int, r *ruleset.Rule, at Place) uint32 {
 	object := ruleObject(chain, index)
 	body := e.rules
@@ -67,14 +67,15 @@ func ruleObject(chain string, index int) nfnl.Object {
 	return nfnl.Object{Kind: "rule", Name: chain, Index: index + 1}
 }
 
-// DeleteRule deletes the rule with the handle. index is for errors.
+// DeleteRule deletes the rule with the handle. index is the rule's index in the chain, for errors.
 func (e *Encoder) DeleteRule(chain string, index int, handle uint64) {
 	e.message(unix.NFT_MSG_DELRULE, 0, ruleObject(chain, index), AttrWithin)
 	e.batch.Uint64(unix.NFTA_RULE_HANDLE, handle)
 }
 
 // Rule returns the expressions and the userdata of a rule, as AddRule would write them in a batch
-// with only this rule. They are valid until the next call. Rule overwrites the batch.
+// with only this rule. The two results are valid until the next call of a method. Rule overwrites
+// the batch.
 func (e *Encoder) Rule(chain string, index int, r *ruleset.Rule) (exprs, userdata []byte) {
 	e.batch.Reset() // anonymous sets are written to the batch
 	e.setID = 0
@@ -99,8 +100,8 @@ type ruleEncoder struct {
 	forms *[256]fieldForm
 	// object identifies the rule in errors.
 	object nfnl.Object
-	// exprs has the expressions of the rule. ids has the positions of the numbers of anonymous sets
-	// in them. Such a number is valid only within one transaction.
+	// exprs has the expressions of the rule. They contain the numbers of anonymous sets, which are
+	// valid only within one transaction. ids has the positions of these numbers.
 	exprs exprs
 	ids   []idAt
 	// hash is a hash of the anonymous sets of the rule.
@@ -116,7 +117,7 @@ type idAt struct {
 func (e *ruleEncoder) fail(format string, args ...any) { e.enc.fail(e.object, format, args...) }
 
 // encode writes the rule's expressions to e.exprs, and adds its anonymous sets to the batch. It
-// returns a hash of all these and the comment.
+// returns a hash of the expressions, the sets and the comment.
 func (e *ruleEncoder) encode(object nfnl.Object, r *ruleset.Rule) (hash uint64) {
 	e.exprs.Reset()
 	e.object, e.ids, e.hash = object, e.ids[:0], hashSeed
@@ -242,9 +243,9 @@ func (e *ruleEncoder) assign(s ruleset.Assign) {
 	}
 }
 
-// lookup looks up fields in a named set. The types of the set's key must be those of the fields. If
-// the set is a map, its value is put into the register to. lookup returns the set, or nil if there
-// is none.
+// lookup encodes the lookup of fields in a named set. The types of the set's key must be those of
+// the fields. If the set is a map, the value that is found is put into the register to. lookup
+// returns the set, or nil if there is none.
 func (e *ruleEncoder) lookup(fields []ruleset.Field, name string, to uint32, not bool) *ruleset.Set {
 	set := e.sets(name)
 	if set == nil {
@@ -259,9 +260,9 @@ func (e *ruleEncoder) lookup(fields []ruleset.Field, name string, to uint32, not
 	return set
 }
 
-// lookupAnonymous looks up fields in an anonymous set, which exists as long as the rule. It adds
-// the set to the batch and to the rule's hash. If to is the register for verdicts, the set is a
-// verdict map.
+// lookupAnonymous encodes the lookup of fields in an anonymous set, which exists as long as the
+// rule. It adds the set to the batch and to the rule's hash. If to is the register for verdicts,
+// the set is a verdict map.
 func (e *ruleEncoder) lookupAnonymous(fields []ruleset.Field, elements []ruleset.Element, to uint32, not bool) {
 	s := &ruleset.Set{Name: "__set%d", Size: uint32(len(elements))} // the kernel replaces %d by a number
 	if to == unix.NFT_REG_VERDICT {

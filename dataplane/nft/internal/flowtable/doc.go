@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package flowtable installs a flowtable, with which packets of established connections of
-// workloads use the kernel's fast path.
+// Package flowtable installs a flowtable. With it, packets of established connections of workloads
+// take the kernel's fast path.
 //
 //	workload or uplink ─▶ ingress ─┬─ in the flowtable ─────────────────────────────▶ out
 //	                               └─ otherwise ─▶ all chains ─▶ forward: flow add ─▶ out
@@ -11,8 +11,8 @@
 // again afterwards. In between, all packets traverse the chains, and none is lost. When the chains
 // next accept a packet of a connection, the connection is on the fast path again.
 //
-// The flowtable is in a table of its own. So one deletion removes all connections from the fast
-// path.
+// The flowtable is in a separate nftables table. So the deletion of this table removes all
+// connections from the fast path.
 //
 // # Usage
 //
@@ -26,7 +26,7 @@
 //
 // # Errors
 //
-// Errors name the table and wrap the kernel's error. If the kernel has no flowtables, or cannot end
-// connections in them, Install returns a *dataplane.FeatureError and installs no table. On systems
-// other than Linux, New returns errors.ErrUnsupported.
+// Errors name the table and wrap the kernel's error. If the kernel has no flowtables, or cannot
+// remove a single connection from a flowtable, Install returns a *dataplane.FeatureError and
+// installs no table. On systems other than Linux, New returns errors.ErrUnsupported.
 package flowtable

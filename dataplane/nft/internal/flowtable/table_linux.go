@@ -29,7 +29,7 @@ type Table struct {
 
 // New returns a Table. It writes nothing.
 //
-// Errors: that of opening the socket.
+// New returns an error if it cannot open the socket.
 func New(cfg Config) (*Table, error) {
 	conn, err := nfnl.Dial(nfnl.Config{NetNS: cfg.NetNS})
 	if err != nil {
@@ -63,13 +63,13 @@ func (t *Table) Delete() error {
 	return t.wrap("delete", t.conn.Commit(t.batch, nil))
 }
 
-// Install installs the table. Connections between two of the own addresses, and between one of them
-// and an uplink, then use the fast path. devices are the interfaces of workloads and uplinks; the
-// kernel refuses a device that does not exist. If there are no devices or no own addresses, Install
-// does nothing.
+// Install installs the table. own has the addresses of workloads, each with the workload's
+// interface. Connections between two of these addresses, and between one of them and an uplink,
+// then use the fast path. devices has the interfaces of workloads and uplinks. The kernel refuses a
+// device that does not exist. If one of the two lists is empty, Install does nothing.
 //
-// The socket owns the table, so the kernel deletes the table when the process ends for any reason.
-// So the table never outlives the process that updates it.
+// The socket owns the table. So the kernel deletes the table when the process ends for any reason,
+// and the table never outlives the process that updates it.
 func (t *Table) Install(own []Address, devices []string) error {
 	if len(own) == 0 || len(devices) == 0 {
 		return nil
@@ -106,9 +106,9 @@ func (t *Table) Install(own []Address, devices []string) error {
 	return t.wrap("add", err)
 }
 
-// endsOffloaded reports whether the kernel can end a connection on the fast path, which is
-// necessary for policy. It can since Linux 6.4, and in 6.1 since 6.1.37 ("netfilter: ctnetlink:
-// Support offloaded conntrack entry deletion").
+// endsOffloaded reports whether the kernel can end a connection that is on the fast path. This is
+// necessary for policy. The kernel can do this since Linux 6.4, and in 6.1 since 6.1.37
+// ("netfilter: ctnetlink: Support offloaded conntrack entry deletion").
 func endsOffloaded() bool {
 	return !kernel.OlderThan(6, 4, 0) || !kernel.OlderThan(6, 1, 37) && kernel.OlderThan(6, 2, 0)
 }

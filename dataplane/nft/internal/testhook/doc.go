@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package testhook has settings of the nftables backend that only tests of this module can make.
-// Other modules can neither import the package nor set the fields.
+// Package testhook has settings of the nftables backend for tests. Only packages of this module can
+// use them: other modules can neither import the package nor set the fields.
 //
 // # Usage
 //
@@ -9,7 +9,7 @@
 //
 // # Concurrency
 //
-// The settings do not change.
+// A value of this package never changes, so several goroutines may use it.
 //
 // # Errors
 //
@@ -19,10 +19,12 @@ package testhook
 // Classes has settings of render.ClassesConfig.
 type Classes struct{ fewNumbers, chains bool }
 
-// FewNumbers limits the numbers of classes and outcomes to a few, so that many collide.
+// FewNumbers makes the renderer take the numbers of classes and outcomes from a small range, so
+// that many collide.
 func FewNumbers() Classes { return Classes{fewNumbers: true} }
 
-// Chains makes all policy chains, as if every group were over its limit.
+// Chains makes the renderer write all policy as chains, its fallback, as if every group of
+// endpoints were over its limit.
 func Chains() Classes { return Classes{chains: true} }
 
 // HasFewNumbers reports whether the settings are those of FewNumbers.
