@@ -13,15 +13,15 @@
 //
 // # Concurrency
 //
-// All functions may be called from any goroutine. Encode shares strings, lists of profiles and
-// labels of the event with the message, and Decode shares strings and labels of the message with
-// the event: nobody may change either.
+// All functions may be called from any goroutine. After Encode, the event and the message share
+// strings, lists of profiles and labels. After Decode, they share strings and labels. So the caller
+// must change neither the event nor the message.
 //
 // # Errors
 //
-// Encode returns an error for a value that a message cannot express, because a rule without that
-// value could match more packets. It also returns an error for a member of a set that Decode would
-// refuse. Decode returns an error for a message that a server must not send. Errors name the object
-// and the field, as in "codec: policy Policy/shop/web: ingress[3].source.nets[0]: prefix length 40
-// of an IPv4 address".
+// If a message cannot express a value of an event, Encode returns an error: a rule without that
+// value could match more packets. Encode also returns an error for a set with a member that Decode
+// would refuse. Decode returns an error for a message that a server must not send. Errors name the
+// object and the field, as in "codec: policy Policy/shop/web: ingress[3].source.nets[0]: prefix
+// length 40 of an IPv4 address".
 package codec

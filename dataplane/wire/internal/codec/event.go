@@ -11,7 +11,7 @@ import (
 	"github.com/wayleave/wayleave/dataplane/wire/wirepb"
 )
 
-// Encode returns the message of an event. Errors: the event is of an unknown type, has no object,
+// Encode returns the message for an event. Errors: the event is of an unknown type, has no object,
 // or has a value that a message cannot express, such as an ICMP match without a type.
 func Encode(e dataplane.Event) (*wirepb.Event, error) {
 	if isNil(e) {
@@ -39,8 +39,11 @@ func isNil(e dataplane.Event) bool {
 	return !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil()
 }
 
-// Decode returns the event of a message. Errors: the message has no known content, or a field, at
-// any depth, is unknown or has a value that a server must not send.
+// Decode returns the event of a message. It returns an error in these cases:
+//
+//   - the message has no event of a known type;
+//   - the message, or a message within it, has an unknown field;
+//   - a field has a value that a server must not send.
 func Decode(m *wirepb.Event) (dataplane.Event, error) {
 	if !hasContent(m) {
 		return nil, errors.New("codec: message without content that is known")
@@ -54,14 +57,14 @@ func Decode(m *wirepb.Event) (dataplane.Event, error) {
 	return e, nil
 }
 
-// hasContent reports whether the content is set. A typed nil pointer does not count: generated
-// getters panic on one.
+// hasContent reports whether the message has an event. A typed nil pointer does not count, because
+// generated getters panic on it.
 func hasContent(m *wirepb.Event) bool {
 	message := m.ProtoReflect()
 	return message.WhichOneof(message.Descriptor().Oneofs().Get(0)) != nil
 }
 
-// decodeEvent decodes the content, which must be set.
+// decodeEvent decodes the event, which the message must have.
 func decodeEvent(c *cursor, m *wirepb.Event) dataplane.Event {
 	if e := decodePolicies(c, m); e != nil {
 		return e

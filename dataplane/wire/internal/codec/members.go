@@ -12,8 +12,8 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// The sizes in bytes of the parts of a record: an address, followed by a prefix length, or by a
-// protocol and a port.
+// A record is an address, followed either by a prefix length, or by a protocol and a port. These
+// are the sizes of the parts in bytes.
 const (
 	ipv4Size, ipv6Size = 4, 16
 	lengthSize         = 1
@@ -23,8 +23,8 @@ const (
 // hasPort reports whether a member belongs to a set of type IPSetPorts.
 func hasPort(m *dataplane.Member) bool { return m.Protocol != 0 || m.Port != 0 }
 
-// CheckMembers returns an error if Encode or Decode would refuse the members of a set. It reads
-// them once, and allocates no memory.
+// CheckMembers returns an error if Encode or Decode would refuse a member of a set. It reads the
+// members once, and allocates no memory.
 func CheckMembers(id dataplane.IPSetID, typ dataplane.IPSetType, members []dataplane.Member) error {
 	c := newCursor()
 	for i := range members {
@@ -40,7 +40,7 @@ func CheckMembers(id dataplane.IPSetID, typ dataplane.IPSetType, members []datap
 	return nil
 }
 
-// checkType records an error for a member of the other type.
+// checkType records an error if a member does not fit the type of its set.
 func checkType(c *cursor, typ dataplane.IPSetType, m *dataplane.Member) {
 	if hasPort(m) != (typ == dataplane.IPSetPorts) {
 		c.fail("member %s of a set of type %s", *m, typ)
@@ -66,7 +66,8 @@ func checkMember(c *cursor, m *dataplane.Member) {
 	}
 }
 
-// encodeMembers packs the members of a set. A member of the other type is an error.
+// encodeMembers packs the members of a set. A member that does not fit the type of the set is an
+// error.
 func encodeMembers(c *cursor, name string, typ dataplane.IPSetType, members []dataplane.Member) *wirepb.Members {
 	for i := range members {
 		c.enterItem(name, i)
@@ -139,7 +140,8 @@ func packMember(c *cursor, out *wirepb.Members, m *dataplane.Member) {
 	}
 }
 
-// decodeMembers unpacks the members of a set. A member of the other type is an error.
+// decodeMembers unpacks the members of a set. A member that does not fit the type of the set is an
+// error.
 func decodeMembers(c *cursor, name string, typ dataplane.IPSetType, m *wirepb.Members) []dataplane.Member {
 	other, bytes := "ports", len(m.GetIpv4Ports())+len(m.GetIpv6Ports())
 	if typ == dataplane.IPSetPorts {
@@ -151,8 +153,8 @@ func decodeMembers(c *cursor, name string, typ dataplane.IPSetType, m *wirepb.Me
 	return unpackMembers(c, name, m)
 }
 
-// unpackMembers unpacks members of any type. IPv4 comes first, as in Member.Compare: the members of
-// a set are in order if the lists of the message are.
+// unpackMembers unpacks members of any type. IPv4 comes first, as in Member.Compare. So the members
+// of a set are sorted if each list of the message is sorted.
 func unpackMembers(c *cursor, name string, m *wirepb.Members) []dataplane.Member {
 	count := len(m.GetIpv4Prefixes())/(ipv4Size+lengthSize) + len(m.GetIpv6Prefixes())/(ipv6Size+lengthSize) +
 		len(m.GetIpv4Ports())/(ipv4Size+portSize) + len(m.GetIpv6Ports())/(ipv6Size+portSize)

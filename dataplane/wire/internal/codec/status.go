@@ -18,9 +18,9 @@ import (
 // maxText is the maximum length in bytes of a result of Text.
 const maxText = 4096
 
-// EncodeStatus returns the statuses of the objects in an error of a dataplane.Dataplane: one for
-// each object, sorted by key, and one without an object if there are other errors. It returns nil
-// for a nil error.
+// EncodeStatus converts an error of a dataplane.Dataplane to a list of statuses. The list has one
+// status for each object that the error names, sorted by key. If there are errors that name no
+// object, it also has one status without an object. For a nil error, the list is nil.
 func EncodeStatus(err error) []*wirepb.ObjectStatus {
 	if err == nil {
 		return nil
@@ -64,9 +64,10 @@ func encodeObject(e *dataplane.ApplyError) *wirepb.ObjectStatus {
 	return m
 }
 
-// DecodeStatus returns the error of a list of statuses: a join of one *dataplane.ApplyError for
-// each object that is failed, pending or down, or nil if there are none. A status that is unknown
-// or has no object becomes an ApplyError without Object: the state of all objects is then unknown.
+// DecodeStatus converts a list of statuses to an error: a join of one *dataplane.ApplyError for
+// each object that is failed, pending or down. If there is no such object, the error is nil. A
+// status that is unknown or has no object becomes an ApplyError without Object, which means that
+// the state of all objects is unknown.
 func DecodeStatus(list []*wirepb.ObjectStatus) error {
 	var errs []error
 	for _, m := range list {

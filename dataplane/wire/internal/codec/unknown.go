@@ -12,8 +12,8 @@ import (
 )
 
 // CheckKnown returns an error if a message, or a message within it, has an unknown field. Such a
-// field comes from a newer version of the protocol, in which it may deny packets. Events within the
-// message are not checked here: Decode checks them.
+// field is from a newer version of the protocol, and packets may pass wrongly if it is ignored.
+// CheckKnown does not check events within the message: Decode does.
 func CheckKnown(m proto.Message) error {
 	c := newCursor()
 	c.refuseUnknown(m.ProtoReflect())
@@ -35,8 +35,8 @@ func refuseUnknownFields(c *cursor, m *wirepb.Event) {
 	}
 }
 
-// refuseUnknown records an error for an unknown field of a message, or of a message within it,
-// events excepted. It does not look into maps, because the schema has no map of messages.
+// refuseUnknown records an error for an unknown field of a message, or of a message within it that
+// is no event. It does not look into maps, because the schema has no map of messages.
 func (c *cursor) refuseUnknown(m protoreflect.Message) {
 	if len(m.GetUnknown()) > 0 {
 		c.fail("unknown field")
