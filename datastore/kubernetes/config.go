@@ -18,25 +18,29 @@ import (
 // Config configures a Source. Client and Dynamic are required.
 type Config struct {
 	// Client reads Pods, Namespaces, ServiceAccounts, Nodes and EndpointSlices, and queries which
-	// kinds the server has. The Source keeps no copy of the objects.
+	// kinds the server has. The Source stores no copies of these objects.
 	Client kubernetes.Interface
-	// Informers are the caller's informers. If set, the Source reads the kinds of Client from these informers instead.
-	// Run starts the informers that do not run yet, and stops these when it ends. If they have a transform of your own,
-	// it must keep all fields that Transform keeps. nil means none.
+	// Informers are the caller's informers. If set, the Source reads the kinds of Client from these
+	// informers instead. Run starts the informers that do not run yet, and stops those that it
+	// started when it ends. If the informers have your own transform, it must keep all fields that
+	// Transform keeps. nil means that there are no informers.
 	Informers informers.SharedInformerFactory
-	// Dynamic reads NetworkPolicies, ClusterNetworkPolicies and the kinds of Calico, with all their fields. If this
-	// version of the package does not know a field of a rule, an Allow or Log rule matches nothing, and any other rule
-	// denies everything from its place on. If it does not know a field outside of the rules, the object is left out.
+	// Dynamic reads NetworkPolicies, ClusterNetworkPolicies and the kinds of Calico, with all their
+	// fields. If this version of the package does not know a field of a rule, an Allow or Log rule
+	// matches nothing, and any other rule denies every packet that reaches it. If it does not know
+	// a field outside of the rules, the object is left out.
 	Dynamic dynamic.Interface
-	// Node is the name of this node, as in spec.nodeName of its pods. Only its pods can be
-	// attached. If it is empty, no pod can.
+	// Node is the name of this node, as in spec.nodeName of its pods. Only pods of this node can be
+	// attached. If Node is empty, no pod can be attached.
 	Node string
-	// Converter converts the objects. Its Attachment must be nil: see Source.Attach.
+	// Converter converts the objects. Its field Attachment must be nil, because pods are attached
+	// with Source.Attach.
 	Converter convert.Converter
-	// Omit names the kinds that are not read, as Kinds does. The default is to read all. In a large
-	// cluster, omit the kinds that no policy and no route uses. docs/fleet.md has the cost of each.
+	// Omit names the kinds that are not read, with names from Kinds. The default is to read all
+	// kinds. In a large cluster, omit the kinds that no policy and no route uses. docs/fleet.md
+	// says which ones are expensive.
 	Omit []string
-	// Hooks receive the problems of objects, and deletions. The default is none.
+	// Hooks receive the problems of objects, and deletions. By default, nothing receives them.
 	Hooks Hooks
 	// Logger for warnings and information. nil discards.
 	Logger *slog.Logger
@@ -44,18 +48,19 @@ type Config struct {
 
 // Hooks are functions that a Source calls for an object, before it sends the object's resources.
 // Each may be nil. They are called one at a time, and must not call the Source. The methods of
-// report.Reporter have the same signatures.
+// report.Reporter, which writes problems to the Kubernetes API, have the same signatures.
 type Hooks struct {
-	// Problems receives an object and all its problems, each a *convert.Error, when they change.
-	// The list is empty once there are none any more. For kinds other than Pod, it is also called
-	// when the object's resources change and its problems do not.
+	// Problems is called when the problems of an object change. It receives the object and all its
+	// problems, each a *convert.Error. The list is empty once the object has no problems any more.
+	// For kinds other than Pod, Problems is also called when the object's resources change and its
+	// problems do not.
 	Problems func(object convert.Object, problems []error)
-	// Converted is called in place of Problems for a ClusterNetworkPolicy, whose status has
-	// conditions. It is called for every generation, with or without problems. The default is to
-	// call Problems.
+	// Converted is called in place of Problems for a ClusterNetworkPolicy, because its status has
+	// conditions to write. It is called for every generation of the object, with or without
+	// problems. The default is to call Problems.
 	Converted func(object convert.Object, generation int64, problems []error)
-	// Deleted receives each object that the server no longer has, without its UID. Of Pods, it
-	// receives only those that had problems.
+	// Deleted receives each object that the server no longer has, without its UID. It receives a
+	// Pod only if the Pod had problems.
 	Deleted func(object convert.Object)
 }
 

@@ -33,8 +33,9 @@ type kind struct {
 	informer func(informers.SharedInformerFactory) cache.SharedIndexInformer
 }
 
-// aggregated reports whether an aggregated API server may serve the kind: that of Calico. Its objects still exist when
-// the server does not have the kind any more. Those of a CustomResourceDefinition are deleted before.
+// aggregated reports whether an aggregated API server may serve the kind: that of Calico. If this
+// server no longer has the kind, the objects still exist. This differs from a
+// CustomResourceDefinition, whose objects are deleted first.
 func (k kind) aggregated() bool { return k.resource.Group == calicoGroup }
 
 func (k kind) String() string { return k.resource.GroupResource().String() }
@@ -42,7 +43,7 @@ func (k kind) String() string { return k.resource.GroupResource().String() }
 // calicoGroup is the API group of Calico.
 const calicoGroup = "projectcalico.org"
 
-// clusterNetworkPolicy is the kind whose status has conditions.
+// clusterNetworkPolicy is the only kind whose status has conditions.
 const clusterNetworkPolicy = "ClusterNetworkPolicy"
 
 // assigned selects the pods that have a node and have not ended.
@@ -127,7 +128,7 @@ type client struct {
 	watch func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error)
 	// get reads one object, whether the selectors of the kind match it or not.
 	get func(ctx context.Context, name types.NamespacedName) (metav1.Object, error)
-	// streams means that the server may send the list at the beginning of a watch.
+	// streams means that the server may support a list at the beginning of a watch.
 	streams bool
 }
 

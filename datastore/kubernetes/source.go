@@ -101,10 +101,11 @@ func (s *Source) kind(object string) *objects {
 	return s.kinds[slices.IndexFunc(s.kinds, func(o *objects) bool { return o.kind.object == object })]
 }
 
-// Run sends the receiver the resources of all objects, calls InSync once, and then sends every change; see
-// datastore.Source. It can be called once. While the server does not answer, the last objects stay.
+// Run sends the resources of all objects to the receiver, calls InSync once, and then sends every
+// change. Run can be called once. While the server does not answer, the receiver keeps the last
+// resources.
 //
-// Errors: the context's; the receiver's; Run was called before.
+// Errors: the context's; the receiver's; an error if Run was called before.
 func (s *Source) Run(ctx context.Context, r datastore.Receiver) error {
 	if s.ran.Swap(true) {
 		return errors.New("kubernetes: Source.Run was called before")
@@ -142,11 +143,13 @@ func (s *Source) start(ctx context.Context, readers *sync.WaitGroup) error {
 	return nil
 }
 
-// Attach records the link of a pod of this node, for CNI ADD; see pods.Pods. Then wait for the
-// kernel with Barrier and WaitEndpoint of dataplane.Driver. Before Run, attach all pods that
-// already have a link.
+// Attach records the link (interface and addresses) of a pod of this node. Call it in CNI ADD. Then
+// call Barrier, and WaitEndpoint of dataplane.Driver, to wait until the pod's policy is in the
+// kernel. Before Run, attach all pods that already have a link. A second Attach of a pod replaces
+// the first.
 //
-// Errors: Config.Node is empty, and those of pods.Pods.
+// Errors: Config.Node is empty; the attachment has no interface, or an invalid value; the interface
+// is that of another attached pod. Nothing has changed then.
 func (s *Source) Attach(ref pods.Ref, a convert.Attachment) error {
 	if s.pods == nil {
 		return fmt.Errorf("kubernetes: attach %s: Config.Node is empty", ref)
@@ -158,9 +161,10 @@ func (s *Source) Attach(ref pods.Ref, a convert.Attachment) error {
 	return nil
 }
 
-// Detach records that the link of a pod is removed, for CNI DEL; see pods.Pods. It reports whether
-// no pod of that name is attached now. If so, wait for the kernel with Barrier and WaitRemoved of
-// dataplane.Driver.
+// Detach records that the link of a pod is removed. Call it in CNI DEL. If gone is true, no pod of
+// that name is attached any more: call Barrier, and WaitRemoved of dataplane.Driver, to wait until
+// the pod's rules and routes are removed from the kernel. If gone is false, another pod of that
+// name, with another UID, is attached, and stays so.
 func (s *Source) Detach(ref pods.Ref) (gone bool) {
 	if s.pods == nil {
 		return true
@@ -170,8 +174,8 @@ func (s *Source) Detach(ref pods.Ref) (gone bool) {
 	return gone
 }
 
-// setAttached records whether a pod is attached, and pushes its endpoint if that is buffered until a
-// list is complete.
+// setAttached records whether a pod is attached. If the pod's endpoint is buffered until a list is
+// complete, setAttached pushes it at once.
 func (s *Source) setAttached(ref pods.Ref, attached bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -181,9 +185,9 @@ func (s *Source) setAttached(ref pods.Ref, attached bool) {
 	s.kind("Pod").flushLocked(ref.Key())
 }
 
-// Barrier returns once the receiver is in sync and has all changes from before the call. If the
-// receiver has a method Barrier, as a calcgraph.Runner has, it is called then. Errors: the
-// context's; the receiver's.
+// Barrier returns once the receiver is in sync, and has received all changes from before the call.
+// If the receiver has a method Barrier, as a calcgraph.Runner has, Barrier then calls this method
+// and waits for it. Errors: the context's; the receiver's.
 func (s *Source) Barrier(ctx context.Context) error { return s.queue.barrier(ctx) }
 
 // Status returns the state of the Source.
@@ -216,7 +220,7 @@ func (s *Source) setState(o *objects, state State) {
 	}
 }
 
-// setErr records why a kind cannot be read now; nil means that it can be.
+// setErr records why a kind cannot be read now. A nil err means that the kind can be read.
 func (s *Source) setErr(o *objects, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -274,8 +278,8 @@ func (s *Source) reportPod(ref pods.Ref, problems []error) {
 	s.reportLocked(o.identity(id, ref.UID), 0, problems, false)
 }
 
-// reportLocked reports the problems of an object if they changed, or if changed is set. Errors that
-// wrap convert.ErrIgnored are not problems.
+// reportLocked reports the problems of an object if they are new, or if changed is set. Errors that
+// wrap convert.ErrIgnored do not count as problems.
 func (s *Source) reportLocked(object convert.Object, generation int64, problems []error, changed bool) {
 	problems = slices.DeleteFunc(problems, func(err error) bool { return errors.Is(err, convert.ErrIgnored) })
 	key := object
@@ -306,7 +310,7 @@ func compareNames(a, b types.NamespacedName) int {
 	return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 }
 
-// Faulty returns the objects with problems, and the problems of each as text.
+// Faulty returns the objects that have problems, each with its problems as text.
 func (s *Source) Faulty() map[convert.Object]string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -9,11 +9,11 @@ import (
 )
 
 // Transform removes the fields of an object that the Source does not use, before an informer stores
-// it. Give it to informers.WithTransform. A transform of your own must keep at least the same
-// fields. It changes the object.
+// the object. Give Transform to informers.WithTransform. If you use another transform, it must keep
+// at least the same fields. Transform changes the given object, and returns it.
 //
 // Of a Pod, it keeps metadata (without owners and finalizers), node, host network, service account,
-// ports, phase and addresses. Of a Node's status, it keeps the addresses only. It removes the
+// ports, phase and addresses. Of a Node's status, it keeps only the addresses. It removes the
 // secrets of ServiceAccounts, and the fields of EndpointSlice endpoints other than addresses and
 // conditions. It removes the managed fields of every object.
 func Transform(object any) (any, error) {
@@ -46,7 +46,8 @@ func transformPod(pod *corev1.Pod) {
 	pod.Status = corev1.PodStatus{Phase: status.Phase, PodIP: status.PodIP, PodIPs: status.PodIPs}
 }
 
-// portsOf returns the containers that have ports, with name, ports and restart policy only.
+// portsOf returns the containers that have ports. It keeps only their names, ports and restart
+// policies.
 func portsOf(containers []corev1.Container) (with []corev1.Container) {
 	for _, c := range containers {
 		if len(c.Ports) > 0 {
