@@ -21,7 +21,9 @@
 //
 // # Concurrency
 //
-// One agent at a time may use a network namespace and table, and a socket.
+// Two agents that run at the same time must not use the same nftables table in the same network
+// namespace, and not the same socket. docs/agent.md names other settings that must differ on one
+// node.
 //
 // # Errors
 //

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package idtable gives small integers (ids) to keys and stores values by id. It stores each key
-// once. The id of a removed key is used again, and unused memory is released.
+// once. The id of a removed key is used again for another key, and unused memory is released.
 //
 //	IDs     ids without keys
 //	Keys    key ──▶ id ──▶ key
@@ -18,7 +18,7 @@
 //
 // # Concurrency
 //
-// Nothing here is safe for concurrent use.
+// No type of this package is safe for concurrent use.
 //
 // # Errors
 //

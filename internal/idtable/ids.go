@@ -4,8 +4,8 @@ package idtable
 
 import "math/bits"
 
-// IDs allocates small integers, always the lowest free one, so that arrays with ids as indices stay
-// dense. The zero IDs has none in use.
+// IDs allocates small integers (ids). Alloc always returns the lowest free id, so that arrays with
+// ids as indices stay dense. In the zero value of IDs, all ids are free.
 type IDs struct {
 	used []uint64 // one bit an id
 	full []uint64 // one bit for each word of used that has no room
@@ -57,8 +57,8 @@ func (p *IDs) Has(id uint32) bool {
 	return int(id/64) < len(p.used) && p.used[id/64]>>(id%64)&1 != 0
 }
 
-// Unused reports whether no id in the block that contains id is in use. Blocks have size ids, a power
-// of two, and begin at multiples of it.
+// Unused reports whether no id of a block is in use. A block has size ids, and begins at a multiple
+// of size. The block is the one that contains id. size must be a power of two.
 func (p *IDs) Unused(id, size uint32) bool {
 	first := id &^ (size - 1)
 	if size < 64 {
@@ -82,7 +82,7 @@ func (p *IDs) AppendTo(buf []uint32) []uint32 {
 	return buf
 }
 
-// ChunkSize is how many values a Column allocates at once. A power of two.
+// ChunkSize is the number of values that a Column allocates at once. It is a power of two.
 const ChunkSize = 128
 
 // Column holds one value for each id of an IDs. It grows and shrinks by chunks, so that values are
@@ -122,5 +122,5 @@ func (c *Column[T]) Clear(id uint32, ids *IDs) {
 	}
 }
 
-// Size counts the chunks, for tests that look for leftovers.
+// Size returns the number of chunks, for tests that look for memory that was not released.
 func (c *Column[T]) Size() int { return len(c.chunks) }

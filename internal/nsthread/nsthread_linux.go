@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// In runs fn in the network namespace of fd, and returns its error. Sockets that fn opens and processes that it starts
-// stay in the namespace; goroutines that it starts are not in it. It needs CAP_SYS_ADMIN.
+// In runs fn in the network namespace of fd, and returns its error. Sockets that fn opens and processes that fn starts
+// stay in the namespace. Goroutines that fn starts are not in the namespace. In needs CAP_SYS_ADMIN.
 func In(fd int, fn func() error) error {
 	return Throwaway(func() error {
 		if err := unix.Setns(fd, unix.CLONE_NEWNET); err != nil {
@@ -20,7 +20,7 @@ func In(fd int, fn func() error) error {
 	})
 }
 
-// Throwaway runs fn on a new thread, which then ends in any case, and returns fn's error.
+// Throwaway runs fn on a new thread, and returns the error of fn. The thread ends afterwards in any case.
 func Throwaway(fn func() error) error {
 	result := make(chan error, 1)
 	go func() {

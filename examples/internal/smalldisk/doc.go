@@ -17,6 +17,6 @@
 //
 // # Errors
 //
-// New needs root, which may be that of a user namespace, as in nstest.Main. Its errors wrap those
-// of the system.
+// New needs root. The root of a user namespace is enough: tests get one with nstest.Main. The
+// errors of New wrap those of the system.
 package smalldisk
