@@ -60,8 +60,8 @@ type Stats struct {
 	PID int
 	// Starts is the number of drivers that were started since New.
 	Starts uint64
-	// Sent is the number of messages that were sent to the running driver. It is also the sequence number of the next
-	// message.
+	// Sent is the number of messages that were sent to the running driver. The sequence number of the next message is
+	// the same number.
 	Sent uint64
 }
 
@@ -75,13 +75,17 @@ func New(cfg Config) (*Dataplane, error) {
 	return &Dataplane{cfg: cfg, state: state, statuses: newStatuses(cfg.Timeout)}, nil
 }
 
-// Apply implements dataplane.Dataplane. It returns once the batch is written; the driver programs it afterwards. A new
-// driver gets the whole state. If ctx is done during a write, the driver is killed, because it may have read a part of
-// a message.
+// Apply implements dataplane.Dataplane. It sends the batch to the driver, and does not wait until the driver has
+// programmed it. A new driver gets the whole state. If ctx is done during a write, the driver is killed, because it may
+// have read a part of a message.
 //
-// Errors: a join of *dataplane.ApplyError, one for each object that the messages cannot express, and one for each
-// endpoint that the driver reports as failed or, with Config.WaitForStatus, has not reported. An error that wraps
-// ErrNotRunning or ErrClosed has no object.
+// Errors: a join of *dataplane.ApplyError, with one error for each of these objects:
+//
+//   - an object that Felix's messages cannot express, such as a policy that matches a DSCP
+//   - an endpoint that the driver reports as failed, or as down although it must be up
+//   - with Config.WaitForStatus, an endpoint that the driver has not programmed yet by its reports: it is Pending
+//
+// If the driver does not run or the Dataplane is closed, the error has no Object, and wraps ErrNotRunning or ErrClosed.
 func (d *Dataplane) Apply(ctx context.Context, b dataplane.Batch) error {
 	d.statuses.apply(b)
 	c, err := d.running()
@@ -155,8 +159,8 @@ func (d *Dataplane) Stats() Stats {
 	return s
 }
 
-// running returns the driver, or nil if none runs. The error is set if a driver is ending, or has ended since the last
-// call.
+// running returns the driver, or nil if none runs. It returns an error if the driver is about to end, or has ended
+// since the last call.
 func (d *Dataplane) running() (*child, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

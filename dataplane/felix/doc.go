@@ -21,22 +21,28 @@
 //
 // # When the driver is started
 //
-// The driver is started with the first complete state. It gets ConfigUpdate, then all objects, then InSync, and from
-// then on changes. It is killed if it sends a message that is invalid or too long, if it does not read for
-// Config.Timeout, or if it closes its input or output and does not exit within Config.Grace. Watch reports the end of a
-// driver, and the next Apply returns an error. After a back-off, Apply starts the driver again with the whole state.
+// Apply starts the driver once it has the first complete state. The driver gets ConfigUpdate, then all objects, then
+// InSync. After that it gets only changes. It is killed in these cases:
+//
+//   - It sends a message that is invalid or too long.
+//   - It does not read for Config.Timeout.
+//   - It closes its input or output, and does not exit within Config.Grace.
+//
+// Watch reports the end of a driver, and the next Apply returns an error. After a back-off, Apply starts the driver
+// again with the whole state.
 //
 // # When an endpoint counts as programmed
 //
-// The protocol has no acknowledgements. Drivers may report the status of endpoints: an endpoint with the status "error"
-// is at fault, and one with "down" has no interface. By default, an endpoint without a status counts as programmed once
-// it is sent. With Config.WaitForStatus, it is pending until the driver reports "up", or "down" if it must be down.
+// The protocol has no acknowledgements. Drivers may report the status of endpoints. The status "error" means that the
+// endpoint could not be programmed, and "down" that its interface does not exist or is down. Apply returns an error for
+// both. By default, an endpoint without a status counts as programmed once it is sent. With Config.WaitForStatus, Apply
+// returns it as Pending until the driver reports "up" (or "down", if the endpoint must be down).
 //
 // # Rules that Felix does not have
 //
-// Felix's messages cannot express some matches, for example of a DSCP. A rule with such a match never allows a packet:
-// a rule with the action Allow or Log is left out. A rule with the action Deny or Pass becomes a Deny of all packets
-// that its other fields match. Apply reports the policy or profile as at fault.
+// Felix's messages cannot express some matches, for example on a DSCP. A rule with such a match never allows a packet.
+// If its action is Allow or Log, the rule is left out. If its action is Deny or Pass, it becomes a Deny of all packets
+// that its other fields match. Apply returns an error for the policy or profile.
 //
 // # Concurrency
 //
@@ -44,5 +50,6 @@
 //
 // # Errors
 //
-// Apply returns a join of *dataplane.ApplyError. An error without an object wraps ErrNotRunning or ErrClosed.
+// Apply returns a join of *dataplane.ApplyError. Some concern an object that the driver has not programmed. An error
+// about the driver itself has no Object, and wraps ErrNotRunning or ErrClosed.
 package felix

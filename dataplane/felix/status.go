@@ -41,8 +41,8 @@ type status struct {
 	down bool
 }
 
-// removal is an endpoint that was removed. Until the driver has reported the removal, its statuses of the same key may
-// be of the removed endpoint.
+// removal is an endpoint that was removed. A new endpoint may have the same key. Until the driver has reported the
+// removal, a status for this key may be that of the removed endpoint.
 type removal struct {
 	// count is the number of removals that the driver has not reported.
 	count int
@@ -108,7 +108,8 @@ func (s statuses) expire(key policy.Key) {
 	}
 }
 
-// recordLocked records the status of an endpoint, if there is one with this key. It reports whether that changes it.
+// recordLocked records the status of the endpoint with this key, if there is one. It reports whether the status
+// changes.
 func (s statuses) recordLocked(key policy.Key, text string) bool {
 	st, ok := s.endpoints[key]
 	if !ok || st.text == text {
@@ -136,8 +137,8 @@ func (s statuses) clear() {
 	clear(s.removed)
 }
 
-// report records the status of an endpoint. An empty text reports its removal. While a removal of the same key is not
-// reported, the status is held.
+// report records the status of an endpoint. An empty text reports its removal. While the driver has not reported the
+// removal of an earlier endpoint with this key, the status is held.
 func (s statuses) report(key policy.Key, text string) {
 	s.Lock()
 	r, waits := s.removed[key]
@@ -169,8 +170,8 @@ func (s statuses) notify() {
 	}
 }
 
-// faults returns an error for each endpoint that is not programmed, sorted by key. With wait, one without a status, and
-// one that must be down but is up, are pending. Without it, they are programmed.
+// faults returns an error for each endpoint that is not programmed, sorted by key. An endpoint may have no status, or
+// must be down but is up. With wait, such an endpoint is pending. Without wait, it counts as programmed.
 func (s statuses) faults(wait bool) (errs []error) {
 	s.Lock()
 	defer s.Unlock()
@@ -197,8 +198,9 @@ func (s statuses) faults(wait bool) (errs []error) {
 	return errs
 }
 
-// Watch implements dataplane.Watcher. It calls drifted once at its start, and then when the driver changes the status
-// of an endpoint or ends. It may call drifted from several goroutines. Errors: that of ctx.
+// Watch implements dataplane.Watcher. It calls drifted once at its start. Then it calls drifted whenever the driver
+// reports another status of an endpoint, and when the driver ends. Several goroutines may call drifted. Errors: the
+// error of ctx.
 func (d *Dataplane) Watch(ctx context.Context, drifted func(dataplane.Drift)) error {
 	s, w := d.statuses, &watcher{drifted}
 	s.Lock()
