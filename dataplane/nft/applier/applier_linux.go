@@ -37,9 +37,9 @@ type Applier struct {
 	closed     atomic.Bool
 }
 
-// New returns an Applier for one table of one network namespace. It has no desired state yet. New
-// opens two netlink sockets, or three if the table can have an owner; Close closes them. It writes
-// nothing.
+// New returns an Applier for one table of one network namespace. The Applier has no desired state
+// yet. New opens two netlink sockets, or three if the table can have an owner; Close closes them.
+// New writes nothing to the kernel.
 //
 // Errors: an invalid Config; those of the system calls; on other systems than Linux,
 // ErrUnsupported.
@@ -92,8 +92,8 @@ func newApplier(cfg Config, sock netlink.Socket) (*Applier, error) {
 }
 
 // Close closes the sockets and ends Watch. The table stays in the kernel, where it still filters
-// packets. Close waits until the table has no owner. If that takes more than a second, it logs a
-// warning.
+// packets. Close waits until the table has no owner, so that the next Applier can take it over. If
+// that takes more than a second, Close logs a warning.
 //
 // Errors: those of the system calls.
 func (a *Applier) Close() error {
@@ -115,13 +115,14 @@ func (a *Applier) Stats() Stats {
 	return s
 }
 
-// Table returns a copy of the desired state as a table, or nil before there is one. If the last
-// call succeeded, the kernel has the same table. Table takes time in proportion to the table's
-// size. The caller must not change the chains.
+// Table returns the desired state as a table, or nil before there is a desired state. If the last
+// call of Apply, Update or Resync succeeded, the kernel has the same table. The result shares its
+// chains with the Applier, so the caller must not change them. Table takes time in proportion to
+// the table's size.
 //
 // Table may be called from any goroutine. During a call of Apply or Update, it returns the state
-// before or after the change. It does not wait for a transaction, but a change waits for a copy
-// that is being made.
+// before or after the change. It does not wait for transactions. Apply and Update may wait until
+// Table has returned.
 func (a *Applier) Table() *ruleset.Table {
 	return a.desired.table()
 }
@@ -136,10 +137,10 @@ func (a *Applier) Held() []*ObjectError {
 	return all
 }
 
-// Keys calls each with the key of every element of a set in the kernel's table. A key consists of
-// the bytes of its fields as the kernel stores them; each field is padded to 4 bytes. A key may
-// come twice. The function each must not keep it. If the table's owner is gone, Keys first takes
-// the table over.
+// Keys reads a set of the kernel's table. For every element, it calls the function each with the
+// key of the element. A key consists of the bytes of its fields as the kernel stores them; each
+// field is padded to 4 bytes. The function must not keep the slice, and may get a key twice. If the
+// table's owner is gone, Keys first takes the table over.
 //
 // Errors:
 //
@@ -169,9 +170,10 @@ func (a *Applier) Keys(set string, each func(key []byte)) error {
 //
 // Errors:
 //
-//   - those of ruleset's State.Prepare, and one for a delta to a table with flowtables
-//   - *Error; its cause is an *ObjectError if everything but that object is programmed
-//   - the context's, if the context is done before anything was written
+//   - the errors of ruleset's State.Prepare
+//   - a delta for a table with flowtables, which an Applier does not write
+//   - *Error. If its cause is an *ObjectError, everything except that object is programmed.
+//   - the error of the context, if the context is done before anything was written
 func (a *Applier) Update(ctx context.Context, d *ruleset.Delta) error {
 	if err := a.ready(ctx); err != nil {
 		return err
@@ -204,12 +206,12 @@ func (a *Applier) Update(ctx context.Context, d *ruleset.Delta) error {
 }
 
 // UpdateVisible does what Update does, but returns once packets see the change. Packets that are
-// under way may still use objects that are not needed any more. Their deletion needs a grace
-// period, about 15 ms, and is left to Finish. Until then the kernel has these objects, but the
-// desired state does not.
+// under way may still use objects that the desired state no longer has. These objects can only be
+// deleted after a grace period of about 15 ms. UpdateVisible leaves that to Finish. Until then, the
+// kernel has these objects, but the desired state does not.
 //
 // A later call makes these deletions first if its change conflicts with them, for example if it
-// adds such an object again or leads packets to it. UpdateVisible makes its own deletions in two
+// adds such an object again or leads packets to it. UpdateVisible leaves nothing to Finish in two
 // cases: a base chain is among the objects, or there are very many objects.
 //
 // Errors: as for Update.
@@ -228,10 +230,10 @@ func (a *Applier) Unfinished() <-chan struct{} {
 	return a.backlog.lists[0].over
 }
 
-// Finish waits for a grace period, until the channel of Unfinished is closed, and then deletes
-// objects that no packet uses any more. Deletions that UpdateVisible left during that grace period
-// may need a further grace period: Unfinished then returns another channel. If the deletion fails,
-// the next call of Update or Resync reads the table back.
+// Finish waits until the channel of Unfinished is closed, which happens at the end of a grace
+// period. Then it deletes the objects that no packet uses any more. If UpdateVisible has left
+// objects during that grace period, they may need another one: Unfinished then returns another
+// channel. If the deletion fails, the next call of Update or Resync reads the table back.
 //
 // Errors: *Error; ErrClosed; that of the context if it is done before the grace period ends.
 func (a *Applier) Finish(ctx context.Context) error {
@@ -258,7 +260,7 @@ func (a *Applier) Finish(ctx context.Context) error {
 // t with the previous desired state in memory, and reads the kernel's table only the first time and
 // after a failure. The caller must not change the table afterwards.
 //
-// Errors: one for a table of another name or family, or with flowtables; those of Update.
+// Errors: a table of another name or family, or with flowtables; those of Update.
 func (a *Applier) Apply(ctx context.Context, t *ruleset.Table) error {
 	if t.Family != a.cfg.Family || t.Name != a.cfg.Name {
 		return fmt.Errorf("applier: apply: table %s %s is not %s %s", t.Family, t.Name, a.cfg.Family, a.cfg.Name)
@@ -272,7 +274,7 @@ func (a *Applier) Apply(ctx context.Context, t *ruleset.Table) error {
 // PlanTable returns the operations that Apply would carry out if no other process has changed the
 // table since the last call. It changes neither the kernel nor the Applier.
 //
-// Errors: one for a table with flowtables; those of ruleset's State.Prepare.
+// Errors: a table with flowtables; those of ruleset's State.Prepare.
 func (a *Applier) PlanTable(t *ruleset.Table) ([]ruleset.Op, error) {
 	if err := checkNoFlowtables(t); err != nil {
 		return nil, fmt.Errorf("applier: plan: %w", err)
@@ -353,10 +355,10 @@ func (a *Applier) ready(ctx context.Context) error {
 }
 
 // Watch calls notify each time that another process changes our table. If the table was changed
-// before the call of Watch, it calls notify at once. notify runs on the goroutine of Watch. The
+// before the call of Watch, Watch calls notify at once. notify runs on the goroutine of Watch. The
 // user of the Applier then calls Resync, which repairs the table, and calls Resync again later if
-// that fails. Watch itself writes nothing. If another call detects a change first, that call
-// repairs it, and Watch may not report it.
+// that fails. Watch itself writes nothing. If another call, such as Update, detects a change first,
+// that call repairs the table, and Watch may not report the change.
 //
 // Watch returns the context's error when the context is done, ErrClosed after Close, or the error
 // that ends it. Afterwards it cannot be called again.

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package applier keeps one nftables table in the kernel in its desired state. In its first call,
-// an Applier adopts the table in the kernel: it reads the table and keeps what is equal. Later
-// calls write only changes. If the kernel supports table owners, no other process can change the
-// table. The package does not depend on policy, so any program can manage a table with it. It uses
-// netlink, and needs no nft program.
+// an Applier adopts the table that is in the kernel: it reads this table and keeps what is equal.
+// Later calls write only changes. If the kernel supports table owners, no other process can change
+// the table. The package does not depend on policy, so any program can manage a table with it. It
+// uses netlink, and needs no nft program.
 //
 //	Update(delta) ─▶ ruleset.State ─▶ operations ─▶ one transaction ─▶ nf_tables
 //	                     ▲                              │ refused, or the table was touched
@@ -44,41 +44,44 @@
 // changed. If it did not, the Applier sends the transaction again at once. If the table changed, or
 // if notifications were lost, it reads the table back first.
 //
-// A packet uses the rules of the generation in which it entered a chain, but the current elements
-// of sets. The kernel keeps only two generations. If two transactions pass while a packet is
-// delayed, the packet uses the rules of the second one in each chain that it enters afterwards. So
-// without Config.Epoch, a packet may use parts of two states.
+// A packet uses the rules of the generation in which it entered a base chain, but the current
+// elements of sets. The kernel keeps only two generations. If two transactions pass while a packet
+// is delayed, the packet uses the rules of the second one in each chain that it enters afterwards.
+// So without Config.Epoch, a packet may use parts of two states.
 //
-// The kernel changes two things a little later than the rest of a transaction, by about a
-// microsecond for each object in it:
+// In a transaction, the kernel makes two kinds of changes a little later than the others. The delay
+// is about a microsecond for each object in the transaction.
 //
-//   - The policy of a base chain. So if the policy changes, or a new base chain has the policy
-//     drop, the chain first gets a last rule with the verdict of the policy. The policy follows
-//     after a grace period. A third transaction removes the rule.
-//   - The elements of interval sets. So new interval sets are filled before any rule looks into
-//     them.
+//   - It changes the policy of a base chain later. So the chain first gets a last rule with the
+//     verdict of the new policy. The policy follows after a grace period. A third transaction
+//     removes the rule. A new base chain with the policy drop gets such a rule, too.
+//   - It changes the elements of interval sets later. So the Applier fills a new interval set
+//     before it adds a rule that looks into the set.
 //
-// To a packet on the previous generation, a chain that a transaction adds is empty, although an
-// element of a map may already lead there. The packet returns from the chain without a decision.
-// With Config.Epoch, such a transaction begins a new epoch: it replaces a set that each packet must
-// match. The packet then looks into the old, empty set, and rules of the table evaluate it anew
-// (see ruleset.Epoch). So a table with an Epoch must not drop packets without a decision before
-// they look into that set: they would be lost although both states allow them.
+// A transaction may add a chain together with an element of a map that leads to the chain. A packet
+// on the previous generation may find the element, but to this packet the chain is empty. So it
+// returns from the chain without a decision. With Config.Epoch, the table detects such packets: the
+// transaction replaces a set that each packet must match, so this packet looks into the old set,
+// which is empty. The rules for packets that do not match then evaluate the packet anew.
+// ruleset.Epoch has the details. A table with an Epoch must not drop a packet without a decision
+// before the packet looks into the set. Otherwise, the packet would be lost although both states
+// allow it.
 //
-// While base chains or the whole table are replaced, a second table drops all packets at the hooks
-// of the old base chains, except at those of type nat. Its name is that of the first table with the
-// suffix "-guard".
+// While base chains or the whole table are replaced, a second table, the guard, drops all packets
+// at the hooks of the old base chains. It does not drop at hooks of base chains of type nat. The
+// name of the guard is that of the first table with the suffix "-guard".
 //
-//   - It is also used if the table in the kernel has no set of the Epoch yet: packets under way use
-//     rules that do not look up the set.
-//   - It is not used if an existing base chain takes the place of a deleted one. Then both may
-//     accept a delayed packet.
-//   - It is deleted after a grace period. If that fails, the next call deletes it. The kernel
-//     deletes it when the process ends. After ten seconds it drops nothing.
+//   - The guard is also used if the table in the kernel has no set of the Epoch yet, because
+//     packets that are under way use rules that do not look into that set.
+//   - The guard is not used if the transaction adds no base chain. If an existing base chain then
+//     takes the place of a deleted one, both chains may accept a delayed packet.
+//   - The guard is deleted after a grace period. If the deletion fails, the next call tries again.
+//     From Linux 5.12 on, the kernel deletes the guard when the process ends. After ten seconds,
+//     the guard drops nothing any more.
 //
-// A deleted chain keeps its rules until it has left its hook, but its sets are already empty. So if
-// a base chain with the policy accept is deleted without a replacement, the first transaction
-// deletes its rules and the next one the chain.
+// A deleted base chain keeps its rules until it has left its hook, but the sets of these rules are
+// already empty. So if a base chain with the policy accept is deleted without a replacement, the
+// first transaction deletes its rules and the next one deletes the chain.
 //
 // The kernel sends a notification for each element of a transaction to listeners in all network
 // namespaces. This doubles the time of a large transaction. The Applier does not listen during its
@@ -87,11 +90,13 @@
 //
 // # Shadows
 //
-// The kernel changes all elements of one interval set at one moment, but not at the moment of the
-// other changes. So a change of one interval set is one transaction if the same packets use nothing
-// else that changes. With Config.Epoch, the Delta must also be Apart (each packet looks up at most
-// one of its changes), because otherwise the epoch changes, too. All other changes of interval sets
-// take five steps, with shadows. A shadow is a copy of a set or chain in its new state:
+// The kernel changes all elements of one interval set at one moment, but at another moment than
+// the rest of the transaction. So one transaction is enough only if no packet uses both this set
+// and something else that changes. With Config.Epoch, there is a second condition: the Delta must
+// be Apart, which means that each packet looks up at most one of its changes. Otherwise the
+// transaction also replaces the set of the Epoch, and packets see that at another moment. All other
+// changes of interval sets take five steps, with shadows. A shadow is a copy of a set or chain in
+// its new state:
 //
 //	build    a shadow of each set whose elements change, and of each chain whose rules change or
 //	         look into such a set; rules of shadow chains look into shadow sets
@@ -100,14 +105,15 @@
 //	back     the first rules are deleted
 //	destroy  after a grace period, the shadows are deleted
 //
-// Packets see the whole change at the end of live. No packet is lost that both states allow, and
-// none passes that both forbid. Without Config.Epoch, there is one exception: a packet that is
-// delayed while another process commits a transaction and then live is committed.
+// Packets see the whole change at the end of the step live. No packet is lost that both states
+// allow, and none passes that both forbid. Without Config.Epoch, this is not certain for a packet
+// that is delayed while two transactions are committed: one of another process, and then live.
 //
-// The other steps cost the kernel a copy of the sets. Apply and Update take about 60 ms, for three
-// grace periods (membarrier). Counters and limits of the chains' own rules survive, but do not
-// count packets that pass shadows. A limit starts again in a shadow. Edits of rules without
-// intervals, and of other sets, need no shadow.
+// During the steps, the kernel needs memory for the shadows. Apply and Update take about 60 ms,
+// because they wait for three grace periods (membarrier). The rules of the original chains keep
+// their counters and limits, which do not count the packets that pass shadows. A shadow has
+// counters and limits of its own, which start at zero. A change needs no shadows if it concerns
+// neither interval sets nor rules with intervals.
 //
 // A transaction may be larger than Config.MaxBatch, or than the kernel accepts from an ordinary
 // user (net.core.wmem_max). Then it is split: the first part adds new objects, the second part
@@ -123,41 +129,43 @@
 //   - The type of a set changes, or its elements have timeouts.
 //   - A ruleset.Raw looks into the set.
 //   - The hook of a base chain changes.
-//   - More than 15 jumps would follow one another. A chain with a shadow counts twice, and at
-//     adoption every chain does.
+//   - More than 15 jumps would follow one another. A jump to a chain with a shadow counts as two.
+//     When the Applier adopts a table, each jump counts as two.
 //
-// Then the affected chains drop for one transaction. If the change does not fit into one
-// transaction, it fails with EMSGSIZE. So does a replacement of the table that does not fit, if the
-// table has conflicting objects of another process.
+// In these cases, the affected chains drop all packets while one transaction makes the change. If
+// the change does not fit into one transaction, it fails with EMSGSIZE. The whole table is replaced
+// if it has conflicting objects of another process. If the new table does not fit into one
+// transaction, the replacement fails with EMSGSIZE, too.
 //
 // Up to Linux 6.16, a lookup may miss an element of an interval set while a transaction replaces
-// the element by one that overlaps it. So on these kernels, such changes use shadows, too. In a set
-// with concatenations, so does every replacement of elements.
+// the element by one that overlaps it. So on these kernels, such replacements use shadows, too. In
+// a set with concatenations, every replacement of elements uses shadows.
 //
 // If the step live does not fit into one transaction (about 130 bytes for each chain), the change
-// uses no shadows. The affected chains then drop until the change is complete.
+// uses no shadows. The affected chains then drop all packets until the change is complete.
 //
 // # Translations
 //
 // Destination NAT translates a new connection in one hook, and filter rules see it in a later hook.
 // During a change, the connection could be translated by the old state and filtered by the new one.
-// So if a change adds, removes or replaces elements of a map in Config.Translations, there is a
-// translation guard. Two temporary base chains drop new connections to these keys. The change
-// follows after a grace period. The last transaction deletes the chains. While a table without an
-// owner is replaced, such guards drop new connections to all keys of the old and the new maps:
-// first a guard in the old table, then one in the new table.
+// So if a change adds, removes or replaces elements of a map in Config.Translations, the Applier
+// first adds a translation guard: two temporary base chains that drop new connections to the keys
+// of these elements. The change follows after a grace period. The last transaction deletes the
+// guard. While a table without an owner is replaced, such guards drop new connections to all keys
+// of the old and the new maps: first a guard in the old table, then one in the new table.
 //
 // # Stages
 //
-// A packet can meet the old state in one base chain and the new state in a later one. So name the
-// base chains with policy that come before others in Config.Stages. The following applies to a
-// change that concerns such a base chain (a stage) and also later chains, or a set that both look
-// into.
+// Packets may meet several base chains with policy, one after the other. During a change, a packet
+// can meet the old state in one of them and the new state in a later one. To prevent that,
+// Config.Stages must have each base chain with policy after which packets may meet another one.
+// Such a base chain is a stage.
 //
-// Before such a change, the applier adds a stage guard: a temporary base chain behind the stage. It
+// A change may concern both a stage and later chains, or a set into which both look. Before such a
+// change, the Applier adds a stage guard: a temporary base chain behind the stage. The guard
 // evaluates a copy of the stage's new state, and drops packets that the copy denies. The change
-// follows after a grace period. After a second grace period the guard loses its rules. After a
-// third one the guard and its copies are deleted. So a packet passes only if the old or the new
+// follows after a grace period. After a second grace period, the guard loses its rules. After a
+// third one, the guard and its copies are deleted. So a packet passes only if the old or the new
 // state as a whole allows it. Meanwhile, rules of the stage may log a packet twice.
 //
 // # Ownership
@@ -177,8 +185,8 @@
 //
 // # Adoption
 //
-// The first call reads the table back and compares it with the desired one. So does the first call
-// after a failure, or after a change by another process.
+// The first call reads the table back and compares it with the desired one. The next call after a
+// failure, or after a change by another process, does the same.
 //
 //   - A rule is compared by the hash in its userdata, and by the bytes of its expressions with the
 //     names of chains and sets.
