@@ -28,10 +28,10 @@ type Delta struct {
 // added element replaces an element with the same key. If a key is both deleted and added, the
 // result is a new element.
 //
-// Some elements need not change at the moment of the other changes. No packet looks up an Early
-// element before the other changes, so Early elements are added first. No packet looks up a Late
-// element after the other changes, so Late elements are deleted last. A key may be in both Add and
-// Delete, but in no other two lists.
+// Some elements need not change at the same moment as the rest of the Delta. No packet looks up an
+// Early element before that moment, so Early elements are added first. No packet looks up a Late
+// element after that moment, so Late elements are deleted last. A key may be in both Add and
+// Delete, but in no other two of these lists.
 type ElementDelta struct {
 	Set         string
 	Add, Delete []Element
@@ -57,9 +57,8 @@ const (
 	ReplaceRule
 )
 
-// Op is one operation on a table. A list of operations is one transaction: each operation applies
-// to the table as the operations before it left it. An Op shares memory with its Delta or its
-// tables.
+// Op is one operation on a table. A list of operations is one transaction. The operations apply in
+// order, each to the result of the one before it. An Op shares memory with its Delta or its tables.
 type Op struct {
 	Kind   OpKind
 	Family Family
@@ -79,7 +78,7 @@ type Op struct {
 	// Index is the position of the rule of InsertRule, DeleteRule and ReplaceRule, counted from
 	// zero.
 	Index int
-	// Rule is the rule of InsertRule and ReplaceRule. For DeleteRule it is the deleted rule, for
-	// information.
+	// Rule is the new rule of InsertRule and ReplaceRule. For DeleteRule it is the deleted rule,
+	// which an applier need not use.
 	Rule Rule
 }

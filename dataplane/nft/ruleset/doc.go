@@ -19,9 +19,9 @@
 //	if err := t.Validate(); err != nil { ... }
 //	fmt.Print(t) // loads with nft -f
 //
-// String returns nft syntax, close to the output of "nft list" 1.0.6. nft lists a rule that was
-// loaded from this text in the same way as the same rule that an applier has encoded. Diff returns
-// the operations that turn one table into another. Script writes operations for nft -f.
+// String returns nft syntax, close to the output of "nft list" 1.0.6. nft may load a rule from this
+// text, or an applier may encode the rule. In both cases, nft lists the rule in the same way. Diff
+// returns the operations that turn one table into another. Script writes operations for nft -f.
 //
 // Parse reads such a text, or a listing of nft, into a Table. It supports the fields, types and
 // values that String writes. For anything else it returns an error with the position.
@@ -35,18 +35,23 @@
 //	... carry out change.Ops ...
 //	state.Commit(change)
 //
-// A State packs elements: an IPv4 address takes about 7 bytes in a set and 12 in a verdict map, a
-// range 8.
+// A State needs little memory for elements: about 7 bytes for an IPv4 address in a set, 12 bytes
+// for one in a verdict map, and 8 bytes for a range.
 //
 // Field.Load describes a field for an encoder or a simulator. Package simulate runs packets through
 // a table.
 //
 // # Limits
 //
-// The model has no comments of tables and chains, stateful objects, statements that add to sets, or
-// counters and hardware offload of flowtables. No operation changes a flowtable. Ranges of values
-// in host byte order (marks) are refused. The kernel removes expired elements by itself, but a
-// State keeps them.
+// The model does not have:
+//
+//   - comments of tables and chains
+//   - stateful objects
+//   - statements that add elements to sets
+//   - counters and hardware offload of flowtables
+//
+// No operation changes a flowtable. Validate refuses ranges of values in host byte order, such as
+// marks. The kernel removes expired elements by itself, but a State keeps them.
 //
 // nft 1.0.6 aborts when it lists or edits a table with a set whose key combines bits (ct state, ct
 // status, tcp flags) with other fields. It also aborts when it inserts a rule by index while
@@ -54,13 +59,14 @@
 // accepts such tables.
 //
 // nft 1.0.6 encodes a lookup wrongly if the bits of the field span several bytes: the kernel shifts
-// them in host byte order, and the lookup finds nothing. So Validate accepts a field whose Load has
-// a Size only in a Compare.
+// them in host byte order, and the lookup finds nothing. Such a field has a Load with a Size.
+// Validate accepts it in a Compare, but refuses it in a lookup.
 //
 // A listing of nft 1.0.6 lacks some properties of a table:
 //
 //   - It lacks the match on the family before a match on ICMP.
-//   - It shows an interface named "way*" like the prefix "way". Parse refuses this in a set.
+//   - It shows an interface named "way*" like the prefix "way". In a set, Parse refuses such an
+//     element.
 //   - It shows matches on family and protocol directly before the field that implies them.
 //
 // An element that overlaps a deleted one may be added in the same transaction. This was tested on

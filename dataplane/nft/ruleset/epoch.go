@@ -12,8 +12,8 @@ package ruleset
 // entered before looks into the old set, which is then empty. A packet that does not match the set
 // is stale.
 //
-// A transaction begins no new epoch if its own operations change the set, replace one of the chains
-// or change the policy of one.
+// The applier cannot begin a new epoch in a transaction whose own operations change the set,
+// replace one of the chains, or change the policy of one of them.
 type Epoch struct {
 	Set    string   // every packet must match it
 	Chains []string // the chains with rules that look into Set
@@ -23,16 +23,15 @@ type Epoch struct {
 // During a change, a packet may meet the old state of this chain and the new state of the later
 // ones.
 //
-// If a change concerns both this chain and later ones, the applier first adds a base chain behind
-// it, the stage guard. It does the same for a change of a set into which both this chain and a
-// later one look. The stage guard also drops packets that the new state of this chain denies. After
-// a grace period, the change follows. After a second one, the guard loses its rules, and after a
-// third one it is deleted.
+// A change may concern both this chain and later ones, or a set into which both look. Before such a
+// change, the applier adds the stage guard: a base chain behind this chain, which drops packets
+// that the new state of this chain denies. After a grace period, the change follows. After a second
+// one, the guard loses its rules, and after a third one it is deleted.
 type Stage struct {
-	// Chain is the name of the base chain. The applier copies its rules and those of the chains
-	// that it leads to, so there are conditions: No Raw may refer to sets or chains. The data of a
-	// map may only be the key of other maps. If several maps have the same types of key and data,
-	// the rules must look up interval maps first.
+	// Chain is the name of the base chain. The applier copies the rules of this chain, and those of
+	// the chains that it leads to. So these rules must meet three conditions. No Raw refers to sets
+	// or chains. The rules use the data of a map only as the key of other maps. If several maps
+	// have the same types of key and data, the rules look up the interval maps first.
 	Chain string
 	// Behind is the nftables priority of the stage guard. It must be greater than the priority of
 	// Chain, and greater than that of the chain that evaluates its stale packets, if there is one.

@@ -22,15 +22,14 @@ type Flowtable struct {
 // FlowAdd adds the packet's connection to a flowtable. The kernel accepts this statement only in
 // the hook forward.
 //
-// FlowAdd must be the last statement of its rule. If the kernel does not add the connection, the
-// rule ends there. It does not add:
+// The kernel does not add a connection in these cases:
 //
-//   - ICMP;
-//   - TCP that is not established or is closing;
-//   - a connection that has a helper, or that is in a flowtable already;
-//   - a packet without a connection.
+//   - The packet is ICMP, or has no connection.
+//   - The packet is TCP, and its connection is not established or is closing.
+//   - The connection has a helper, or is in a flowtable already.
 //
-// Because FlowAdd is the last statement, it changes no verdict in either case.
+// The kernel then skips the rest of the rule. So FlowAdd must be the last statement of its rule:
+// evaluation continues with the next rule, whether the kernel has added the connection or not.
 type FlowAdd struct{ Flowtable string }
 
 func (FlowAdd) statement() {}
@@ -45,8 +44,8 @@ func (f *Flowtable) text() string {
 	return b.String()
 }
 
-// deviceText returns the name of a device. It has quotation marks only if nft needs them, because
-// nft 0.9.8 reads none.
+// deviceText returns the name of a device. It adds quotation marks only if nft needs them, because
+// nft 0.9.8 does not accept them.
 func deviceText(name string) string {
 	if ValidName(name) {
 		return name

@@ -76,15 +76,15 @@ type planner struct {
 // possible stay, and rules keep their order. (If more than about 1,000 rules of a chain differ, a
 // few more may be replaced.) The state does not change.
 //
-// Prepare takes time in proportion to the delta. Also, if a chain or set must be deleted and made
-// again (a chain with another hook, a set with another type), it takes time in proportion to the
-// references to it. For an interval set of a concatenation, it compares each added range with the
-// whole set.
+// Prepare takes time in proportion to the delta. If a chain or set must be deleted and made again
+// (a chain with another hook, a set with another type), it also takes time in proportion to the
+// number of references to this object. For an interval set of a concatenation, it compares each
+// added range with the whole set.
 //
 // The operations come in this order:
 //
 //  1. changes of policies to drop
-//  2. deletions of objects that are made again, after the references to them
+//  2. deletions of objects that are made again, after deletions of the references to them
 //  3. new sets and chains, with their elements and rules
 //  4. Early elements
 //  5. other elements, and then rules, of objects that stay
@@ -93,12 +93,13 @@ type planner struct {
 //  8. Late elements
 //  9. deletions
 //
-// The kernel changes policies one by one, shortly after all rules. With this order, a base chain
-// drops between the change of its rules and the change of its policy, rather than accepts. If no
-// object is made again, the list can be divided anywhere.
+// The kernel changes policies one by one, shortly after all rules. Because of this order, packets
+// drop rather than pass while the kernel has changed the rules, but not yet all policies. If no
+// object is made again, the list may also be carried out in several transactions, and may be
+// divided anywhere.
 //
-// Errors: a join of one error for each problem, like those of Validate. To delete an object to
-// which something still refers is also an error.
+// Errors: a join of one error for each problem, like those of Validate. It is also an error if
+// something still refers to a deleted object.
 func (s *State) Prepare(d *Delta) (*Change, error) {
 	p := &planner{
 		State:   s,

@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-// State is a table that changes. It keeps the chains as they were given, and the elements of sets
-// packed. Prepare checks a change and finds its operations, in time in proportion to the change.
-// Commit applies the change.
+// State is a table that changes. It keeps the chains as they were given, and stores the elements of
+// sets in a form that takes little memory. Prepare checks a change and finds its operations, in
+// time in proportion to the change. Commit applies the change.
 //
 // Only one goroutine at a time may use a State.
 type State struct {

@@ -93,9 +93,9 @@ type Set struct {
 	Counter bool
 	// Timeouts is set if elements may have a timeout. It is implied by Timeout and GCInterval.
 	Timeouts bool
-	// Timeout is the time for which elements stay that have no Timeout of their own, in whole
-	// milliseconds. Zero means forever. The kernel removes expired elements without a notification;
-	// a State keeps them.
+	// Timeout is how long an element without a Timeout of its own stays, in whole milliseconds.
+	// Zero means forever. The kernel removes expired elements without a notification; a State keeps
+	// them.
 	Timeout time.Duration
 	// GCInterval is the interval at which the kernel removes expired elements. Zero means the
 	// kernel's default.
@@ -103,10 +103,10 @@ type Set struct {
 	// Size limits the number of elements; zero means no limit.
 	Size uint32
 	// DeleteAfterGrace makes the applier wait for a grace period before it deletes the set. The
-	// kernel empties a deleted set at once. A packet may be between two lookups, of which the
-	// second depends on the result of the first, in skb->priority or skb->mark. Set
-	// DeleteAfterGrace for sets of such second lookups. Neither the kernel's set nor the text of
-	// the table has this property.
+	// kernel empties a deleted set at once. But a packet may have found a value in a first set that
+	// is the key for this set: the packet has the value in skb->priority or skb->mark, and will
+	// look it up next. Set DeleteAfterGrace for sets of such second lookups. Neither the kernel's
+	// set nor the text of the table has this property.
 	DeleteAfterGrace bool
 	// Comment is at most 128 bytes (Linux 5.10).
 	Comment  string
@@ -152,9 +152,9 @@ const (
 	Goto
 )
 
-// Value is one value of a field in the kernel's form. If Type.HostOrder is true (marks, states of
-// connections), it is in host byte order. An interface name has 16 bytes, padded with zeros. All
-// other values are in network byte order.
+// Value has the bytes of one value of a field, as the kernel stores them. If Type.HostOrder is true
+// (marks, states of connections), the bytes are in host byte order. An interface name has 16 bytes,
+// padded with zeros. All other values are in network byte order.
 type Value []byte
 
 // Timed reports whether elements of the set may have timeouts.

@@ -10,7 +10,8 @@ import (
 )
 
 // String returns the table in nft syntax, as one "table inet name { ... }" block that nft 1.0.6
-// loads. If there is a table of that name, loading adds to it; see ReplaceScript.
+// loads. If the kernel has a table of that name, nft adds to it. ReplaceScript returns commands
+// that replace such a table.
 func (t *Table) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "table %s {\n", t.ident())

@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// Packed is an element in the kernel's form. A View compares it without making an Element.
+// Packed is an element as bytes, as the kernel stores it. A View compares it without making an
+// Element.
 type Packed struct {
 	// ID has the values of the key one after the other, without padding. In an interval set, their
 	// inclusive ends follow.
@@ -31,9 +32,9 @@ type View struct{ o *object }
 // View returns a view of the set with the name, which must exist.
 func (s *State) View(set string) View { return View{s.sets[set]} }
 
-// Has reports whether the set has exactly this element. A timeout that equals that of the set
-// counts as none. An element with a counter is different if its set has no Counter: only other
-// programs add such elements.
+// Has reports whether the set has exactly this element. If the element's timeout is the default
+// timeout of the set, Has treats it as an element without a timeout of its own. If p has a counter
+// and the set has no Counter, Has reports false: another program has added this element.
 func (v View) Has(p *Packed) bool {
 	o := v.o
 	if len(p.ID) != o.store.id || p.Counter != o.set.Counter {
