@@ -52,7 +52,7 @@ type Progress struct {
 	Revision Revision
 	// Nodes are those with a policy.Node or a report, sorted by name.
 	Nodes []NodeProgress
-	// Applied counts those in the state NodeApplied.
+	// Applied is the number of nodes in the state NodeApplied.
 	Applied int
 }
 
@@ -73,7 +73,7 @@ func (s *Store) Applied(ctx context.Context, key policy.Key) (Progress, error) {
 	return s.applied(ctx, key, 0)
 }
 
-// AppliedAt returns which nodes have applied all changes up to a revision. Use a revision that a write, a Delete or
+// AppliedAt returns which nodes have applied all changes up to a revision. Use a revision that Put, Commit, Delete or
 // Barrier returned. Errors: the client's.
 func (s *Store) AppliedAt(ctx context.Context, revision Revision) (Progress, error) {
 	return s.applied(ctx, policy.Key{}, revision)
@@ -150,8 +150,8 @@ func judge(node string, revision Revision, value []byte, now *etcdserverpb.Respo
 	return n
 }
 
-// Endpoints returns the status of every endpoint that nodes report, by node. A node without a report has none. Problems
-// are values that cannot be read. Errors: the client's.
+// Endpoints returns the status of every endpoint that nodes report, by the name of the node. A node without a report is
+// not in the map. problems has an error for each value that cannot be read. Errors: the client's.
 func (s *Store) Endpoints(
 	ctx context.Context,
 ) (status map[string]map[policy.Key]EndpointStatus, problems []error, err error) {

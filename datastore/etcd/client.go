@@ -221,8 +221,8 @@ func NewClient(cfg Config) (*Client, error) {
 // Format writes the prefix of the client's keys for every verb, and never the password.
 func (c *Client) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "etcd "+c.root) }
 
-// conn returns etcd's client. The first call creates it. With a user, that sends a login request. If it fails, the next
-// call tries again.
+// conn returns etcd's client. The first call creates the client. If there is a user, this sends a login request. If it
+// fails, the next call tries again.
 func (c *Client) conn(ctx context.Context) (*clientv3.Client, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -264,8 +264,8 @@ func (t TLS) load() (*tls.Config, error) {
 	return config, nil
 }
 
-// Unreachable returns "address: cause" for each server that cannot be reached. It is empty if there is none, or if
-// Config.Etcd is set. It does not wait.
+// Unreachable returns "address: cause" for each server that cannot be reached. The result is empty if all can be
+// reached, or if Config.Etcd is set. Unreachable does not send a request.
 func (c *Client) Unreachable() string { return c.dialErrors.text() }
 
 // Close closes the connection, but not Config.Etcd. Errors: those of etcd's client.
@@ -284,7 +284,7 @@ func (c *Client) Close() error {
 	return nil
 }
 
-// key returns the full key of a key below the cluster's prefix.
+// key returns a key with the cluster's prefix before it.
 func (c *Client) key(rel string) string { return c.root + rel }
 
 // rel returns a key without the cluster's prefix.

@@ -28,13 +28,13 @@ type Write struct {
 	Expect Revision
 }
 
-// Put writes an object if it has the expected revision, and returns the new revision of the store. If the object is
-// already the same, nothing is written, and a Source does not receive that revision; see Barrier. An object keeps its
-// owner.
+// Put writes an object if the stored object has the expected revision, and returns the new revision of the store. If
+// the stored object is already the same, Put writes nothing, and no Source receives the returned revision. To wait for
+// nodes in this case, use the revision of Barrier instead. If a Writer owns the object, the owner stays the same.
 //
 // Errors: *policy.ValidationError; ErrConflict; the client's, after which the object may have been written. A
-// *ValueError that is ErrNewer means that this version cannot read the stored object; Put does not overwrite it, but
-// Delete can delete it.
+// *ValueError that wraps ErrNewer means that this version cannot read the stored object. Put does not overwrite such an
+// object, but Delete can delete it.
 func (s *Store) Put(ctx context.Context, r policy.Resource, expect Revision) (Revision, error) {
 	var u policy.Update
 	if !policy.Equal(r, nil) {
@@ -49,8 +49,8 @@ func (s *Store) Delete(ctx context.Context, key policy.Key, expect Revision) (Re
 	return s.Commit(ctx, []Write{{Update: policy.Update{Key: key}, Expect: expect}})
 }
 
-// Update writes up to MaxWrites objects in one transaction, without an expected revision; see datastore.Sink and
-// Commit.
+// Update implements datastore.Sink. It writes up to MaxWrites objects in one transaction, whatever revisions the stored
+// objects have. Errors: those of Commit.
 func (s *Store) Update(ctx context.Context, updates []policy.Update) error {
 	writes := make([]Write, len(updates))
 	for i, u := range updates {
@@ -61,7 +61,8 @@ func (s *Store) Update(ctx context.Context, updates []policy.Update) error {
 }
 
 // Commit makes up to MaxWrites writes in one transaction, all or none, and returns the new revision of the store. A
-// Source sends them to its receiver in one call. Errors: those of Put, ErrTooMany, and datastore.ErrKeyMismatch.
+// Source sends all of these changes to its receiver in one call. Errors: those of Put, ErrTooMany, and
+// datastore.ErrKeyMismatch.
 func (s *Store) Commit(ctx context.Context, writes []Write) (Revision, error) {
 	t := &transaction{client: s.client}
 	for _, w := range writes {
@@ -73,7 +74,7 @@ func (s *Store) Commit(ctx context.Context, writes []Write) (Revision, error) {
 // ownedWrite is a Write of a stream.
 type ownedWrite struct {
 	Write
-	owner string // the new owner of the object; empty: the object keeps its owner
+	owner string // the new owner of the object; if it is empty, the object keeps its owner
 }
 
 // note is a key that records that an owner has an object.

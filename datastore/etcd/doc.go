@@ -18,7 +18,7 @@
 //
 // To set up a cluster, write its objects and then call Store.Init once. Init creates a key, the mark, which says that
 // the objects are complete. While there is no mark, a Source ignores the store: it keeps the objects that it has, and
-// is not in sync if it has none. So no node loses its policy if a database is lost or being filled again.
+// is not in sync if it has none. So no node loses its policy while a lost database is filled again.
 //
 //	store, err := etcd.NewStore(etcd.StoreConfig{Client: client})
 //	revision, err := store.Put(ctx, resource, etcd.Any)
@@ -35,19 +35,20 @@
 //
 // # Values that cannot be read
 //
-// If a value cannot be decoded, or has members or a schema version that this package does not know, the Source reports
-// it to Rejected, and its object is absent. A policy with rules that cannot be read is an exception: the Source sends
-// it with these rules closed, which means that they allow nothing. The receiver reports these rules when it calls
-// policy.Update.Admit. A Store and a Writer treat such a policy as written by a newer version of this package, and do
-// not overwrite it. If a newer version has written the mark, the Source stops reading and keeps its objects.
+// A Source may read a value that it cannot decode, or that has members or a schema version that this package does not
+// know. It calls the hook SourceHooks.Rejected with an error, and the receiver does not get the object. A policy with
+// rules that cannot be read is an exception: the Source sends the policy with these rules closed, which means that they
+// allow nothing. The receiver reports these rules when it calls policy.Update.Admit. A Store and a Writer assume that a
+// newer version of this package wrote such a policy, and do not overwrite it. If a newer version has written the mark,
+// the Source stops reading and keeps its objects.
 //
 // # Concurrency
 //
-// A Client, a Store, a Writer and a Reporter are safe for concurrent use. The Run of a Source and of a Reporter may run
-// once at a time.
+// A Client, a Store, a Writer and a Reporter are safe for concurrent use. The methods Source.Run and Reporter.Run may
+// each run only once at a time.
 //
 // # Errors
 //
-// Errors have the prefix "etcd:" and wrap those of the client. A failure between a Source or a Reporter and the store
-// does not end their Run: they call a hook and retry. No error, and no formatted Config, contains a password.
+// Errors have the prefix "etcd:" and wrap those of the client. If a Source or a Reporter cannot use the store, its Run
+// calls a hook and retries. No error, and no formatted Config, contains a password.
 package etcd

@@ -10,36 +10,41 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// History identifies the data that a Source has read: one list of a store, and the changes after it. A
-// revision means nothing without it, since a database that was lost or restored uses the same
-// numbers again.
+// History identifies the data that a Source has read: one list of a store, and the changes after
+// the list. A revision means nothing without its History, because a database that was lost or
+// restored uses the same numbers again.
 //
-// A history ends, and the Source lists everything again, in these cases:
+// The Source and the Reporter compare what they have read and written with the store. If the store
+// no longer has the same data, the history ends, and the Source lists everything again. This is so
+// in each of these cases:
 //
-//   - The mark is another one: the database was lost and rebuilt, or another one has the address.
-//     Each Store.Init writes a random id into the mark that it makes.
-//   - The cluster's id is another one.
-//   - A revision or a raft term is lower than before: a backup was restored. A restore by etcdutl
-//     begins at the lowest term, and each election raises it.
-//   - The newest key that was read has another value or revision, now or at its revision, or the key
-//     of the node's report is not as its Reporter wrote it: a backup was restored and has reached
-//     the same revisions since, or the report expired while the node was cut off.
+//   - The mark has another value or revision. Each Store.Init writes a random id into the mark that
+//     it makes. So the database was lost and rebuilt, or the address leads to another database.
+//   - The etcd cluster has another id.
+//   - The revision or the raft term is lower than before. So a backup was restored: a restore by
+//     etcdutl begins at the lowest term, and each election raises the term.
+//   - The store does not have the newest key that the Source has read, with the same value at the
+//     same revision. So a backup was restored, and has reached that revision again since.
+//   - The key of the node's report is not as the node's Reporter wrote it. So a backup was restored,
+//     or the report expired while the node was cut off.
 //
-// Two cases are not detected. In both, a backup was restored under the same cluster id. Before the
-// node connects, the restored servers have reached the raft term and the revision that the node has
-// read:
+// A restored backup is not detected in two cases. In both, it was restored under the same cluster
+// id. Also, the restored servers have reached the raft term and the revision that the node has read,
+// before the node connects to them.
 //
-//   - The node wrote no report between the backup and the restore, or has no Reporter, and the backup
-//     has the newest key that it read: the node listed the store after the backup, and only deletions
-//     came in between. The deleted objects stay absent until the node lists again. The same holds if
-//     the restored servers have changed that key and compacted its revision.
-//   - The backup has the node's report. Until its lease expires, the report counts as one about the
-//     restored objects.
+//   - The objects that were deleted after the backup are there again, but stay absent on the node
+//     until it lists again. This happens if the node listed the store after the backup was made,
+//     only deletions came in between, and the node has written no report since the backup. Then the
+//     backup has the newest key that the node has read. The same happens if the restored servers
+//     have changed that key and compacted its revision.
+//   - The backup has the node's report. Until the lease of the report expires, the report counts as
+//     one about the restored objects.
 //
-// A restore with raised revisions or under another cluster id avoids both. Otherwise, a restart of
-// each node's Source ends the first case, and the second ends by itself.
+// To avoid both, raise the revisions or change the cluster id when you restore a backup. Otherwise,
+// restart each node's Source to end the first case. The second case ends by itself.
 //
-// The zero History is in no store. It is safe for concurrent use.
+// No store has the zero History: a report with it is written without a revision. A History is safe
+// for concurrent use.
 type History struct {
 	cluster, term uint64 // at the beginning of the list
 	mark          string // the value of the mark
@@ -74,15 +79,15 @@ func (h *History) isMarked(key string) []clientv3.Cmp {
 	}
 }
 
-// finish ends h: no Reporter reports a revision of it any more, and a Source that reads it lists
-// the store again.
+// finish ends h: no Reporter reports a revision of h any more, and a Source that reads this history
+// lists the store again.
 func (h *History) finish() {
 	if h.done != nil {
 		h.once.Do(func() { close(h.done) })
 	}
 }
 
-// finished reports whether h has ended. The zero History has.
+// finished reports whether h has ended. The zero History counts as ended.
 func (h *History) finished() bool {
 	select {
 	case <-h.done:

@@ -22,9 +22,9 @@ type ReporterConfig struct {
 	// Node is the name of this node. Required; 1 to 265 letters, digits and -_.:@+~. Two Reporters with the same Node
 	// overwrite each other's reports, and both call Lost repeatedly.
 	Node string
-	// TTL is the time after which a report expires if its node no longer renews it, in whole seconds. At each third of
-	// it, the Reporter reads the report back, and confirms it if the servers have elected a leader since. Default: 30
-	// s; minimum 2 s.
+	// TTL is the time after which a report expires if its node no longer renews it, in whole seconds. Three times in
+	// this period, the Reporter reads the report back, and confirms it if the servers have elected a leader since.
+	// Default: 30 s; minimum 2 s.
 	TTL time.Duration
 	// Interval is the minimum time between two writes. Reports that are set meanwhile are merged. Default: 200 ms.
 	Interval time.Duration
@@ -68,9 +68,11 @@ func (c ReporterConfig) validate() error {
 }
 
 // Reporter writes the revision that a node has applied, and the status of its endpoints, to the store. The keys have a
-// lease: if the node no longer renews it, the node's reports are deleted. If the History of a report is not that of the
-// store, the report is written without the revision, as not in sync. Give the Reporter and the Source the same Client.
-// Its etcd user needs the right to read the state.
+// lease: if the node no longer renews it, the node's reports are deleted. If the store no longer has the History of a
+// report, the Reporter writes the report without the revision, and as not in sync.
+//
+// Give the Reporter and the Source the same Client. The etcd user of this Client needs the right to read the keys below
+// state/, because the Reporter checks the mark there.
 //
 // Set is safe for concurrent use. Run may run once at a time.
 type Reporter struct {
@@ -92,7 +94,8 @@ func NewReporter(cfg ReporterConfig) (*Reporter, error) {
 	return &Reporter{config: cfg, wake: make(chan struct{}, 1)}, nil
 }
 
-// Set replaces the report. It does not wait until it is written. Do not change the maps of the report afterwards.
+// Set replaces the report. It does not wait until the report is written. Do not change the maps of the report
+// afterwards.
 func (r *Reporter) Set(report Report) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -103,8 +106,8 @@ func (r *Reporter) Set(report Report) {
 	}
 }
 
-// Run writes reports until ctx is done. Then it deletes the node's reports, and returns the error of ctx. A failure of
-// the store does not end it: Run calls Lost and retries. A second call during the first returns ErrRunning.
+// Run writes reports until ctx is done. Then it deletes the node's reports, and returns the error of ctx. If the store
+// fails, Run calls Lost and retries. A second call during the first returns ErrRunning.
 func (r *Reporter) Run(ctx context.Context) error {
 	r.mu.Lock()
 	if r.running {

@@ -16,7 +16,8 @@ import (
 
 // Settings are the settings of an agent, as JSON that the agent interprets.
 type Settings struct {
-	// Global is for all nodes, Node for one; nil if there are none. If both have a setting, the one of Node is used.
+	// Global has the settings for all nodes, and Node those for one node. Each is nil if there are none. If both have
+	// a setting, the one of Node is used.
 	Global, Node json.RawMessage
 }
 
@@ -31,10 +32,10 @@ func settingsPath(node string) string {
 	return partSettings + "node/" + node
 }
 
-// PutSettings writes the settings of a node, or those of all nodes if node is empty; nil deletes them. It checks only
-// that they are a JSON object; the agent validates them.
+// PutSettings writes the settings of a node. If node is empty, it writes those of all nodes. If settings is nil, it
+// deletes the stored settings. It checks only that the settings are a JSON object; the agent validates them.
 //
-// Errors: those of the arguments; the client's; a *ValueError, possibly ErrNewer, if this version cannot read the
+// Errors: an invalid argument; the client's; a *ValueError, which may wrap ErrNewer, if this version cannot read the
 // stored settings. Such settings are not overwritten, but can be deleted.
 func (s *Store) PutSettings(ctx context.Context, node string, settings json.RawMessage) error {
 	if node != "" {
@@ -96,8 +97,8 @@ func (s *Store) replaceSettings(
 	return written.Succeeded, nil
 }
 
-// Settings returns the settings for a node. Errors: the client's; a *ValueError, possibly ErrNewer; ErrNotInitialised.
-// Without the mark, settings may be lost or not written yet.
+// Settings returns the settings for a node. Errors: the client's; a *ValueError, which may wrap ErrNewer;
+// ErrNotInitialised if the mark is missing, because settings may then be lost or not written yet.
 func (s *Store) Settings(ctx context.Context, node string) (Settings, error) {
 	settings, _, err := s.settings(ctx, node)
 	return settings, err
@@ -145,11 +146,12 @@ func (s *Store) setting(kv *mvccpb.KeyValue) (json.RawMessage, error) {
 	return v.Settings, nil
 }
 
-// WatchSettings blocks until the settings for a node differ from the given ones, and returns the new ones. The agent
-// then restarts with them. It calls failed if settings or the store cannot be read or the mark is missing, and
-// continues to wait; it calls failed with nil when they can be read again. It also reads the settings every
-// StoreConfig.Recheck, because a watch does not report the changes of a restored database. Errors: the error of ctx,
-// and of an invalid node.
+// WatchSettings blocks until the settings for a node differ from the given ones, and returns the new settings. (The
+// agent then restarts with them.) If the store or the settings cannot be read, or if the mark is missing, it calls
+// failed with the error and continues to wait. When they can be read again, it calls failed with nil. It also reads the
+// settings every StoreConfig.Recheck, because a watch does not report the changes of a restored database.
+//
+// Errors: that of ctx; an invalid node.
 func (s *Store) WatchSettings(ctx context.Context, node string, now Settings, failed func(error)) (Settings, error) {
 	if err := checkSegment("node", node); err != nil {
 		return Settings{}, err

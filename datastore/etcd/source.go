@@ -29,19 +29,19 @@ type SourceConfig struct {
 	// MaxBackOff is the maximum pause between two attempts after a failure. The pause begins at 50 ms and doubles with
 	// each failure. Up to half of it is removed at random. Default: 5 s.
 	MaxBackOff time.Duration
-	// Heartbeat is the interval at which the Source checks, besides the watch, that the store answers, has the mark and
-	// has the same history. Default: 5 s.
+	// Heartbeat is the interval at which the Source checks, in addition to its watch, that the store answers, has the
+	// mark and has the same history. Default: 5 s.
 	Heartbeat time.Duration
-	// Recheck is the interval at which the Source queries the store for changes that the watch did not report. A proxy
-	// that lost its own watch can cause this. If there is such a change, everything is listed again. The server reads
-	// every object for this query. Default: 10 min.
+	// Recheck is the interval at which the Source queries the store for changes that the watch did not report. A watch
+	// may miss changes if a proxy between Source and server loses its own watch. If there is such a change, the Source
+	// lists everything again. The server reads every object for this query. Default: 10 min.
 	Recheck time.Duration
 	// Hooks are called on events. Optional.
 	Hooks SourceHooks
 }
 
-// SourceHooks are optional functions that a Source calls during Run. Delivered is called from the goroutine that calls
-// the receiver, all others from another one. They must not block.
+// SourceHooks are optional functions that a Source calls during Run. It calls Delivered from the goroutine that calls
+// the receiver, and all others from a second goroutine. They must not block.
 type SourceHooks struct {
 	// Rejected is called for a value that cannot be used, once for each version of it. For a key that cannot be parsed,
 	// it is called with every list. The error is a *ValueError.
@@ -108,8 +108,8 @@ func (c SourceConfig) validate() error {
 // failure it compares the store with the state of the receiver, and sends only the differences. So an object that did
 // not change is neither sent again nor absent meanwhile.
 //
-// For a slow receiver, only the latest value of each object is pending; SourceConfig.MaxPending limits their number.
-// Besides, a Source keeps the name of each object and a hash of its value.
+// If the receiver is slow, only the latest value of each object waits for it. SourceConfig.MaxPending limits the number
+// of waiting objects. In addition, a Source keeps the name of each object and a hash of its value.
 //
 // Run may run once at a time. Stats and Unusable are safe for concurrent use.
 type Source struct {
@@ -134,7 +134,8 @@ type SourceStats struct {
 	Read, Delivered Revision
 	// Behind is the age of the oldest change that the receiver lacks; 0 if it has all.
 	Behind time.Duration
-	// Objects counts the objects in the store as far as it has been read, Pending those that the receiver lacks.
+	// Objects is the number of objects in the part of the store that has been read. Pending is the number of those
+	// whose latest state the receiver lacks.
 	Objects, Pending int
 	// Lists counts complete reads of the store, Watches the watches that were begun, and Events the changes that they
 	// reported.
@@ -156,7 +157,7 @@ type FailureKind string
 
 // The kinds of failures.
 const (
-	// FailureUnreachable: no server answers, or none that can serve the request.
+	// FailureUnreachable: no server answers, or no server that answers can serve the request.
 	FailureUnreachable FailureKind = "unreachable"
 	// FailureRefused: the server refuses the user or the request.
 	FailureRefused FailureKind = "refused"
@@ -219,9 +220,9 @@ func (s *Source) Unusable() map[policy.Key]error {
 	return s.cache.bad()
 }
 
-// Run sends the receiver the content of the store and then its changes; see datastore.Source. A failure of the store
-// does not end it: Run calls the hook Lost and retries. It returns the error of ctx or of the receiver. A second call
-// during the first returns ErrRunning.
+// Run implements datastore.Source: it sends the receiver the content of the store and then its changes. If the store
+// fails, Run calls the hook Lost and retries. It returns the error of ctx or of the receiver. A second call during the
+// first returns ErrRunning.
 func (s *Source) Run(ctx context.Context, r datastore.Receiver) error {
 	b := newCache(s.config.MaxPending)
 	if err := s.start(b); err != nil {

@@ -86,12 +86,13 @@ type Object struct {
 	Resource policy.Resource
 	// Revision of the object.
 	Revision Revision
-	// Owner is the stream that a Writer wrote the object for; empty if there is none.
+	// Owner is the name of the stream for which a Writer wrote the object: see WriterConfig.Owner. It is empty if no
+	// Writer owns the object.
 	Owner string
 }
 
-// Init declares the content of the store complete. Until then, Sources wait. It creates the mark, with the random id of
-// a new History. If there is a mark, it does nothing. Errors: ErrNewer, or the client's.
+// Init declares the content of the store complete: it creates the mark, with the random id of a new History. Until
+// then, Sources wait. If there is a mark already, Init does nothing. Errors: ErrNewer, or the client's.
 func (s *Store) Init(ctx context.Context) error {
 	value, err := encodeValue(markValue{History: rand.Text()})
 	if err != nil {
@@ -117,7 +118,7 @@ func (s *Store) Init(ctx context.Context) error {
 }
 
 // Suspend removes the mark: every Source keeps its state until Init is called again. So you can fill a store again, and
-// no node receives a part of it. Errors: the client's; a *ValueError that is ErrNewer if a newer version created the
+// no node receives a part of it. Errors: the client's; a *ValueError that wraps ErrNewer if a newer version created the
 // mark.
 func (s *Store) Suspend(ctx context.Context) error {
 	etcd, ctx, cancel, err := s.begin(ctx)
@@ -150,7 +151,7 @@ func (s *Store) Suspend(ctx context.Context) error {
 
 // Barrier returns a revision that is later than those of all earlier writes. Every Source receives this revision, even
 // if the last writes changed nothing. AppliedAt returns which nodes have applied it. Barrier writes one small key.
-// Errors: a *ValueError that is ErrNewer, or the client's.
+// Errors: a *ValueError that wraps ErrNewer, or the client's.
 func (s *Store) Barrier(ctx context.Context) (Revision, error) {
 	value, err := encodeValue(struct{}{})
 	if err != nil {
@@ -202,7 +203,7 @@ func (s *Store) begin(ctx context.Context) (*clientv3.Client, context.Context, c
 	return etcd, ctx, cancel, nil
 }
 
-// Get returns an object. Errors: ErrNotFound; the client's; a *ValueError, possibly ErrNewer.
+// Get returns an object. Errors: ErrNotFound; the client's; a *ValueError, which may wrap ErrNewer.
 func (s *Store) Get(ctx context.Context, key policy.Key) (Object, error) {
 	if err := checkKey(key); err != nil {
 		return Object{}, err
@@ -253,8 +254,8 @@ type List struct {
 	Revision Revision
 }
 
-// List returns the objects that a query selects, in pages at one revision. Errors: the client's. With
-// rpctypes.ErrCompacted, the revision was compacted meanwhile: try again.
+// List returns the objects that a query selects. It reads them in pages, all at one revision. Errors: the client's. If
+// the error wraps rpctypes.ErrCompacted, the server has compacted that revision in between: call List again.
 func (s *Store) List(ctx context.Context, q Query) (List, error) {
 	prefix := partState
 	if q.Kind != "" {

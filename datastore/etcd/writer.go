@@ -22,12 +22,12 @@ type WriterConfig struct {
 	// Owner is the name of the stream. Objects that the stream had before and no longer has are deleted. Other streams
 	// do not change its objects. Required; 1 to 265 letters, digits and -_.:@+~.
 	Owner string
-	// Decode decodes a stream. It returns the resources, and the errors of the others. For manifests, use
-	// manifest.Decode of the module kubernetes. Default: policy.Decode, one resource.
+	// Decode decodes a stream. It returns the resources, and an error for each object that it cannot decode. For
+	// manifests, use manifest.Decode of the module kubernetes. The default decodes one resource with policy.Decode.
 	Decode func(file string, data []byte) ([]policy.Resource, []error)
-	// Ignore reports whether the stream is written despite an error of Decode. Nil ignores no error.
+	// Ignore reports whether the stream is written despite this error of Decode. Nil ignores no error.
 	Ignore func(err error) bool
-	// Adopt makes the stream the owner of its objects that have another owner, or none.
+	// Adopt makes this stream the owner of those of its objects that now have another owner, or none.
 	Adopt bool
 	// AllowEmpty permits a stream without objects, which deletes all objects that it had. The default is an error,
 	// because an empty stream is usually a mistake.
@@ -78,21 +78,21 @@ func decodeOne(_ string, data []byte) ([]policy.Resource, []error) {
 
 // Result is the result of Writer.Write.
 type Result struct {
-	// Objects is the number of objects in the stream. Pruned are the deleted objects, sorted by key.
+	// Objects is the number of objects in the stream. Pruned has the keys of the deleted objects, sorted.
 	Objects int
 	Pruned  []policy.Key
-	// Revision of the store after the write. If nothing had to be written, Sources do not receive it; see
-	// Store.Barrier.
+	// Revision of the store after the write. If nothing had to be written, no Source receives this revision. To wait
+	// for nodes in this case, use the revision of Store.Barrier instead.
 	Revision Revision
 }
 
 // Write makes the objects of the owner equal to those of the stream. If the stream has an error, nothing is written.
 // Objects that are already the same are not written.
 //
-// Up to MaxWrites objects, written and deleted together, are one transaction. A longer stream takes several. They first
-// write what policies refer to, then policies, then endpoints, each sorted by name. Then they delete objects in the
-// reverse order. So there is never an endpoint without its policies. If Write fails in between, call it again: it
-// completes the rest.
+// Write uses one transaction if it writes and deletes at most MaxWrites objects. Otherwise it uses several. It first
+// writes the objects to which policies refer, then policies, then endpoints, each sorted by name. Then it deletes
+// objects in the reverse order. So there is never an endpoint without its policies. If Write fails after some of the
+// transactions, call it again: it completes the rest.
 //
 // Errors: a *StreamError; ErrEmptyStream; ErrOwned; those of Store.Commit.
 func (w *Writer) Write(ctx context.Context, file string, data []byte) (Result, error) {
