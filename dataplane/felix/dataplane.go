@@ -83,7 +83,7 @@ func New(cfg Config) (*Dataplane, error) {
 //
 //   - an object that Felix's messages cannot express, such as a policy that matches a DSCP
 //   - an endpoint that the driver reports as failed, or as down although it must be up
-//   - with Config.WaitForStatus, an endpoint that the driver has not programmed yet by its reports: it is Pending
+//   - with Config.WaitForStatus, an endpoint that the driver has not yet reported as programmed: it is Pending
 //
 // If the driver does not run or the Dataplane is closed, the error has no Object, and wraps ErrNotRunning or ErrClosed.
 func (d *Dataplane) Apply(ctx context.Context, b dataplane.Batch) error {
