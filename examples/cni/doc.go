@@ -23,23 +23,22 @@
 //	  "labels": {"network": "wayleave"}, "profiles": ["open"]
 //	}
 //
-// The ipam plugin, in the example host-local of the reference plugins, must be in the runtime's
-// folder of plugins. If you leave out ipam, the runtime must provide the addresses: set
-// "capabilities": {"ips": true}.
+// The field ipam names the plugin that gives out addresses. The example uses host-local, one of the
+// reference plugins. This plugin must be in the runtime's folder of plugins. If you leave out ipam,
+// the runtime must provide the addresses: set "capabilities": {"ips": true}.
 //
 // These other fields are optional:
 //
-//   - "namespace": the namespace of the endpoints of containers that are no pods; default "cni".
+//   - "namespace": if a container is not a pod, its endpoint is in this namespace; default "cni".
 //   - "timeout": the timeout of requests to the agent; default "30s".
 //   - "mtu": the MTU of both interfaces; 0, the default, means the kernel's default.
-//   - "interfacePrefix" and "endpointDir": the values of the agent's settings interface-prefix
-//     (default "way") and endpoint-dir (default "/var/lib/wayleave/endpoints"). They must be the
-//     same as in the agent.
+//   - "interfacePrefix" (default "way") and "endpointDir" (default "/var/lib/wayleave/endpoints"):
+//     they must have the same values as the agent's settings interface-prefix and endpoint-dir.
 //
-// The plugin registers each container with the agent as an endpoint. The name of the endpoint is
-// K8S_POD_NAMESPACE/K8S_POD_NAME of CNI_ARGS. If CNI_ARGS does not have these, it is the namespace
-// of the configuration and the container's ID. The name of the host interface is the result of
-// convert.InterfaceName.
+// The plugin registers each container with the agent as an endpoint. The name of a pod's endpoint
+// consists of K8S_POD_NAMESPACE and K8S_POD_NAME of CNI_ARGS. If CNI_ARGS does not have these, the
+// container is not a pod: the name of its endpoint then consists of the field "namespace" and the
+// container's ID. The name of the host interface is the result of convert.InterfaceName.
 //
 // A container or pod has one interface of this plugin. A second ADD replaces this interface, even
 // if the CNI_IFNAME of the second ADD differs.
@@ -54,8 +53,7 @@
 //
 // # Errors
 //
-// If ADD fails, it undoes its changes. It fails if another container has the same address, until
-// that container is removed.
+// If ADD fails, it undoes its changes. While another container has the same address, ADD fails.
 //
 // DEL succeeds for a container that does not exist. Otherwise the result depends on the agent:
 //

@@ -11,8 +11,8 @@
 //	fmt.Print(m)
 //	for _, d := range m.Differences() { ... }
 //
-// A party is a workload or the host outside of the node. A party does not send packets to itself,
-// because such packets do not pass the node.
+// A party is a workload of the node, or the host that stands for everything outside the node. A
+// party does not send packets to itself, because such packets do not pass the node.
 //
 // # Repeated tests
 //
@@ -22,11 +22,11 @@
 //
 // # Concurrency
 //
-// Measure runs many tests at once, and returns when all have ended. Afterwards a Matrix does not
+// Measure runs many tests at once, and returns when all have ended. Afterwards the Matrix does not
 // change, and may be read from several goroutines.
 //
 // # Errors
 //
-// Measure returns the error of its context. A difference between packets and policy is not an
-// error: it is in the Matrix.
+// Measure returns the error of its context. If packets pass although policy blocks them, or the
+// reverse, Measure returns no error: the Matrix has these differences.
 package connectivity

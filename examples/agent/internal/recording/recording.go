@@ -48,8 +48,8 @@ func Create(path string, limit int64) (*File, error) {
 	return &File{file: file, limit: limit}, nil
 }
 
-// Write appends p. Once it has failed, it always fails, and the file ends with the last complete
-// line.
+// Write appends p. After a failure, the file ends with the last complete line, and every further
+// Write fails.
 //
 // Errors: those of the disk; an error that wraps ErrFull.
 func (f *File) Write(p []byte) (int, error) {

@@ -27,9 +27,9 @@
 // node.
 //
 // Some settings cannot be set in the datastore, because its users must not decide about them: the
-// node's name, whom the agent trusts, and what the agent owns in the kernel. These settings cannot
-// change while the agent runs. When the sources are read again, Pin keeps the values of these
-// settings.
+// node's name, whom the agent trusts, and which objects in the kernel belong to the agent. These
+// settings cannot change while the agent runs. When the sources are read again, Pin keeps the
+// values of these settings.
 //
 // # Concurrency
 //
@@ -39,5 +39,5 @@
 // # Errors
 //
 // A *Problem names the source and the key. Resolve returns the problems of all sources, joined.
-// ResolveKeys returns the problems that leave the value of one of its keys unknown.
+// ResolveKeys returns only problems because of which it does not know the value of a key.
 package settings

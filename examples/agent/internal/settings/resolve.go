@@ -95,11 +95,12 @@ func ResolvePartial(layers ...Layer) (*Effective, error) {
 }
 
 // ResolveKeys does the same as Resolve, but uses and checks only the settings with the given keys.
-// The value of a key comes from the last layer that sets it. If a layer has a problem with the key
-// or with its whole source, the layer may have set the key to an unknown value. This is an error,
-// unless a later layer sets the key.
+// The value of a key comes from the last layer that sets the key. If the value of the key in a
+// layer is invalid, or if the whole source of a layer cannot be read, the value is not known. This
+// is an error, unless a later layer sets the key.
 //
-// Errors: a join of *Problem, and a text with the flags for the keys whose values are unknown.
+// Errors: a join of *Problem, and a text that lists the keys without a known value, as flags that
+// the user can set.
 func ResolveKeys(layers []Layer, keys ...string) (*Effective, error) {
 	kept := make([]Layer, len(layers))
 	for i, l := range layers {
@@ -133,7 +134,7 @@ func ResolveKeys(layers []Layer, keys ...string) (*Effective, error) {
 		errors.Join(distinct(errs)...), flags)
 }
 
-// problemsOf returns the problems of a layer because of which the value of a key is unknown.
+// problemsOf returns the problems of a layer because of which the value of a key is not known.
 func (l Layer) problemsOf(key string) (errs []error) {
 	for _, p := range l.Problems {
 		if p.Key == "" || p.Key == key {
@@ -232,9 +233,9 @@ func CommandLine(flags *flag.FlagSet) Layer {
 }
 
 // Pin keeps the values of settings that cannot change while the agent runs. These are the settings
-// that cannot be set in the datastore. Pin compares the settings of the start with those that were
-// read again. For each such setting that has changed, it returns a layer with the value of the
-// start. The caller must give these layers precedence over all others.
+// that cannot be set in the datastore. Pin compares the settings from the start of the agent with
+// those that were read now. For each such setting that has changed, it returns a layer with the
+// value from the start. The caller must give these layers precedence over all others.
 //
 // Errors: a join of *Problem, one for each value that is kept. The layers are valid nevertheless.
 func Pin(start, now *Effective) (kept []Layer, err error) {

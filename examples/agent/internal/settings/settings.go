@@ -105,7 +105,8 @@ type Settings struct {
 	// HTTPAddress is the address for health and metrics, such as "127.0.0.1:9919". Empty means
 	// none.
 	HTTPAddress string
-	// HealthTimeout is the time after which a busy part without progress makes the agent unhealthy.
+	// HealthTimeout is how long a part of the agent may be busy without progress. After that, the
+	// agent reports that it is unhealthy.
 	HealthTimeout time.Duration
 	// ApplyInterval is the minimum mean time between two attempts to program the kernel. ApplyBurst
 	// is the number of attempts that may follow each other without a pause.
@@ -128,8 +129,8 @@ type Settings struct {
 	// path, separated by commas.
 	Flowtable        bool
 	FlowtableUplinks string
-	// TCPFromSYN means that a TCP packet of a workload that begins a connection without a SYN is
-	// dropped.
+	// TCPFromSYN means that a workload's TCP packet is dropped if it would begin a connection, but
+	// is no SYN.
 	TCPFromSYN bool
 	// NATExcludeNodes means that packets from pods of NATOutgoing pools to nodes keep their source
 	// address.
@@ -139,9 +140,10 @@ type Settings struct {
 	// dropped if KubernetesVXLAN is set, and IP-in-IP packets if KubernetesIPIP is set; but if
 	// KubernetesOmit contains Nodes, neither is dropped.
 	TunnelsFromNodes string
-	// EndpointToHost decides about packets from a workload to its own node that the workload's
-	// policy allows. "drop" and "accept" are final; "return" leaves the decision to other filters
-	// of the host's input. Default: "accept" with Kubeconfig or InCluster, otherwise "drop".
+	// EndpointToHost decides about packets from a workload to its own node if the workload's policy
+	// allows them. "drop" drops them, "accept" accepts them, and "return" leaves the decision to
+	// other filters of the host's input. Default: "accept" with Kubeconfig or InCluster, otherwise
+	// "drop".
 	EndpointToHost string
 	// RecordFile is the file to which the input of the agent's calculation graph is recorded.
 	// RecordLimit is the maximum size of the file in MiB. If RecordFile is empty, nothing is
@@ -202,8 +204,9 @@ func hostActions() map[string]policy.HostAction {
 // EndpointToHostAction returns the action of EndpointToHost.
 func (s Settings) EndpointToHostAction() policy.HostAction { return hostActions()[s.EndpointToHost] }
 
-// SysctlFile returns the path of the file with the former values of sysctls. The file is in the
-// folder of the socket. Without a socket, the path is empty.
+// SysctlFile returns the path of the file in which the agent keeps the values that sysctls had
+// before the agent changed them. The file is in the folder of the socket. Without a socket, the
+// path is empty.
 func (s Settings) SysctlFile() string {
 	if s.Socket == "" {
 		return ""
