@@ -16,7 +16,7 @@
 //
 //   - selector: the selector language; selector/labelindex: incremental matching
 //   - policy: the resources; policy/verdict: whether policy allows a flow, and why; policy/probe:
-//     flows to evaluate, one of each kind that policy can distinguish
+//     example flows, at least one for each different treatment by policy
 //   - calcgraph: computes the events for one node from the resources
 //   - dataplane: the events, the Dataplane interface, and the driver; dataplane/dptest: an
 //     in-memory dataplane, and a conformance kit for your own dataplane
@@ -37,12 +37,13 @@
 //
 // # Concurrency
 //
-// Every exported type says whether it may be used from several goroutines. Values that have been
-// handed on (resources, batches) are shared and must not be changed.
+// The comment of every exported type says whether it may be used from several goroutines. Do not
+// change resources and batches after you have passed them on, because they are shared.
 //
 // # Errors
 //
-// An object with an error is treated as absent, and its key and the reason are reported. Other objects
-// are processed as usual. The exception is a policy with errors only in rules: it stays in force, and
-// each of these rules denies everything, or matches nothing if its action is Allow or Log.
+// An object with an error is treated as absent, and its key and the reason are reported. Other
+// objects are processed as usual. The exception is a policy with errors only in rules: the policy
+// stays in force. If the action of such a rule is Allow or Log, the rule matches nothing. Otherwise
+// the rule denies everything.
 package wayleave
