@@ -28,8 +28,8 @@
 //
 // These keys of a rule limit its source: src (a selector), src.not, src.ns, src.nets, src.notnets, src.ports,
 // src.notports, src.sa and src.svc (the name of a service, or namespace/name). The same keys with dst in place of src
-// limit its destination. The action "-" means no action. Parse accepts the port 0, which makes the resource invalid. The
-// interface of an endpoint is "wl" followed by the endpoint's name. An endpoint without a node is on the node Node.
+// limit its destination. The action "-" means no action. Parse accepts the port 0, which makes the resource invalid.
+// The interface of an endpoint is "wl" followed by the endpoint's name. An endpoint without a node is on the node Node.
 //
 // # Usage
 //
