@@ -13,9 +13,9 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// Harness has the functions with which the conformance kit runs a dataplane and inspects the objects that it
-// programmed. The kit calls all of them, and all methods of the dataplane but Watch, in the goroutine of one
-// subtest.
+// Harness has the functions with which the conformance kit runs a dataplane and inspects the kernel objects
+// that the dataplane has programmed. In each subtest, the kit calls these functions, and the methods of the
+// dataplane except Watch, on the goroutine of the subtest.
 type Harness struct {
 	// Open returns a new dataplane over the harness's kernel. It may be called more than once. The next
 	// dataplane then finds the objects of the previous one, as after a restart. Required.
@@ -55,10 +55,10 @@ type Harness struct {
 	NoIPIP bool
 }
 
-// Run checks that a dataplane keeps the contract of dataplane.Dataplane. At the start of each subtest, and
-// sometimes again in it, it calls open for a harness over a fresh kernel. open must clean up what it makes,
-// with t.Cleanup. Without an optional function, the checks that need it are skipped, and the test's log
-// names them.
+// Run checks that a dataplane keeps the contract of dataplane.Dataplane. It calls open at the start of each
+// subtest, and in some subtests several times. Each call must return a harness over a kernel without
+// earlier objects, and must register with t.Cleanup a function that removes what the call has made. If the
+// harness lacks an optional function, Run skips the checks that need it, and names them in the test's log.
 func Run(t *testing.T, open func(t *testing.T) Harness) {
 	run(t, open, patience)
 }

@@ -12,38 +12,46 @@
 //		return conformance.Harness{Open: ..., Dump: ..., Judge: ...}
 //	})
 //
-// Open and Dump are required. They are enough to check that calls are idempotent, that every path to a
-// state gives the same result, adoption after a restart, the order of removal, and Teardown. Each
-// optional function allows more checks, and so does a dataplane that is a Planner or a Watcher. The
+// Open and Dump are required. They are enough for these checks:
+//
+//   - A repeated call changes nothing.
+//   - Different sequences of batches to the same desired state program the same objects.
+//   - After a restart, the dataplane adopts the objects in the kernel.
+//   - Objects are removed in the right order.
+//   - Teardown removes everything.
+//
+// Each optional function allows more checks. So does a dataplane that is a Planner or a Watcher. The
 // log of a test names the checks that were skipped.
 //
 // # Verdicts
 //
-// A dataplane can pass all other checks and still give wrong verdicts. So set Harness.Judge if the
-// dataplane enforces policy. This function may simulate the programmed rules, run a program of the
-// kernel on a packet, or send a packet. The kit compares Judge with dptest.State.Judge:
+// A dataplane can pass all other checks and still allow or deny the wrong packets. So set
+// Harness.Judge if the dataplane enforces policy. This function reports the verdict of the dataplane
+// on a packet. It may simulate the programmed rules, run a program of the kernel on a packet, or send
+// a packet. The kit compares its results with those of a reference, dptest.State.Judge, in two
+// subtests. A world is all resources of a cluster at one moment.
 //
-//   - "judge cases" are small worlds written by hand. (A world is all resources of a cluster at one
-//     moment.) The name of each begins with the number of a case in docs/semantics.md, as in "S24:
-//     Pass skips the rest of the policy and of the tier".
-//   - "judge worlds" are random worlds of package policy/worlds, with three batches each. Their packets
-//     have the first and last values of the world's prefixes and ranges, and the values next to them.
-//     Some packets differ in one field and have different verdicts.
+//   - "judge cases" has small worlds that were written by hand. The name of each begins with the
+//     number of a case in docs/semantics.md, as in "S24: Pass skips the rest of the policy and of the
+//     tier".
+//   - "judge worlds" has random worlds of package policy/worlds, each programmed with three batches.
+//     The packets have the first and last values of the world's prefixes and ranges, and the values
+//     next to them. Some pairs of packets differ in one field and have different verdicts.
 //
-// A failure shows the packet, both verdicts, the policy or profile that decided in the reference, and the
-// desired state. To run one world again:
+// A failure shows the packet, both verdicts, the policy or profile that decided in the reference, and
+// the desired state. To run one random world again, use its seed, here 7:
 //
 //	go test -run 'TestConformance/judge_worlds/seed_7$'
 //
-// All packets are the first of a connection, and the node forwards them. The kit does not check
-// verdicts of connection tracking, of host endpoints, or for the traffic of the host's own processes.
+// Each packet is the first of a connection that the node forwards. The kit does not check packets of
+// established connections, packets of the host's own processes, or policy of host endpoints.
 //
 // # Bad objects
 //
-// An object that a dataplane cannot program must not hold up the others, and must be reported.
-// Harness.Spoil adds such an object to a state. The batch is valid by the contract, but this dataplane
-// refuses the object. Examples are an endpoint with an interface name that the kernel does not accept,
-// and a policy with more rules than a program may have:
+// If a dataplane cannot program an object, it must report that object, and program all others. To
+// check this, set Harness.Spoil. It adds an object to a state that a batch may contain but that this
+// dataplane cannot program. Examples are an endpoint with an interface name that the kernel does not
+// accept, and a policy with more rules than a program of the kernel may have:
 //
 //	Spoil: func(s dptest.State) policy.Key {
 //		key := policy.Key{Kind: policy.KindWorkloadEndpoint, Namespace: "test", Name: "bad"}
@@ -53,24 +61,25 @@
 //
 // The kit applies states with and without the object, in several orders. It expects:
 //
-//   - an error from each Apply and Resync with the object, which holds one *dataplane.ApplyError whose
-//     Object is the key;
-//   - the same Dump, whether the object or the others came first;
-//   - nothing of the object in Dump once it is removed.
+//   - While the state has the object, each Apply and Resync returns an error that reports this object
+//     alone: it has one *dataplane.ApplyError, and its Object is the key.
+//   - Dump returns the same, whether the object or the others came first.
+//   - Once the object is removed, Dump has no trace of it.
 //
 // The kit calls Spoil for different states, so Spoil must not depend on their content. Omit it if the
 // dataplane can program every object.
 //
 // # Asynchronous dataplanes
 //
-// While Apply or Resync returns objects that are Pending, the kit waits until Watch reports a
-// Drift, and calls Apply with an empty batch. It checks the state only once no object is pending.
+// A dataplane may program objects after Apply has returned: then the error of Apply or Resync has
+// these objects as Pending. The kit waits until Watch reports a Drift, and calls Apply with an empty
+// batch. It repeats this until no object is pending, and only then checks the state.
 //
 // # Concurrency
 //
-// The kit calls a dataplane from one goroutine, except Watch.
+// Each subtest calls the dataplane from one goroutine, except Watch.
 //
 // # Errors
 //
-// The kit fails the test.
+// Run returns no errors: it fails the test.
 package conformance

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// Policy decides about a flow that the old ruleset allowed and the new one denies. It does not
-// apply to flows of moved addresses: these always end.
+// Policy says what happens to a flow that the old ruleset allowed and the new one denies. It does
+// not apply to flows of moved addresses: those are always ended.
 type Policy uint8
 
 const (
@@ -53,7 +53,7 @@ func (p *Policy) UnmarshalText(text []byte) error {
 
 // Defaults of Config.
 const (
-	// DefaultJudgeRate, in flows per second, is such that a sweep of 100,000 flows takes half a
+	// DefaultJudgeRate is in flows per second. With it, a sweep of 100,000 flows takes half a
 	// second.
 	DefaultJudgeRate = 200_000
 	// DefaultEndRate, in flows per second, limits the number of clients that reconnect at once.
@@ -69,22 +69,22 @@ type Config struct {
 	// NetNS is a file descriptor of the network namespace, needed only during New. Zero means the
 	// namespace of the calling thread.
 	NetNS int
-	// JudgeRate limits the number of flows per second about which judges decide. 0 means
+	// JudgeRate is the maximum number of flows per second that a sweep judges. 0 means
 	// DefaultJudgeRate.
 	JudgeRate int
-	// EndRate limits the number of flows per second that are ended. 0 means DefaultEndRate.
+	// EndRate is the maximum number of flows per second that a sweep ends. 0 means DefaultEndRate.
 	EndRate int
-	// Delay is the time between a change and its sweep. In that time, packets that the old ruleset
-	// has allowed still add flows. Changes in that time share the sweep. 0 means DefaultDelay; a
-	// negative Delay means none.
+	// Delay is the time between a change and its sweep. It is necessary because packets that the
+	// old ruleset has allowed may still add flows shortly after the change. Changes within this
+	// time share one sweep. 0 means DefaultDelay; a negative Delay means none.
 	Delay time.Duration
 	// Retry is the wait after a failure. 0 means DefaultRetry.
 	Retry time.Duration
-	// BeforeEnd, if set, receives each flow before the Sweeper ends it, possibly several times, on
-	// the goroutine that calls Step. It may also receive flows that a later change allows; these
-	// continue. If BeforeEnd returns an error, the flows end nevertheless. Step then returns the
-	// error at the end of the pass, and repeats the pass. BeforeEnd must not keep the slice, and
-	// must not call the Sweeper.
+	// BeforeEnd, if set, receives each flow before the Sweeper ends it, possibly several times.
+	// Step calls BeforeEnd on its own goroutine. BeforeEnd may also receive a flow that continues,
+	// because a later change allows it. If BeforeEnd returns an error, the Sweeper ends the flows
+	// nevertheless. At the end of the pass, Step then returns the error, and later repeats the
+	// pass. BeforeEnd must not keep the slice, and must not call the Sweeper.
 	BeforeEnd func([]Flow) error
 	// Hooks are optional functions.
 	Hooks Hooks

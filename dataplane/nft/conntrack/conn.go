@@ -17,11 +17,12 @@ const (
 	// deleteBatch is the number of flows that one system call ends. All answers fit into a receive
 	// buffer.
 	deleteBatch = 64
-	// maxQueue and announceInterval are for a Sweeper with BeforeEnd. They limit the number of
-	// flows that it collects before it ends some, and the time for which it does.
+	// A Sweeper with BeforeEnd collects flows before it ends some of them: at most maxQueue flows,
+	// and for at most announceInterval.
 	maxQueue         = 1 << 16
 	announceInterval = time.Second
-	// dumpAttempts is the maximum number of consecutive passes that are interrupted.
+	// dumpAttempts is the number of consecutive interrupted passes after which Step returns
+	// ErrInterrupted.
 	dumpAttempts = 10
 )
 
@@ -54,9 +55,9 @@ type ConnConfig struct {
 	// NetNS is a file descriptor of the network namespace, needed only during Dial. Zero means the
 	// namespace of the calling thread.
 	NetNS int
-	// BeforeEnd, if set, is called with the flows that a method is about to end, on the goroutine
-	// of that method. It must not keep the slice, and must not use the Conn. If it returns an
-	// error, the flows end nevertheless, and the method returns the error.
+	// BeforeEnd, if set, is called by a method of the Conn with the flows that the method is about
+	// to end. It must not keep the slice, and must not use the Conn. If it returns an error, the
+	// method ends the flows nevertheless, and returns the error.
 	BeforeEnd func([]Flow) error
 }
 
@@ -98,12 +99,13 @@ func (c *Conn) Count() (count int, err error) {
 	return count, nil
 }
 
-// Flows returns all flows of IPv4 and IPv6. If a dump is interrupted, it repeats the dump.
+// Flows returns all flows of IPv4 and IPv6. If the kernel reports that a dump was interrupted,
+// Flows repeats the dump.
 //
-// A dump is not atomic: a flow that begins or ends meanwhile may be missing, and a flow may occur
-// twice. All other flows are included.
+// A dump is not atomic: a flow that begins or ends during the dump may be missing, and a flow may
+// occur twice. All other flows are included.
 //
-// Errors: those of the system calls; ErrInterrupted; the context's.
+// Errors: the error of a system call or of the context, or ErrInterrupted.
 func (c *Conn) Flows(ctx context.Context) (all []Flow, err error) {
 	err = c.dump(ctx, dumpOf(familyAny), func() { all = all[:0] }, func(f *Flow) { all = append(all, *f) })
 	if err != nil {
@@ -113,10 +115,11 @@ func (c *Conn) Flows(ctx context.Context) (all []Flow, err error) {
 }
 
 // End ends the flows, and returns the number of flows that it ended. It does not count a flow that
-// has already ended, and does not end a newer flow with the same tuples but another ID.
+// has already ended. It does not end a newer flow with the same tuples but another ID.
 //
-// Errors: a join of *EndError, one for each flow that continues; all other flows are ended. After
-// any other error, only some of the flows may be ended. Then End may be called again.
+// Errors: if the kernel refuses to end some flows, End ends all others, and returns a join with an
+// *EndError for each flow that continues. After any other error, some of the flows may not be
+// ended. Then End may be called again.
 func (c *Conn) End(flows []Flow) (ended int, err error) {
 	var before error
 	if c.beforeEnd != nil && len(flows) > 0 {
@@ -153,8 +156,8 @@ func (c *Conn) end(flows []Flow) (ended int, refused []error, err error) {
 	return ended, refused, nil
 }
 
-// dump calls each for every flow of a dump. Before each attempt it calls begin, which must discard
-// the flows of the previous attempt.
+// dump calls each for every flow of a dump. Before each attempt, dump calls begin. The function
+// begin must discard the flows of the previous attempt.
 func (c *Conn) dump(ctx context.Context, request dumpRequest, begin func(), each func(*Flow)) error {
 	if err := ctx.Err(); err != nil {
 		return err

@@ -9,19 +9,20 @@ import (
 	"github.com/wayleave/wayleave/internal/netlink"
 )
 
-// Counters has the packets and bytes of a flow: in the direction of its first packet, and in the
-// direction of its replies. Bytes are those of IP packets. The kernel counts only flows that began
-// while net.netfilter.nf_conntrack_acct was set. It does not count packets on the fast path of a
-// flowtable without a counter.
+// Counters has the packets and bytes of a flow: in the direction of its first packet (Original),
+// and in the direction of its replies. Bytes are those of IP packets. The kernel counts packets
+// only for flows that began while net.netfilter.nf_conntrack_acct was set. If a flow is in a
+// flowtable without a counter, the kernel does not count the packets that bypass the chains.
 type Counters struct {
 	OriginalPackets, OriginalBytes uint64
 	ReplyPackets, ReplyBytes       uint64
 }
 
 // EachCounted calls each for every flow with its counters. The counters are zero for a flow that
-// the kernel does not count. If a dump is interrupted, EachCounted repeats it. It calls begin
-// before each attempt, which must discard the results of the previous attempt. The Flow is valid
-// only during the call.
+// the kernel does not count. The Flow is valid only during the call.
+//
+// If the kernel reports that a dump was interrupted, EachCounted repeats the dump. It calls begin
+// before each attempt. The function begin must discard the results of the previous attempt.
 //
 // Errors: as for Flows.
 func (c *Conn) EachCounted(ctx context.Context, begin func(), each func(*Flow, Counters)) error {

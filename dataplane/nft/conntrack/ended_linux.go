@@ -21,10 +21,10 @@ const (
 	endedBuffer = 8 << 20
 )
 
-// WatchEnded calls cfg.Ended for each flow that ends, until ctx is done. It makes all calls on the
-// goroutine of its caller.
+// WatchEnded calls cfg.Ended for each flow that ends, until ctx is done. It calls the functions of
+// cfg on its own goroutine.
 //
-// Errors: the context's; those of the system calls.
+// Errors: the error of the context, or of a system call.
 func WatchEnded(ctx context.Context, cfg WatchConfig) error {
 	sock, err := netlink.Open(netlink.Config{Family: netlink.Netfilter, NetNS: cfg.NetNS})
 	if err != nil {

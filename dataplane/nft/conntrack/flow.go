@@ -15,7 +15,7 @@ const (
 )
 
 // Tuple identifies the packets of one direction of a flow. It is comparable. The zero Tuple means
-// that there is no tuple.
+// that there is no tuple, for example no master.
 type Tuple struct {
 	// Source and Destination of the packets in this direction. The ports are zero if the protocol
 	// has none. For GRE, they are the keys.
@@ -59,7 +59,7 @@ type Status uint32
 // The flags that users of the package need.
 const (
 	// StatusExpected: the kernel expected this flow because of another one, its master. An example
-	// is FTP data.
+	// is an FTP data connection.
 	StatusExpected Status = 1 << 0
 	// StatusSeenReply: there were packets in both directions.
 	StatusSeenReply Status = 1 << 1
@@ -75,8 +75,9 @@ const (
 
 // Flow is one entry of the connection tracking table. It is comparable.
 //
-// Original is the tuple of the first packet as it arrives, Reply the tuple of the replies as they
-// arrive. If addresses are translated, neither is the reverse of the other:
+// Original is the tuple that the first packet has when it arrives. Reply is the tuple that the
+// replies have when they arrive. Without translation, Reply is Original with source and destination
+// exchanged. With translation, the two have different addresses:
 //
 //	client 10.0.0.1:4711 ──▶ service 10.96.0.1:80, translated to 10.0.0.2:8080, masqueraded as 192.0.2.1:61000
 //	Original  10.0.0.1:4711 > 10.96.0.1:80        Source()         Requested()
@@ -94,8 +95,8 @@ type Flow struct {
 	// ID usually distinguishes the flow from other flows with the same tuples. The kernel computes
 	// it from the tuple and the memory address of the entry, so a later entry may have the same ID.
 	ID uint32
-	// Timeout is the time for which the entry stays without packets, in whole seconds. With
-	// StatusOffload it is zero.
+	// Timeout is the time after which the entry ends if there are no more packets, in whole
+	// seconds. With StatusOffload it is zero.
 	Timeout time.Duration
 }
 

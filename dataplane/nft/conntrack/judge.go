@@ -19,11 +19,12 @@ const (
 	Denied
 )
 
-// Judge returns the verdict of one ruleset on the first packet of a flow. It considers every hook
-// that the packet passes: the egress policy of the source and the ingress policy of the
-// destination. It does not consider replies. Step calls a Judge on its goroutine. A Judge must
-// always return the same verdict for a flow, so its ruleset must not change. It must not keep or
-// change the flow. A nil Judge returns Unknown.
+// Judge returns the verdict of one ruleset on the first packet of a flow. The verdict is Allowed
+// only if the packet passes all hooks, with the egress policy of the source and the ingress policy
+// of the destination. Replies do not matter.
+//
+// A Judge must always return the same verdict for a flow, so its ruleset must not change. It must
+// not keep or change the flow. Step calls it on the goroutine of Step. A nil Judge returns Unknown.
 type Judge func(*Flow) Verdict
 
 func (j Judge) verdict(f *Flow) Verdict {

@@ -28,18 +28,22 @@ type pass struct {
 	walked, lost bool
 }
 
-// Step judges flows and ends those that a change denied. It returns in these cases:
+// Step judges flows, and ends those that a change turned from allowed to denied. It returns in
+// these cases:
 //
-//   - It has judged budget flows. It may exceed budget by the flows of one system call (about 100).
-//   - The rates allow no more.
-//   - BeforeEnd has received flows. So the caller can report a change before these flows end.
+//   - It has judged as many flows as budget says. It may judge some more, the rest of one system
+//     call (about 100 flows).
+//   - Config.JudgeRate or Config.EndRate allows no more flows at the moment.
+//   - It has passed flows to BeforeEnd. The caller can now call Change before the next Step ends
+//     these flows.
+//   - No sweep is pending, or its time has not come yet.
 //
-// The next call continues the walk of the table.
+// The next call continues the walk of the table. A complete walk is a pass.
 //
-// Errors: the context's; those of the system calls; ErrInterrupted. At the end of a pass, Step also
-// returns a join of the errors of BeforeEnd and of each *EndError. The Progress is then zero; the
-// next call returns the Wait. After any error but the context's, the changes are still pending, and
-// the next pass begins after Config.Retry.
+// Errors: the error of the context or of a system call, or ErrInterrupted. At the end of a pass,
+// Step also returns a join of the errors of BeforeEnd and of each *EndError. With an error, the
+// Progress is zero; the next call returns how long to wait. After any error except the context's,
+// the changes are still pending, and the next pass begins after Config.Retry.
 func (s *Sweeper) Step(ctx context.Context, budget int) (Progress, error) {
 	for {
 		if err := ctx.Err(); err != nil {
@@ -164,7 +168,8 @@ func (s *Sweeper) judgeNext(r rules) (int, error) {
 	return len(flows), nil
 }
 
-// judgeAgain removes flows from the queue that need not end any more, if the rules have changed.
+// judgeAgain judges the queue again if the rules have changed, and removes the flows that need not
+// end any more.
 func (p *pass) judgeAgain(r rules) {
 	if p.version == r.version {
 		return

@@ -55,9 +55,10 @@ type Sweeper struct {
 	stats Stats
 }
 
-// New returns a Sweeper without changes. It opens netlink sockets, which Close closes.
+// New returns a Sweeper that has nothing to do until Change is called. It opens netlink sockets,
+// which Close closes.
 //
-// Errors: an invalid Config, those of the system calls, and ErrUnsupported.
+// Errors: cfg is invalid, a system call fails, or ErrUnsupported.
 func New(cfg Config) (*Sweeper, error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.validate(); err != nil {
@@ -95,10 +96,10 @@ func (s *Sweeper) Close() error {
 	return errors.Join(errs...)
 }
 
-// Change records that one ruleset has replaced another in the kernel. A flow is ended if before
-// returns Allowed and after returns Denied. If further changes come before the sweep is done, a
-// flow is ended if the latest ruleset denies it and any earlier one allowed it, because it may have
-// begun under each of them.
+// Change records that one ruleset has replaced another in the kernel. The next sweep ends a flow if
+// before returns Allowed for it and after returns Denied. If Change is called again before the
+// sweep is done, the sweep ends a flow if the latest ruleset denies it and at least one earlier
+// ruleset allowed it, because the flow may have begun under that ruleset.
 func (s *Sweeper) Change(before, after Judge) {
 	due := s.cfg.now().Add(max(0, s.cfg.Delay))
 	s.mu.Lock()
