@@ -12,20 +12,20 @@ import (
 )
 
 const (
-	// maxDecisions limits the decisions that are kept for a connection. A packet between two
-	// workloads has up to four: those of each workload, and those of host endpoints for forwarded
-	// traffic.
+	// maxDecisions is the maximum number of decisions that are kept for a connection. Up to four
+	// policies decide about a packet between two workloads: those of the two workloads, and those
+	// of two host endpoints for forwarded traffic.
 	maxDecisions = 6
-	// staleAfter is a number of verdicts. A decision about a connection is removed after so many
-	// consecutive verdicts with other decisions, because policy has then changed.
+	// staleAfter is the number of consecutive verdicts with other decisions after which a decision
+	// about a connection is removed. Policy has then changed.
 	staleAfter = 32
 	// idleTime is the time for which a connection without a conntrack entry is kept after its last
 	// verdict. In this time, another packet of it does not count as a new connection.
 	idleTime = 2 * time.Minute
 	// lateEnd is the time for which a conntrack entry is kept after the first Update that does not
-	// find it. The entry may have ended, with the message about its end still in a socket. Or the
-	// kernel skipped the entry because it resized its hash table. In both cases, only the packets
-	// since the last Update that found the entry are new.
+	// find it. There are two reasons. The message about the end of the entry may still be in a
+	// socket. Or the kernel may have skipped the entry because it resized its hash table. In both
+	// cases, only the packets since the last Update that found the entry are new.
 	lateEnd = 10 * time.Second
 )
 
@@ -74,8 +74,8 @@ type tracked struct {
 	counted conntrack.Counters
 	// updateNumber is the number of the last Update that found it.
 	updateNumber uint64
-	// missing is the time at which the first Update returned that did not find the entry. Zero if
-	// the last one found it.
+	// missing is the time of the first Update that did not find the entry. It is zero if the last
+	// Update found it.
 	missing time.Time
 	// ended is set if the entry ended during an Update, until that Update returns. The Update may
 	// have read the entry before the end, and may report it afterwards.
@@ -84,8 +84,8 @@ type tracked struct {
 
 // Source reads the connection tracking table. *conntrack.Conn implements it.
 type Source interface {
-	// EachCounted calls each for every connection with its counters. It calls begin before it
-	// starts again.
+	// EachCounted calls each for every connection with its counters. It calls begin each time it
+	// starts from the beginning.
 	EachCounted(ctx context.Context, begin func(), each func(*conntrack.Flow, conntrack.Counters)) error
 }
 
@@ -200,11 +200,13 @@ func (t *Table) Ended(f *conntrack.Flow, counters conntrack.Counters) {
 	}
 }
 
-// Update counts the packets of connections that have not ended. It reads all connections of the
-// kernel, at 2 µs each. If a connection is missing for 10 seconds, its end was missed, and Update
-// removes the connection. Concurrent calls run one after the other.
+// Update counts the packets of connections that have not ended. It reads the whole connection
+// tracking table, at 2 µs for each connection. Update also removes connections whose end was not
+// notified: an Update does not find them, and an Update at least 10 seconds later does not either.
+// Concurrent calls run one after the other.
 //
-// Errors: those of source.EachCounted. What was counted before the error stays.
+// Errors: those of source.EachCounted. The packets that were counted before the error remain
+// counted.
 func (t *Table) Update(ctx context.Context, source Source) error {
 	t.updating.Lock()
 	defer t.updating.Unlock()
@@ -302,8 +304,8 @@ func (t *Table) progress(s *tupleState, before, now conntrack.Counters) {
 	}
 }
 
-// exceeds reports whether a counter of a is greater than that of b. Counters never fall, so b is
-// then of another connection.
+// exceeds reports whether a counter of a is greater than the same counter of b. Counters never
+// fall, so the two are then counters of different connections.
 func exceeds(a, b conntrack.Counters) bool {
 	return a.OriginalPackets > b.OriginalPackets || a.OriginalBytes > b.OriginalBytes ||
 		a.ReplyPackets > b.ReplyPackets || a.ReplyBytes > b.ReplyBytes

@@ -21,46 +21,54 @@
 //		fmt.Println(flow.Source, flow.Destination, flow.Bytes)
 //	}
 //
-// The rules log if render.Config.VerdictLog is enabled. Write a function keyOf that resolves
-// addresses and rules. The prefix of an entry has the decision and the ID of the rule: see
-// policy.RuleIDs. The kernel counts packets only if net.netfilter.nf_conntrack_acct is set. Call
-// Update at least every few minutes, because it also removes connections whose end was missed.
+// To make the rules log, enable render.Config.VerdictLog. Write the function keyOf: it turns the
+// addresses of a log entry into names, and the prefix of the entry into the decision and the rule.
+// The prefix has the ID of the rule: see policy.RuleIDs. The kernel counts packets only if
+// net.netfilter.nf_conntrack_acct is set. Call Update at least every few minutes. It also removes
+// connections that have ended without a notification.
 //
 // # What is counted
 //
-// Each policy that decides about a connection has a verdict on it. Between two workloads of the
-// node, there is one verdict of egress policy and one of ingress policy.
+// Several policies may decide about a connection. Between two workloads of the node, an egress
+// policy of the source and an ingress policy of the destination decide. Each of them logs its
+// verdict.
 //
-//   - For each verdict, the connection is counted once, with all its packets.
-//   - If only the ingress policy denies a connection, the egress policy still counts it as allowed.
-//   - If a connection is denied, each packet that is dropped counts.
-//   - A connection whose verdicts were all logged before New is not counted. A connection without a
-//     reply has further verdicts: it is counted with the next one, with all its packets from its
-//     start.
-//   - The packets of connections over Config.MaxConnections are not counted: see Stats.
+//   - For each verdict that allows, the connection counts once, with all its packets.
+//   - If the ingress policy denies a connection, the egress policy may still count it as allowed.
+//   - For a verdict that denies, each dropped packet counts.
+//   - A connection that began before New counts from its next verdict on, with all its packets from
+//     its start. If it has no further verdict, it does not count. Rules log verdicts until there is
+//     a reply.
+//   - If there are more than Config.MaxConnections connections, the packets of the others are not
+//     counted: see Stats.
 //
-// The verdict log has each packet until there is a reply, and only its headers. So a Table finds
-// the conntrack entries of a verdict by their Tuple, and counts each entry separately. For all
-// policies with verdicts on the Tuple, the packets of its entries are counted. Two pings between
-// the same addresses have the same Tuple: the second one counts as a connection from the next
-// Update on, or when it ends.
+// A log entry has only the headers of a packet, and no ID of a conntrack entry. So a Table finds
+// the conntrack entries of a verdict by their Tuple. It counts the packets of these entries for
+// each policy that has a verdict on the Tuple. Each entry counts as a connection. For example, two
+// pings between the same addresses have the same Tuple. The second one counts as a connection from
+// the next Update on, or when it ends.
 //
-// Some connections are allowed without a conntrack entry of their Tuple: those that untracked
-// policy allows. Their packets are not counted. All such connections with one Tuple count as one,
-// which ends two minutes after its last verdict. The same holds for a connection that a later
-// policy denies. It also holds if pre-DNAT policy allows a connection and destination NAT changes
-// its destination.
+// In some cases, a verdict allows a connection, but there is no conntrack entry with its Tuple:
+//
+//   - Untracked policy allows the connection.
+//   - One policy allows the connection, and a later policy denies it.
+//   - Pre-DNAT policy allows the connection, and destination NAT changes its destination.
+//
+// Then its packets are not counted. All connections with such a Tuple count as one connection,
+// which ends two minutes after its last verdict.
 //
 // # Memory
 //
-// Config limits everything that grows. A flow over MaxFlows replaces the flow that was idle for
-// longest. A connection that has ended is kept for two minutes, or until another one needs its
-// place. If an Update does not find a connection, the connection has perhaps ended. The Table keeps
-// it until an Update at least 10 seconds later does not find it either.
+// The limits in Config bound the memory of a Table. When a new flow exceeds MaxFlows, it replaces
+// the flow that was idle for longest. A Table keeps a connection that has ended for two minutes, or
+// until it needs space for another one. If an Update does not find a connection, the connection may
+// have ended. The Table removes it once an Update at least 10 seconds later does not find it
+// either.
 //
 // # Concurrency
 //
-// The methods of Table may be called from any goroutine. Only Update may wait for another Update.
+// The methods of Table may be called from any goroutine. An Update waits until another Update has
+// ended.
 //
 // # Errors
 //

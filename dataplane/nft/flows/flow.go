@@ -11,8 +11,8 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// Key identifies a flow: all connections from one source to one port of a destination about which
-// the same rule decides. It is comparable.
+// Key identifies a flow. A flow is all connections with the same source, destination, protocol and
+// destination port for which the same rule decides. A Key is comparable.
 type Key struct {
 	// Source and Destination are names, such as "shop/web", or addresses.
 	Source, Destination string
@@ -35,15 +35,15 @@ type Decision struct {
 	Reason string
 }
 
-// Counts has the counters of a flow or a decision. Packets of a connection are counted only if
-// connection tracking counts them.
+// Counts has the counters of a flow, or of all flows with one Decision. Packets of allowed
+// connections are counted only if connection tracking counts them.
 type Counts struct {
 	// Connections is the number of connections that were allowed.
 	Connections uint64
-	// Packets and Bytes are those from the source. For a denied flow, they are those that were
-	// dropped. Bytes are the lengths of IP packets.
+	// Packets and Bytes count the packets from the source. For a denied flow, they count the
+	// dropped packets. Bytes is the sum of the lengths of IP packets.
 	Packets, Bytes uint64
-	// ReplyPackets and ReplyBytes are those from the destination.
+	// ReplyPackets and ReplyBytes count the packets from the destination.
 	ReplyPackets, ReplyBytes uint64
 }
 
@@ -63,9 +63,9 @@ type Flow struct {
 	First, Last time.Time
 }
 
-// Tuple has the fields of a connection that policy sees: after destination NAT and before source
-// NAT. It is comparable. The ports are zero for protocols without ports. Several connections may
-// have the same Tuple at a time:
+// Tuple has the addresses and ports of a connection as policy sees them: after destination NAT and
+// before source NAT. It is comparable. The ports are zero for protocols without ports. Several
+// connections may have the same Tuple at a time:
 //
 //   - ICMP connections between two addresses;
 //   - connections from one port to two services with the same backend;
@@ -93,8 +93,9 @@ func tupleOf(f *conntrack.Flow) Tuple {
 	return t
 }
 
-// Verdict is a verdict on a packet. Policy decides about each packet of a connection until there is
-// a reply, so a connection may have any number of verdicts.
+// Verdict is an entry of the verdict log: what one policy decided about one packet. Policy decides
+// about each packet of a connection until there is a reply, so a connection may have any number of
+// verdicts.
 type Verdict struct {
 	Key
 	// Tuple of the connection.

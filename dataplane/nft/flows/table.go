@@ -13,18 +13,18 @@ import (
 type Config struct {
 	// MaxFlows limits the number of flows. Default 10,000.
 	MaxFlows int
-	// MaxConnections limits two numbers: the tuples whose packets are counted at a time, and the
-	// conntrack entries with these tuples. Entries over the limit are counted when they end.
-	// Default 65,536.
+	// MaxConnections is the maximum number of tuples whose packets are counted at a time. It is
+	// also the maximum number of conntrack entries with these tuples; the packets of further
+	// entries are counted when the entries end. Default 65,536.
 	//
-	// With both defaults, a full table with two policies for each connection takes 40 MiB. If flows
-	// were evicted, each of these policies takes 16 MiB more.
+	// With the defaults of MaxFlows and MaxConnections, a full table with two policies for each
+	// connection takes 40 MiB. If flows were evicted, each of these two policies takes 16 MiB more.
 	MaxConnections int
-	// MaxTotals limits the number of decisions in Totals. Further decisions share two entries.
-	// Default 1,000.
+	// MaxTotals is the maximum number of decisions that Totals counts separately. Further decisions
+	// share two entries. Default 1,000.
 	MaxTotals int
-	// Evicted is called with each flow that a new flow replaces, on the goroutine that adds the new
-	// one. It must not call the Table. Optional.
+	// Evicted is called with each flow that a new flow replaces. The method that adds the new flow
+	// calls it, so Evicted must not call the Table. Optional.
 	Evicted func(Flow)
 }
 
@@ -34,12 +34,13 @@ type Stats struct {
 	Flows, Connections int
 	// Evicted is the number of flows that new flows have replaced.
 	Evicted uint64
-	// Uncounted is the number of verdicts on connections over Config.MaxConnections. Each of these
-	// verdicts counts as a connection, and the packets of these connections are not counted.
+	// Uncounted is the number of verdicts for which there was no space, because of
+	// Config.MaxConnections. Each of these verdicts counts as a connection. The packets of these
+	// connections are not counted.
 	Uncounted uint64
-	// Missed is the number of calls of Missed. An Update removes a connection whose end was missed,
-	// at least 10 seconds after the first Update that did not find the connection. Its last packets
-	// are not counted.
+	// Missed is the number of calls of Table.Missed. After lost notifications, an Update removes
+	// the connections that have ended, at least 10 seconds after the first Update that did not find
+	// them. Their last packets are not counted.
 	Missed uint64
 }
 
@@ -166,9 +167,9 @@ func (t *Table) Flows() []Flow {
 	return all
 }
 
-// Totals returns the counters of each decision since New, including those of evicted flows.
-// Decisions over Config.MaxTotals share two entries: one for allowed packets, and one for denied
-// packets. In the keys of these entries, only the field Allowed is set.
+// Totals returns the counters of each decision since New, including the counters of evicted flows.
+// From Config.MaxTotals decisions on, further decisions share two entries: one for allowed packets,
+// and one for denied packets. In the keys of these two entries, all fields except Allowed are zero.
 func (t *Table) Totals() map[Decision]Counts {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -42,12 +42,12 @@ func (o Object) String() string {
 	return o.Kind + " " + o.Name
 }
 
-// Batch is an nf_tables transaction that is being built. Attributes are appended to the message
-// that was opened last. A Batch is not safe for concurrent use.
+// Batch is an nf_tables transaction that is being built. Message begins a message of the
+// transaction, and the methods for attributes add to the message that was begun last. A Batch is
+// not safe for concurrent use.
 type Batch struct {
 	netlink.Messages
-	// objects has the objects of the messages, in order: objects[i] is that of the message with
-	// sequence number i+1.
+	// objects[i] is the object of the message with the sequence number i+1.
 	objects []Object
 	// end is the offset of the message that ends the batch, or zero if there is no such message
 	// yet.
@@ -73,15 +73,16 @@ func (b *Batch) Reset() {
 	b.Uint32(batchGeneration, 0)
 }
 
-// Guard makes the batch valid for only one generation of the ruleset. In any other generation, the
-// kernel refuses it with unix.ERESTART. Zero, the default, means that the batch is valid for all
-// generations.
+// Guard makes the batch valid for one generation of the ruleset only. If the ruleset has another
+// generation when the batch is sent, the kernel refuses the batch with unix.ERESTART. Zero, the
+// default, makes the batch valid for all generations.
 func (b *Batch) Guard(generation uint32) {
 	b.PutUint32(guardAt, generation)
 }
 
-// Message ends the current message and opens a new one. typ is a type of nf_tables (NFT_MSG_...).
-// flags are netlink flags in addition to the request flag.
+// Message ends the current message and begins a new one. typ is the type of the nf_tables message
+// (NFT_MSG_...). flags are netlink flags in addition to the request flag. object is the object that
+// the message is about, for errors.
 func (b *Batch) Message(typ, flags uint16, family uint8, object Object) {
 	b.objects = append(b.objects, object)
 	b.Open(subsystem<<8|typ, flags, uint32(len(b.objects)), family, 0, 0, 0)
@@ -93,10 +94,10 @@ func (b *Batch) Len() int { return len(b.objects) }
 // Total returns the length of the batch so far, in bytes.
 func (b *Batch) Total() int { return b.Size(0) }
 
-// finish requests an acknowledgement of the last message, and ends the batch. whole has the bytes
-// of a transaction. check has the part of them that only checks the transaction: without an end,
-// the kernel processes all messages, answers, and aborts. The message that ends the batch could
-// carry the request as well, but kernels before 6.10 ignore it there.
+// finish requests an acknowledgement of the last message, and ends the batch. whole has all bytes
+// of the transaction. check has the same bytes without the message that ends the batch: without it,
+// the kernel processes all messages, answers, and aborts. The request for the acknowledgement is
+// not in the message that ends the batch, because kernels before 6.10 ignore it there.
 func (b *Batch) finish() (whole, check []byte, err error) {
 	if b.end == 0 {
 		b.Flag(netlink.FlagAck)

@@ -52,19 +52,20 @@ func NewConn(sock netlink.Socket) *Conn { return &Conn{link: netlink.NewConn(soc
 // Close closes the socket. Errors: that of the system call.
 func (c *Conn) Close() error { return c.link.Close() }
 
-// Port returns the socket's netlink port. In notifications, the port identifies the sender of a
-// change. It is zero before the first call of Generation.
+// Port returns the socket's netlink port. In a notification, the port identifies the socket that
+// made the change. Port returns zero before the first call of Generation, whose answer has the
+// port.
 func (c *Conn) Port() uint32 { return c.port }
 
 // Commit sends the batch as one transaction. It does not send a batch without messages. If each is
-// not nil, it is called with the answers to messages that request an echo (NLM_F_ECHO). If the
-// first message requests an echo, it is also called with the new generation.
+// not nil, Commit calls it with the answers to messages that request an echo (NLM_F_ECHO). If the
+// first message requests an echo, Commit also calls each with the new generation.
 //
 // Errors:
 //
-//   - *CommitError if the kernel refused the batch; nothing has changed.
-//   - *netlink.SizeError if the batch is larger than the send buffer that this process may have (as
-//     an ordinary user: net.core.wmem_max); nothing was sent.
+//   - *CommitError: the kernel refused the batch, and nothing has changed.
+//   - *netlink.SizeError: the batch is larger than the largest send buffer of this process, and
+//     nothing was sent. For an ordinary user, net.core.wmem_max limits the buffer.
 //   - After any other error, the result is unknown.
 func (c *Conn) Commit(b *Batch, each func(Message)) error {
 	whole, _, err := b.finish()
@@ -132,7 +133,7 @@ func (c *Conn) result(b *Batch, each func(Message)) error {
 }
 
 // Generation returns the generation of the ruleset. Every transaction in the network namespace
-// increments it, of any process and for any table. Errors: those of the system calls.
+// increments it, regardless of its process and its table. Errors: those of the system calls.
 func (c *Conn) Generation() (uint32, error) {
 	var generation uint32
 	err := c.request(msgGetGen, 0, nil).Query(handler(func(m Message) error {
@@ -149,12 +150,15 @@ func (c *Conn) Generation() (uint32, error) {
 	return generation, nil
 }
 
-// Dump makes the kernel list objects. typ is the type of the request (NFT_MSG_GET...), and attrs
-// limit the request. If begin is not nil, it is called before the first object, and again whenever
-// the ruleset changed meanwhile. It must discard the objects that were received before.
+// Dump calls each with every object that the kernel lists. typ is the type of the request
+// (NFT_MSG_GET...). attrs limit the request, for example to one table. Dump calls begin before the
+// first object. If the ruleset changes during the dump, Dump calls begin again and starts from the
+// first object. The function begin must discard the objects that were received before. It may be
+// nil.
 //
-// Errors: those that each returns, and those of the system calls. unix.ENOENT means that an object
-// to which attrs refer does not exist. unix.EINTR means that the ruleset changes all the time.
+// Errors: an error of each or of a system call. unix.ENOENT means that an object to which attrs
+// refer does not exist. unix.EINTR means that several dumps in a row were interrupted by changes of
+// the ruleset.
 func (c *Conn) Dump(typ uint16, family uint8, attrs []byte, begin func(), each func(Message) error) error {
 	if begin == nil {
 		begin = func() {}

@@ -6,18 +6,20 @@
 //	┌ begin ┬ message ┬ ... ┬ message ┬ end ┐ ──sendmsg──▶ nf_tables: all of it, or nothing
 //	└ seq 0 ┴ seq 1   ┴     ┴ seq n,ack┴ n+1┘ ◀──recvmsg── one ack, or one error for each message at fault
 //
-// A Batch is one buffer of messages and attributes. The whole buffer is sent by one sendmsg, which
-// makes the transaction atomic. For each message, the Batch has the Object that the message is
-// about, so that an error of the kernel can name the object. A batch can be valid for only one
-// generation of the ruleset (Guard). It can be checked without a commit (Check).
+// A Batch is one buffer of messages and attributes. Commit sends the whole buffer with one sendmsg,
+// which makes the transaction atomic. For each message, the Batch has the Object that the message
+// is about, so that an error of the kernel can name the object. With Guard, a batch is refused
+// unless the ruleset has a given generation. With Check, the kernel validates a batch without a
+// commit.
 //
-// Dump lists objects as raw attributes, and starts again if the ruleset changes meanwhile. A
-// Monitor receives notifications of every transaction of any process. The package does not
+// Dump lists objects as raw attributes, and starts again if the ruleset changes during the dump. A
+// Monitor receives notifications of the transactions of all processes. The package does not
 // interpret rules and sets.
 //
-// The kernel decides for all network namespaces together whether there are listeners. If there is a
-// Monitor or an "nft monitor" anywhere on the machine, the kernel writes a notification for each
-// element of each transaction. That doubles the time of a large transaction; see Pause.
+// The kernel writes notifications if any process listens, even in another network namespace. So if
+// there is a Monitor or an "nft monitor" anywhere on the machine, the kernel writes a notification
+// for each element of each transaction. That doubles the time of a large transaction; see
+// Monitor.Pause.
 //
 // # Usage
 //
@@ -35,8 +37,8 @@
 //
 // # Errors
 //
-// If the kernel refused the transaction, Commit returns a *CommitError, and nothing has changed. If
-// the batch was not sent, it returns a *netlink.SizeError. After any other error the result is
-// unknown, and the caller must read the table back. On systems other than Linux, Dial returns
-// netlink.ErrUnsupported, and there is no Monitor.
+// If the kernel refuses the transaction, Commit returns a *CommitError, and nothing has changed. If
+// the batch is too large to be sent, Commit returns a *netlink.SizeError. After any other error,
+// the result is unknown, and the caller must read the table back. On systems other than Linux, Dial
+// returns netlink.ErrUnsupported, and there is no Monitor.
 package nfnl

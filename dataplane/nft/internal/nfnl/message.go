@@ -8,12 +8,12 @@ import "github.com/wayleave/wayleave/internal/netlink"
 const familyHeader = 4
 
 // Message is one message of the kernel about nf_tables. Its bytes are valid until the next call of
-// a method of the Conn or Monitor that returned it.
+// a method of the Conn or Monitor that received it.
 type Message struct {
 	// Type is the type within the subsystem (NFT_MSG_...).
 	Type uint16
 	// Port is the netlink port of the socket whose request the message is about. In a notification,
-	// it is the socket that changed the ruleset.
+	// this is the socket that changed the ruleset.
 	Port uint32
 	// Sequence is the number of the request that the message is about. In a batch, numbers begin at
 	// 1.

@@ -48,9 +48,10 @@ func Listen(cfg Config) (*Monitor, error) {
 // Close closes the socket. Errors: that of the system call.
 func (m *Monitor) Close() error { return m.sock.Close() }
 
-// Pause stops the notifications until Resume. If there are listeners, the kernel writes every
-// element of a transaction, a page for each. So without them, a large transaction is faster.
-// Notifications in the meantime are lost.
+// Pause stops the notifications until Resume. Call it before a large transaction: if nobody
+// listens, the kernel writes no notifications, and the transaction is faster. (A notification takes
+// a page of memory for each element.) The Monitor does not receive the changes that are made before
+// Resume.
 func (m *Monitor) Pause() error {
 	if err := m.sock.Leave(unix.NFNLGRP_NFTABLES); err != nil {
 		return fmt.Errorf("nfnl: stop listening to nf_tables: %w", err)
@@ -76,7 +77,7 @@ func (m *Monitor) Wake() {
 }
 
 // Events calls each for every event since the last call, in order. It does not wait for events.
-// missed is set if notifications were lost.
+// missed reports whether notifications were lost.
 func (m *Monitor) Events(each func(Event)) (missed bool, err error) {
 	missed, err = m.link.Poll(handler(func(m Message) error {
 		each(eventOf(m))

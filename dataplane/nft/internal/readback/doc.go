@@ -7,9 +7,10 @@
 //	                                                       ▲
 //	ruleset.State ──package encode──▶ what we would write ─┘
 //
-// A rule is equal to the desired one if two conditions hold. Its userdata has the hash of what we
-// would write. And the kernel lists the expressions that we would write, with the names of chains
-// and sets. A set is compared by its type and every element.
+// Package encode encodes each desired rule as it would be written. The rule in the kernel is equal
+// if two conditions hold. Its userdata has the hash of the encoded rule. And its expressions are
+// equal, with the names of the chains and sets that they refer to. A set is equal if its type and
+// all its elements are.
 //
 // # Usage
 //
@@ -17,8 +18,8 @@
 //	d, handles, err := r.Compare(state)
 //	if !d.None() { ... } // d.Repair makes the kernel's table the desired one
 //
-// If the generation of the ruleset changes meanwhile, the result may mix several states of the
-// kernel's table.
+// If the generation of the ruleset changes during Compare, the result may mix several states of the
+// kernel's table. nfnl.Conn.Generation returns the generation.
 //
 // # Concurrency
 //
@@ -27,5 +28,5 @@
 // # Errors
 //
 // Functions return the errors of nfnl.Conn.Dump. unix.EINTR and unix.ENOENT mean that the table
-// changed meanwhile.
+// changed while it was read.
 package readback

@@ -26,8 +26,8 @@ type Head struct {
 	Userdata []byte
 }
 
-// table is our table as the kernel lists it, with raw attributes. Elements are not part of it: they
-// are read set by set, when they are compared.
+// table is our table as the kernel lists it, with raw attributes. It does not have the elements of
+// sets: they are read one set at a time, when they are compared.
 type table struct {
 	Head
 	chains map[string]*chain
@@ -72,8 +72,9 @@ func New(conn *nfnl.Conn, family ruleset.Family, table string) *Reader {
 	return &Reader{conn: conn, family: family, table: table}
 }
 
-// Compare reads the table. It returns the difference from the desired state, and the handles of all
-// rules, in order, by chain. The desired state must have no flowtables.
+// Compare reads the table. It returns the difference from the desired state. It also returns the
+// handles of the rules of each chain, in the order of the rules. The desired state must have no
+// flowtables.
 func (r *Reader) Compare(want *ruleset.State) (d *Difference, handles map[string][]uint64, err error) {
 	have, err := r.read()
 	if err != nil {
@@ -239,8 +240,9 @@ func (r *Reader) flowtables(f *table) error {
 }
 
 // Keys calls each with the key of every element of a set. A key consists of the bytes of its fields
-// as the kernel stores them, each padded to 4 bytes. A key may come twice. The function each must
-// not keep it. Keys calls begin before the first key, and again if the ruleset changed meanwhile.
+// as the kernel stores them, each padded to 4 bytes. The function each must not keep the key, and
+// may get the same key twice. Keys calls begin before the first key. If the ruleset changes
+// meanwhile, Keys calls begin again and starts from the first key.
 func (r *Reader) Keys(set string, begin func(), each func(key []byte)) error {
 	return r.elements(set, begin, func(attrs []byte) error {
 		each(netlink.FindAttr(netlink.FindAttr(attrs, unix.NFTA_SET_ELEM_KEY), unix.NFTA_DATA_VALUE))
