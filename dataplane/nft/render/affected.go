@@ -10,9 +10,9 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// Affected returns the policies, profiles and endpoints whose packets drop if the kernel refuses
-// the given chains, sorted by key. It returns none if all endpoints use one of the chains. It scans
-// all objects.
+// Affected returns the policies, profiles and endpoints that use at least one of the given chains,
+// sorted by key. If the kernel refuses the chains, packets of these objects drop. Affected returns
+// nothing for a chain that no object has, such as a base chain. It scans all objects.
 func (r *Renderer) Affected(chains ...string) []policy.Key {
 	r.renderDirty()
 	bad := map[string]bool{}

@@ -22,17 +22,17 @@ const (
 	mapCtState   = "ct-state"     // state of a connection -> verdict
 )
 
-// sourceSet returns the name of the set of own addresses of a family: pairs of interface and
-// address, for the endpoints in endpoints-up. The set also has the addresses of bridged endpoints
-// that are up, with the bridge as interface.
+// sourceSet returns the name of the set of a family with the endpoints' own addresses. An element
+// is a pair of interface and address. The set has the addresses of the endpoints in endpoints-up,
+// and of the bridged endpoints that are up. For a bridged endpoint, the interface is the bridge.
 func sourceSet(f sets.Family) string { return familyName("source", f) }
 
 // familyName returns the name of a set or map of one family.
 func familyName(name string, f sets.Family) string { return name + strconv.Itoa(int(f)) }
 
-// SourceSets returns the names of the sets that have the own addresses of endpoints, with their
-// interfaces. The addresses of bridged endpoints are there twice: with the port, and with the
-// bridge.
+// SourceSets returns the names of the sets with the endpoints' own addresses. An element is a pair
+// of interface and address. An address of a bridged endpoint is in two sets: with the bridge in
+// one, and with the port of the bridge in the other.
 func SourceSets() (all []string) {
 	for _, f := range sets.Families() {
 		all = append(all, sourceSet(f), setBridgePorts(f))
@@ -85,7 +85,7 @@ func workloadSets(cfg *Config) []*sets.ElementSet {
 }
 
 // baseChains makes the chains that all endpoints share, and the base chains of normal policy. All
-// these chains depend on the configuration and on the few values below. So a new endpoint usually
+// these chains depend only on the configuration and on the values below. So a new endpoint usually
 // changes only elements of sets and maps.
 type baseChains struct {
 	cfg        *Config
@@ -137,9 +137,9 @@ func (b *baseChains) inputChains() []*ruleset.Chain {
 // outputChains returns the chains for packets of the host's own processes.
 //
 // In the output hook, a packet whose destination was translated still has the interface of its
-// original destination. So such packets are evaluated after routing, in the postrouting hook. The
-// base chain there costs time for all forwarded packets. So it is left out while nothing forbids
-// the host to send to any endpoint.
+// original destination. Therefore a base chain in the postrouting hook, after routing, evaluates
+// such packets. This base chain costs time for all forwarded packets. So it is left out while the
+// host may send to all endpoints.
 func (b *baseChains) outputChains() (chains []*ruleset.Chain) {
 	hosts := b.hostJumps(hostOut)
 	action := b.cfg.Host.HostToEndpointAction
@@ -214,8 +214,8 @@ func (b *baseChains) fromHost() []*ruleset.Chain {
 func ownTranslated() []ruleset.Rule {
 	return []ruleset.Rule{
 		build.When(build.Accept(), match.NotTranslated()), // true for most packets, so it comes first
-		// A packet without a connection has no status. So no comparison with it matches, not even a
-		// negated one.
+		// A packet without a connection has no connection status. No comparison with the status
+		// matches then, not even a negated one.
 		build.When(build.Accept(), build.Equals(
 			ruleset.CtState, ruleset.Uint32(ruleset.CtInvalid|ruleset.CtUntracked),
 		)),

@@ -22,8 +22,8 @@ func mapBridgeFrom(f sets.Family) string { return familyName("bridge-senders", f
 // mapBridgeTo returns the name of the map from bridge and destination to the chain of the receiver.
 func mapBridgeTo(f sets.Family) string { return familyName("bridge-receivers", f) }
 
-// setBridgeOwn returns the name of the set of bridge, address, address. It has all pairs of
-// addresses of one endpoint, including pairs of the same address.
+// setBridgeOwn returns the name of the set whose elements are a bridge and two addresses. For each
+// bridged endpoint, the set has all pairs of its addresses, including pairs of the same address.
 func setBridgeOwn(f sets.Family) string { return familyName("bridge-own", f) }
 
 // setBridgePorts returns the name of the set of own addresses of bridged endpoints that are up,
@@ -66,8 +66,8 @@ type bridgeAddress struct {
 type bridges struct {
 	names map[string]struct{}
 	at    map[bridgeAddress]map[*subject]struct{}
-	// changed has the new bridge of each interface whose bridge has changed since TakeBridges; ""
-	// for none.
+	// changed has the new bridge of each interface whose bridge has changed since TakeBridges was
+	// last called. The bridge is "" if the interface has none.
 	changed map[string]string
 	// ports is the result of Renderer.Bridges; nil after a master has changed.
 	ports map[string]string
@@ -126,8 +126,8 @@ func (b *bridges) markOthers(at bridgeAddress, s *subject) {
 	}
 }
 
-// conflict returns an error if another endpoint has one of the endpoint's addresses behind the same
-// bridge. The hooks see no difference between packets of the two, so both are at fault.
+// conflict returns an error if another endpoint behind the same bridge has one of the endpoint's
+// addresses. The hooks cannot distinguish packets of the two endpoints, so both are at fault.
 func (b *bridges) conflict(s *subject, bridge string) error {
 	for _, a := range s.workload.Addresses {
 		if other := first(b.at[bridgeAddress{bridge, a}], s); other != nil {
@@ -137,8 +137,9 @@ func (b *bridges) conflict(s *subject, bridge string) error {
 	return nil
 }
 
-// TakeBridges returns the interfaces that became a port of one of Config.Bridges, or ceased to be
-// one, since the last call. The value is the name of the bridge; "" for none.
+// TakeBridges returns the interfaces that became or ceased to be a port of one of Config.Bridges
+// since the last call of TakeBridges. Each is mapped to the name of its new bridge, or to "" if it
+// is no longer a port.
 func (r *Renderer) TakeBridges() map[string]string {
 	b := r.endpoints.interfaces.bridges
 	changed := b.changed
@@ -146,9 +147,9 @@ func (r *Renderer) TakeBridges() map[string]string {
 	return changed
 }
 
-// Bridges returns the bridge of each interface that is a port of one of Config.Bridges.
-// prove.Config.Bridges needs this map. The caller must not change it. The Renderer does not change
-// it either: after a change it returns another map.
+// Bridges returns a map from each interface that is a port of one of Config.Bridges to its bridge.
+// prove.Config.Bridges needs this map. The caller must not change the map. The Renderer does not
+// change it either: after a change of the ports, Bridges returns another map.
 func (r *Renderer) Bridges() map[string]string {
 	i := r.endpoints.interfaces
 	if i.bridges.ports == nil {
@@ -204,7 +205,7 @@ func (b *baseChains) dispatchBridged(field ruleset.Field) (rules []ruleset.Rule)
 }
 
 // refuseUnowned returns the rule for packets of a bridge whose address belongs to no endpoint that
-// is up. refuse makes the rule: it is statements.refusal or recordRefusal.
+// is up. The function refuse makes the rule: it is statements.refusal or recordRefusal.
 func (b *baseChains) refuseUnowned(
 	refuse func(why string, matches ...ruleset.Match) ruleset.Rule, field ruleset.Field,
 ) []ruleset.Rule {
@@ -219,9 +220,9 @@ func (b *baseChains) refuseUnowned(
 // the unspecified address or a link-local one, as for packets to the host. Workloads may not send
 // router advertisements.
 //
-// A routed packet may match, too, because the rules do not test its hop limit. Such a packet gives
-// a workload no new receiver, and a receiver ignores the packet unless its hop limit is 255 (RFC
-// 4861 section 7.1).
+// A routed packet may match, too, because the rules do not test its hop limit. This does no harm: a
+// receiver ignores the packet unless its hop limit is 255 (RFC 4861 section 7.1), and the workload
+// reaches nobody whom it could not reach otherwise.
 func (b *baseChains) discoveryOnBridges() []ruleset.Rule {
 	if len(b.cfg.Bridges) == 0 || b.cfg.DenyNeighbourDiscovery {
 		return nil
@@ -236,8 +237,8 @@ func (b *baseChains) discoveryOnBridges() []ruleset.Rule {
 }
 
 // toBridges returns the rules for packets of the host's own processes to bridges, and the chain
-// that they use. The first rules accept neighbour discovery, whatever HostToEndpointAction is. Its
-// destination may be a link-local address, which is no own address of any endpoint.
+// that they jump to. The first rules accept neighbour discovery, whatever HostToEndpointAction is:
+// its destination may be a link-local address, which is not an own address of any endpoint.
 func (b *baseChains) toBridges() (discovers, lacksEndpoint []ruleset.Rule, chain *ruleset.Chain) {
 	if len(b.cfg.Bridges) == 0 {
 		return nil, nil, nil

@@ -35,7 +35,7 @@ type ClassStats struct {
 	MaxPerGroup, MaxTotal int
 }
 
-// ClassGroup describes a group: the endpoints with the same tiers and profiles in one direction.
+// ClassGroup describes a group: all endpoints with the same tiers and profiles in one direction.
 type ClassGroup struct {
 	// Direction is "ingress" or "egress". For untracked and pre-DNAT policy, it begins with the
 	// prefix of the group's chains: "raw-", "prednat-", "recheck-raw-", "recheck-prednat-" or
@@ -52,8 +52,9 @@ type ClassGroup struct {
 	Cost int
 }
 
-// String describes the group in one line: "ingress of WorkloadEndpoint/shop/web-1 and 2 more, tier
-// default, first policy Policy/shop/allow-web".
+// String returns one line with the direction, endpoints and policy of the group, for example
+// "ingress of WorkloadEndpoint/shop/web-1 and 2 more, tier default, first policy
+// Policy/shop/allow-web".
 func (g ClassGroup) String() string {
 	out := fmt.Sprintf("%s of %s", g.Direction, g.Endpoint)
 	if g.Endpoints > 1 {

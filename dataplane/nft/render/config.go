@@ -29,25 +29,26 @@ type Config struct {
 	InterfacePrefix string
 	// UnknownWorkloads is the action for packets of an interface with the InterfacePrefix and
 	// without an endpoint. The default is HostDrop. Set HostAccept only on a node where another
-	// agent enforces policy at some of these interfaces. With HostAccept, only policy at the other
-	// end of a packet decides. So from CNI ADD until a workload has an endpoint, no policy of its
-	// own restricts what it sends and receives. Other actions are errors.
+	// agent enforces policy at some of these interfaces. With HostAccept, only the policy of the
+	// other side decides about such a packet. So from CNI ADD until a workload has an endpoint, its
+	// own policy does not restrict what it sends and receives. Other actions are errors.
 	UnknownWorkloads policy.HostAction
 	// Bridges are the names of bridges whose ports are interfaces of workloads. By default there
 	// are none. Then an endpoint whose interface is a port of any master is at fault (S170).
 	//
 	// An endpoint whose interface is a port of one of Bridges is bridged. The hooks of IP see its
-	// packets with the interface of the bridge. So a packet that enters or leaves by a bridge
-	// belongs to the endpoint that has the source or destination address there. If no endpoint has
-	// the address, the packet drops (S171), even if UnknownWorkloads accepts. If two endpoints of a
+	// packets with the interface of the bridge. So addresses identify the endpoint: a packet that
+	// enters by a bridge belongs to the endpoint with its source address, and a packet that leaves
+	// by a bridge belongs to the endpoint with its destination address. If no endpoint has the
+	// address, the packet drops (S171), even if UnknownWorkloads accepts. If two endpoints of a
 	// bridge have the same address, both are at fault. AllowedSources have no effect for bridged
 	// endpoints.
 	//
 	// Use such a bridge only for workloads. If one of its ports leads to a router or is an uplink,
-	// packets of that port drop. But frames from that port to workloads pass without policy, unless
-	// net.bridge.bridge-nf-call-iptables and -ip6tables are set: only then does policy apply to
-	// frames between two ports. The bridge's name must not begin with InterfacePrefix. Host
-	// endpoints do not apply to the bridge, even if they name it.
+	// the hooks of IP drop the packets of this port. But frames from this port to workloads pass
+	// without policy, unless net.bridge.bridge-nf-call-iptables and -ip6tables are set: only then
+	// does policy apply to frames between two ports. The bridge's name must not begin with
+	// InterfacePrefix. Host endpoints do not apply to the bridge, even if they name it.
 	Bridges []string
 	// EgressPriority is the priority of the base chains with normal policy. IngressPriority is the
 	// priority of the base chains that evaluate stale packets, and must be larger than
@@ -64,8 +65,9 @@ type Config struct {
 	// address, an own address of the workload, or any link-local address except the host's on that
 	// interface (S175).
 	AllowDHCP bool
-	// DenyNeighbourDiscovery leaves IPv6 neighbour discovery between the host and its neighbours
-	// and workloads to policy. By default it is accepted, because IPv6 does not work without it.
+	// DenyNeighbourDiscovery makes policy decide about IPv6 neighbour discovery between the host
+	// and its neighbours or workloads. By default, neighbour discovery is always accepted, because
+	// IPv6 does not work without it.
 	DenyNeighbourDiscovery bool
 	// ReversePath drops packets from a workload if the route to their source does not lead back to
 	// the workload's interface. This also applies to sources that AllowedSources lists. By default,
@@ -79,9 +81,10 @@ type Config struct {
 	// LogPrefix is the beginning of the kernel log lines of Log rules. The rule's id follows. At
 	// most 63 bytes. Default "wayleave".
 	LogPrefix string
-	// LogRate limits the lines of each Log rule, in lines per second. A burst may have five
-	// seconds' worth. Zero means 10; a negative number means no limit. With lookups, a rule is in
-	// the chain of each outcome that it is part of, and each of these chains has its own limit.
+	// LogRate is the maximum rate of lines of a Log rule, in lines per second. A burst may have the
+	// lines of five seconds. Zero means 10; a negative number means no limit. With lookups, a rule
+	// may be in several chains, one for each outcome that it is part of. Then each of these chains
+	// has its own limit.
 	LogRate int
 	// VerdictLog sends a message to an nflog group for each packet that policy allows or denies.
 	VerdictLog VerdictLog
@@ -101,24 +104,26 @@ type Config struct {
 	Classes ClassesConfig
 }
 
-// ClassesConfig limits the cost of lookups. Policy of workloads and host endpoints is written as
-// lookups by default, so that the cost of a new connection does not depend on the number of rules.
-// Policy over a limit is written as chains of rules.
+// ClassesConfig limits the cost of lookups. By default, policy of workloads and host endpoints is
+// written as lookups: maps lead from an address to the few rules that hold for it. So the cost of a
+// new connection does not depend on the number of rules. Policy whose lookups cost more than a
+// limit is written as chains of rules.
 //
 // Three terms describe lookups:
 //
-//   - A class is all addresses that are in the same IP sets and lists of prefixes.
-//   - A group is the endpoints with the same policies and profiles in one direction. Untracked and
-//     pre-DNAT policy has groups of its own: an endpoint is in up to five for untracked policy, and
-//     in up to two for pre-DNAT policy.
-//   - An outcome is what the policies of a group decide for a class: the rules that hold for it,
-//     and their chain.
+//   - A class is a set of addresses: all addresses that are in the same IP sets and lists of
+//     prefixes.
+//   - A group is a set of endpoints: all endpoints with the same policies and profiles in one
+//     direction. Untracked and pre-DNAT policy have their own groups: an endpoint is in up to five
+//     groups for untracked policy, and in up to two for pre-DNAT policy.
+//   - An outcome belongs to a group and a class. It is the rules of the group's policies that hold
+//     for addresses of the class, and the chain to which these rules are compiled.
 type ClassesConfig struct {
-	// MaxPerGroup limits the cost of one group, MaxTotal that of all groups. A group over
-	// MaxPerGroup is written as chains. While the total is over MaxTotal, the most expensive groups
-	// are written as chains, too. Zero means 65,536 and 400,000: a node at the limit with 250,000
-	// addresses takes about 64 MB, besides what its rules would take as chains. ClassStats reports
-	// the cost.
+	// MaxPerGroup is the maximum cost of one group, and MaxTotal the maximum cost of all groups. A
+	// group that costs more than MaxPerGroup is written as chains. While all groups together cost
+	// more than MaxTotal, the most expensive groups are written as chains, too. Zero means the
+	// default: 65,536 and 400,000. With a cost of MaxTotal and 250,000 addresses, the lookups of a
+	// node take about 64 MB more than chains would take. ClassStats reports the cost.
 	//
 	// A cost of one is 55 to 110 bytes of kernel memory:
 	//
@@ -136,7 +141,8 @@ type ClassesConfig struct {
 	// total counts it once.
 	MaxPerGroup, MaxTotal int
 	// Priorities are the nonzero packet priorities (skb->priority) that policy preserves. Policy
-	// uses the priority of a packet, and sets any other priority to zero. At most 16, distinct and
+	// uses the priority of a packet while it decides. Afterwards it restores the priority if
+	// Priorities has it, and else sets it to zero. There may be at most 16 priorities, distinct and
 	// below 0x40000000. Nil means 1, 2, 4 and 6, which the kernel derives from the type of service
 	// (rt_tos2priority).
 	Priorities []uint32
@@ -145,12 +151,14 @@ type ClassesConfig struct {
 }
 
 // VerdictLog configures the log of decisions through nflog. There is a message for each packet
-// about which a rule or the end of a tier decides. Its prefix is "allow " or "deny ", and then the
-// rule's id, or the reason if no rule decided. A rule that decides logs in its chain: see
-// Config.Counters.
+// about which a rule or the end of a tier decides. The prefix of the message is "allow " or "deny
+// ", followed by the id of the rule, or by the reason if no rule decided. With VerdictLog, as with
+// Config.Counters, each rule that decides has a chain of its own, such as allow/ID. The message is
+// sent from this chain.
 //
-// There is no message for packets that are decided before policy: those of known and invalid
-// connections, to failsafe ports, or to an endpoint that is down or at fault.
+// There is no message for packets that are accepted or dropped before policy is evaluated. These
+// are packets of known or invalid connections, packets to failsafe ports, and packets of an
+// endpoint that is down or at fault.
 type VerdictLog struct {
 	// Enabled turns the log on.
 	Enabled bool
@@ -158,8 +166,9 @@ type VerdictLog struct {
 	Group uint16
 }
 
-// NATConfig configures address translation. If another table translates a packet first, that
-// translation stays. A NATConfig that is in use must not change, including its lists.
+// NATConfig configures address translation. If another table has already translated a packet, this
+// table does not change the translation. A NATConfig that is in use must not change, including its
+// lists.
 type NATConfig struct {
 	// Disabled leaves all translation to other tables: the table has no NAT chains.
 	Disabled bool
@@ -169,10 +178,10 @@ type NATConfig struct {
 	// FirstPort and LastPort limit the new source ports of TCP, UDP and SCTP. Both zero means that
 	// the kernel chooses.
 	FirstPort, LastPort uint16
-	// Exclude are destinations to which packets of pools are not translated, in addition to the
-	// pools.
+	// Exclude are further destinations, in addition to the pools: packets of pools to these
+	// destinations are not translated.
 	Exclude []netip.Prefix
-	// ExcludeNodes also excludes the addresses of the nodes.
+	// ExcludeNodes does the same for the addresses of the nodes.
 	ExcludeNodes bool
 }
 

@@ -7,12 +7,15 @@
 //
 // # The table
 //
-// One table of family inet filters IPv4 and IPv6. In each of the hooks forward, input, output and
-// postrouting, one base chain has all normal policy: all policy except untracked and pre-DNAT
-// policy of host endpoints. The base chain jumps to chains of policy. These record their decision
-// in the packet's priority (skb->priority) and return, so no packet marks are needed. At its end,
-// the base chain checks that the packet used one state of policy. A packet that may have used parts
-// of two states is stale: the base chain NAME-again evaluates it from the beginning.
+// One table of family inet filters IPv4 and IPv6. Normal policy is all policy except untracked and
+// pre-DNAT policy of host endpoints. Each of the hooks forward, input, output and postrouting has
+// one base chain for all of its normal policy. The base chain jumps to chains of policy. These
+// chains record their decision in the packet's priority (skb->priority) and return, so no packet
+// marks are needed.
+//
+// The table may change while a packet is in a base chain. The packet could then see a part of the
+// change only. The last rules of the base chain detect such a packet: it is stale. A second base
+// chain, NAME-again, evaluates it from the beginning.
 //
 //	forward  accept most established packets; jump sender, receiver, host-forward-...; the verdict
 //	input    neighbour discovery; jump sender, host-in; then what the host's settings say
@@ -23,17 +26,19 @@
 //
 //	from/NS/NAME, to/NS/NAME    false sources, known connections; then policy
 //
-// By default, policy is written as lookups (package internal/outcome). A packet takes three steps:
-// the class of the other side's address, the outcome of this class for the group of endpoints with
-// the same policy, and a chain of a few rules on protocol and port. So the cost of a new connection
-// does not depend on the number of rules.
+// By default, policy is written as lookups (package internal/outcome), in three steps. The first
+// chain finds the class of the other side's address, which stands for all IP sets and lists of
+// prefixes that have the address. A map then leads from the class to its outcome: the rules that
+// hold for this class. All endpoints with the same policy are a group and share this map. The last
+// chain is the outcome, a few rules on protocol and port. So the cost of a new connection does not
+// depend on the number of rules.
 //
 //	classify-DIR                the class: which IP sets and lists of prefixes have the address
 //	group-DIR/HASH              the number of the class's outcome for this group
 //	outcome-DIR/HASH            the rules of tiers and profiles that hold for the class
 //
-// A group whose lookups would cost too much is written as chains of rules. Config.Classes has the
-// limits:
+// If the lookups of a group would cost more than the limits in Config.Classes, its policy is
+// written as chains of rules:
 //
 //	from/NS/NAME, to/NS/NAME    each tier, each profile; a denial
 //	tier-DIR/TIER/HASH          one tier's policies in order, for all endpoints that have
@@ -41,51 +46,54 @@
 //	                            pass; then a denial, unless the tier passes by default
 //	pol-DIR/NS/NAME, prof-DIR/NAME   the rules
 //
-// With Config.Counters or VerdictLog, each rule that decides has a chain of its own. The chains
-// above lead to it:
+// With Config.Counters or VerdictLog, each rule that decides has a chain of its own, to which the
+// chains above lead:
 //
 //	allow/ID, deny/ID, pass/ID  counts, logs and decides
 //
-// A packet uses the generation of rules in which it entered the base chain, but the current
-// elements of maps. So a packet on the previous generation may follow a new map element to a new
-// from/... or to/... chain. To this packet, the chain is empty: it returns without a recorded
-// decision. The rule after the map then records that the packet is denied. The check at the end of
-// the base chain finds that the packet is stale, and the base chain NAME-again evaluates it.
+// In a base chain, a packet uses the rules of the generation in which it entered the chain, but the
+// current elements of maps. So a packet on the previous generation may find a new map element that
+// leads to a new from/... or to/... chain. For this packet, the new chain is empty and returns
+// without a recorded decision. The rule after the map then records that the packet is denied. The
+// check at the end of the base chain finds that the packet is stale, and the base chain NAME-again
+// evaluates it.
 //
 // Host endpoints and address translation add further chains. The file docs/nft.md shows all chains
-// on a packet's way, and says which of them others may rely on. Comments such as S119 refer to the
-// numbered cases of docs/semantics.md.
+// on a packet's way, and says which of them other programs may rely on. Comments such as S119 refer
+// to the numbered cases of docs/semantics.md.
 //
 // Allow and Deny record the decision in the packet's priority and return. Pass returns from the
 // tier's chain. Lookups also keep the packet's class and outcome in its priority. After policy has
 // decided, the priority is restored.
 //
 // All packets of an endpoint drop if the endpoint is down, or at fault because part of its policy
-// cannot be rendered. This includes packets of established connections. Such an endpoint is not in
-// the map of senders, and its element in the map of receivers drops.
+// cannot be rendered. This includes packets of established connections. Such an endpoint has no
+// element in the map of senders, and its element in the map of receivers drops packets.
 //
-// Other interfaces are those that have no endpoint and whose names do not begin with
-// Config.InterfacePrefix. Packets of these interfaces are accepted. But if a host endpoint governs
-// such an interface, its policy decides.
+// If an interface has no endpoint, and its name does not begin with Config.InterfacePrefix, its
+// packets are accepted. But if a host endpoint governs the interface, the policy of this host
+// endpoint decides.
 //
 // # Bridges
 //
 // The hooks see packets of a bridge's port with the interface of the bridge. So for the bridges of
-// Config.Bridges, the maps bridge-senders4 and bridge-receivers4 (and 6) lead from bridge and
-// address to the chain of the endpoint. The chains sender and receiver look up the maps of
-// interfaces and then these maps. They record that packets with any other address are denied.
+// Config.Bridges, the maps bridge-senders4 and bridge-receivers4 (for IPv6: 6) lead from bridge and
+// address to the chain of the endpoint. The chains sender and receiver first look up the maps of
+// interfaces, and then these maps. If no endpoint has the address, they record that the packet is
+// denied.
 //
 // # Host endpoints
 //
-// Untracked policy decides before connection tracking, and pre-DNAT policy before destination NAT.
-// Each of the two stages has base chains of its own. Normal policy of host endpoints is in the base
-// chains of workloads.
+// Policy of host endpoints has three stages. Untracked policy decides before connection tracking,
+// and pre-DNAT policy before destination NAT. Each of these two stages has base chains of its own.
+// The third stage is normal policy, which is in the same base chains as the policy of workloads.
 //
-// A packet that an earlier stage allows skips the later stages in that direction. No mark records
-// that it was allowed. So in the later stages, the chains recheck-... test the same rules again,
-// without logging. They use the state and the original destination of the connection. For a
-// translated connection, they cannot test named ports or services of pre-DNAT policy: such a
-// connection must also pass normal policy, so less is allowed.
+// A packet that an earlier stage allows skips the later stages in that direction. But no mark
+// records that it was allowed. So in the later stages, the chains recheck-... test the rules of the
+// earlier stage again, without logging. They use the state and the original destination of the
+// connection. For a translated connection, they cannot test named ports or services of pre-DNAT
+// policy. If such a rule allowed the connection, normal policy must allow it, too, so less is
+// allowed than pre-DNAT policy says.
 //
 // A host endpoint that cannot be rendered allows its failsafe ports and known connections, and
 // nothing else.
@@ -94,10 +102,11 @@
 //
 //   - Neighbour discovery is also allowed at host endpoints, unless Config.DenyNeighbourDiscovery
 //     is set.
-//   - The destination of a packet from the host may be translated. Untracked policy must then allow
-//     the packet twice: at the interface of its original route, and at the interface by which it
-//     leaves. At the second interface the packet is tracked, so normal policy applies, too. There,
-//     rules cannot match named ports and services: a rule that denies by them denies all ports.
+//   - If the destination of a packet from the host is translated, untracked policy must allow the
+//     packet twice: at the interface to its original destination, and at the interface by which it
+//     leaves. At the second interface, the packet is tracked, so normal policy must allow it, too.
+//     There, rules of untracked policy cannot match named ports and services: a rule that denies a
+//     named port or a service denies all ports.
 //
 // # Parts
 //

@@ -19,10 +19,10 @@ import (
 //	                               └── stale ──▶ forward-again
 //
 // The set epoch matches every packet. If a packet could see a mix during a transaction, the
-// transaction replaces the set, and the rules that look into it. A packet that entered before uses
-// the old rule with the old set, which is then empty. So the packet is stale. The base chain
-// forward-again evaluates it from the beginning, by the current rules. The applier replaces the
-// set: see ruleset.Epoch.
+// transaction replaces the set, and the rules that look into it. A packet that entered the base
+// chain before the transaction uses the old rule, which looks into the old set. That set is then
+// empty, so the packet is stale. The base chain forward-again evaluates it from the beginning, with
+// the current rules. The applier replaces the set: see ruleset.Epoch.
 const (
 	setEpoch = "epoch"
 	// suffixAgain is the end of the names of base chains that evaluate stale packets.
@@ -40,7 +40,7 @@ type basePolicy struct {
 	verdict string
 	// untracked is set if the connections of allowed packets are not tracked.
 	untracked bool
-	// before are the rules before policy, jumps the rules that jump to policy.
+	// before has the rules before policy. jumps has the rules that jump to policy.
 	before, jumps []ruleset.Rule
 }
 
@@ -96,7 +96,7 @@ func (r *Renderer) Epoch() (e ruleset.Epoch) {
 	return e
 }
 
-// Stages returns the base chains of untracked and pre-DNAT policy. Packets meet these before the
+// Stages returns the base chains of untracked and pre-DNAT policy. A packet passes these before the
 // base chains of normal policy.
 func Stages() (all []ruleset.Stage) {
 	for l := range hostListCount {

@@ -11,7 +11,7 @@ import (
 )
 
 // AffectsEstablished reports whether a change may affect packets of established connections.
-// Changes of normal policy and of IP sets do not.
+// Changes of normal policy and of IP sets do not affect them.
 func AffectsEstablished(d *ruleset.Delta) bool {
 	names := slices.Concat(d.DeleteChains, d.DeleteSets)
 	for _, c := range d.Chains {
@@ -35,16 +35,18 @@ func isPolicy(name string) bool {
 	}, func(prefix string) bool { return strings.HasPrefix(name, prefix) })
 }
 
-// FastPathAddresses returns the addresses that may use the fast path, by interface: those of
-// endpoints that are up and not bridged. The chain forward accepts all packets of established
-// connections between two of these addresses, or between one of them and an interface that is no
-// workload's.
+// FastPathAddresses returns the addresses whose established connections may use the fast path, a
+// flowtable, in which packets bypass the chains. These are the addresses of endpoints that are up
+// and not bridged, by interface. The chain forward accepts all packets of established connections
+// between two of these addresses. It also accepts them between such an address and an interface
+// that belongs to no workload.
 //
-// It returns nil if other rules may decide about these packets:
+// FastPathAddresses returns nil if other rules may decide about these packets:
 //
 //   - Config.ReversePath is set;
-//   - an endpoint's interface is a port of a master, or lacks the InterfacePrefix;
-//   - a host endpoint is found by its addresses, or has untracked or pre-DNAT policy.
+//   - the interface of an endpoint is a port of a master, or its name lacks the InterfacePrefix;
+//   - a host endpoint has no interface name, so that its addresses select its interfaces;
+//   - a host endpoint has untracked or pre-DNAT policy.
 func (r *Renderer) FastPathAddresses() map[string][]netip.Addr {
 	r.renderDirty()
 	if r.cfg.ReversePath || !r.base.acceptsKnown() || slices.Contains(r.base.host.enforced[hostRawIn:], true) {

@@ -9,9 +9,9 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 )
 
-// Flush returns the changes since the last Flush. The first Flush returns the whole table. Its cost
-// is proportional to the updates since the last Flush. The caller must not change the objects of
-// the delta, because later deltas share them.
+// Flush returns the changes of the table since the last Flush. The first Flush returns the whole
+// table. The cost of a Flush is proportional to the updates since the last one. The caller must not
+// change the objects of the delta, because later deltas share them.
 func (r *Renderer) Flush() *ruleset.Delta {
 	r.renderDirty()
 	d := &ruleset.Delta{}
@@ -39,8 +39,9 @@ func (r *Renderer) Table() (*ruleset.Table, []error) {
 	return t, r.Errors()
 }
 
-// Errors returns a *dataplane.ApplyError for each object that could not be rendered, and for each
-// endpoint that therefore drops all its traffic. They are in the order of the objects' keys.
+// Errors returns a *dataplane.ApplyError for each object that could not be rendered. It also
+// returns one for each endpoint whose packets all drop because of such an object. The errors are in
+// the order of the objects' keys.
 func (r *Renderer) Errors() []error {
 	r.renderDirty()
 	return r.faults.errors()

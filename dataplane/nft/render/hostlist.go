@@ -24,8 +24,9 @@ const (
 	hostListCount
 )
 
-// HostChains returns the names of the chains that jump to host endpoints, one for each list.
-// untrackedOut is the one for untracked policy of outgoing packets.
+// HostChains returns the names of the chains that jump to the chains of host endpoints: one chain
+// for each stage and direction of their policy. untrackedOut is the chain for untracked policy of
+// outgoing packets.
 func HostChains() (all []string, untrackedOut string) {
 	for l := range hostListCount {
 		all = append(all, l.name())
@@ -69,16 +70,16 @@ const (
 func (l hostList) chain(s *subject) string { return sets.KeyName(l.name(), s.key) }
 
 // tracked returns the name of the chain that first tests whether untracked policy allowed the
-// packet, and then has the same rules as chain. It is used at the host's own interfaces if there is
-// untracked policy. It exists for pre-DNAT policy and for forwarded packets. There, interfaces of
-// workloads use chain.
+// packet, and then has the same rules as the chain that the method chain names. It exists for
+// pre-DNAT policy and for forwarded packets, if there is untracked policy. Only packets of the
+// host's own interfaces use it. Packets of workloads use the other chain.
 func (l hostList) tracked(s *subject) string { return sets.KeyName("tracked-"+l.name(), s.key) }
 
 // recheck returns the name of the chain that tests in a later stage whether untracked or pre-DNAT
 // policy allowed a packet.
 func (l hostList) recheck(s *subject) string { return sets.KeyName("recheck-"+l.name(), s.key) }
 
-// entry returns the name of the chain to which packets of an interface of the host go.
+// entry returns the name of the chain to which packets of an interface of the host jump.
 func (l hostList) entry(s *subject) string {
 	if (l == hostPreDNAT || l == hostForwardIn) && s.enforced[hostRawIn] {
 		return l.tracked(s)
@@ -86,9 +87,9 @@ func (l hostList) entry(s *subject) string {
 	return l.chain(s)
 }
 
-// partialBase returns the base chain of a partial list, without its rules. Its -again chain must be
-// the next base chain in the hook. Another chain with policy in between would overwrite the
-// priority, which records that a packet is stale.
+// partialBase returns the base chain of a partial list, without its rules. The chain that evaluates
+// its stale packets must be the next base chain in the hook: a chain with policy in between would
+// overwrite the priority of the packet, which records that the packet is stale.
 func (l hostList) partialBase() basePolicy {
 	p := basePolicy{
 		verdict: chainVerdictUntracked, untracked: true, priority: priorityRaw, againPriority: priorityRaw + 1,

@@ -47,10 +47,13 @@ func (m Master) fault(name string) error {
 		"so policy cannot see them; take it %s and route it", name, master, m.Name, from)
 }
 
-// SetInterfaces sets the interfaces of the host, by name. An endpoint whose interface has a master
-// is at fault, unless the master is one of Config.Bridges. A host endpoint without an interface
-// name is found by its addresses. While there is such a host endpoint, packets of interfaces that
-// are not in the map drop. The Renderer keeps the map, so the caller must not change it.
+// SetInterfaces sets the interfaces of the host, by name. The Renderer keeps the map, so the caller
+// must not change it.
+//
+// The Renderer needs the interfaces for two reasons. A workload endpoint whose interface has a
+// master is at fault, unless the master is one of Config.Bridges. And a host endpoint without an
+// interface name applies to the interfaces that have one of its addresses. While there is such a
+// host endpoint, packets of interfaces that are not in the map drop.
 func (r *Renderer) SetInterfaces(known map[string]Interface) {
 	r.endpoints.interfaces.setMasters(known)
 	r.endpoints.hosts.setKnown(known)
@@ -61,13 +64,13 @@ func (r *Renderer) SetMaster(name string, m Master) { r.endpoints.interfaces.set
 
 // ChangedInterfaces returns the interfaces of workload endpoints that have changed since they were
 // last rendered, in no particular order. Flush, Table, Errors, Affected and ClassStats render them.
-// Before they are first rendered, it also returns the bridges of Config.Bridges.
+// Before the first of these calls, ChangedInterfaces also returns the bridges of Config.Bridges.
 func (r *Renderer) ChangedInterfaces() iter.Seq[string] {
 	return maps.Keys(r.endpoints.interfaces.dirty.objects)
 }
 
-// Interfaces returns the interfaces whose masters the Renderer needs: those of endpoints, and the
-// bridges of Config.Bridges. They are in no particular order.
+// Interfaces returns the interfaces whose masters SetInterfaces must have: the interfaces of
+// workload endpoints, and the bridges of Config.Bridges. They are in no particular order.
 func (r *Renderer) Interfaces() iter.Seq[string] { return r.endpoints.interfaces.names() }
 
 // HasInterface reports whether Interfaces has the interface.
@@ -78,6 +81,6 @@ func SameAddresses(a, b map[string]Interface) bool {
 	return maps.EqualFunc(a, b, func(x, y Interface) bool { return slices.Equal(x.Addresses, y.Addresses) })
 }
 
-// NeedsInterfaces reports whether a host endpoint is found by its addresses, so that SetInterfaces
-// must set those of the host's interfaces.
+// NeedsInterfaces reports whether there is a host endpoint without an interface name. Then
+// SetInterfaces must have all interfaces of the host with their addresses.
 func (r *Renderer) NeedsInterfaces() bool { return r.endpoints.hosts.byAddress > 0 }

@@ -35,12 +35,13 @@ type nat struct {
 	cfg   NATConfig
 	table *table
 	pools map[string]*dataplane.Pool
-	// floating has the endpoints with a given floating address. internal has the endpoints that map
-	// a floating address to a given address of theirs.
+	// floating has the endpoints of each floating address. internal has, for each address of a
+	// workload, the endpoints that map a floating address to it.
 	floating map[netip.Addr]map[*subject]struct{}
 	internal map[netip.Addr]map[*subject]struct{}
-	// dirtyFloating has the addresses to render again: floating ones, and those of workloads.
-	// dirtyPools is set if the pools must be rendered again, and dirty if anything must.
+	// dirtyFloating has the addresses to render again: floating addresses, and addresses of
+	// workloads. dirtyPools is set if the pools must be rendered again. dirty is set if any part
+	// must be rendered again.
 	dirtyFloating     *dirtySet[netip.Addr]
 	dirtyPools, dirty bool
 }
@@ -246,9 +247,9 @@ func translation(f sets.Family) ruleset.Translation {
 	}
 }
 
-// Translations returns the maps of floating addresses. While the mapping of an address changes, new
-// connections to this address must drop. Otherwise a packet that is not translated could follow a
-// route of the node without passing policy.
+// Translations returns the maps of floating addresses. While the applier changes the mapping of an
+// address, it must drop new connections to this address. Otherwise a packet could pass
+// untranslated, and follow a route of the node without passing policy.
 func Translations() (all []ruleset.Translation) {
 	for _, f := range sets.Families() {
 		all = append(all, translation(f))
@@ -257,9 +258,9 @@ func Translations() (all []ruleset.Translation) {
 }
 
 // floatingSNAT returns the rules that translate the source of a workload's packets to its floating
-// address. The second rule is for packets to destinations that are not workloads. The first is for
-// packets that a workload sends to its own floating address: without it, the replies would not
-// return to this node.
+// address. The first rule is for packets that a workload sends to its own floating address: without
+// it, the replies would not return to this node. The second rule is for packets to destinations that
+// are not workloads.
 func floatingSNAT(f sets.Family, pools bool) []ruleset.Rule {
 	snat := []ruleset.Statement{ruleset.NAT{
 		Kind: ruleset.SNAT, Family: natFamily(f), Fields: []ruleset.Field{match.Saddr(f)}, Map: mapFloatingOut(f),

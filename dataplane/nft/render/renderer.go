@@ -16,10 +16,11 @@ const backend = "nft"
 //
 //	IP set ──▶ policy, profile ──▶ tier ──▶ endpoint ──▶ interface, host endpoints ──▶ base chains
 //
-// A change is rendered along the arrows, as far as it makes a difference. A new member of a set
-// changes one element of a set in the kernel; a new rule changes one chain. Empty IP sets are not
-// written to the kernel. So if an IP set becomes empty, or ceases to be empty, the rules that refer
-// to it are rendered again.
+// When an object changes, the Renderer renders it again. An object to the right of an arrow is
+// rendered again only if something changes that it depends on. So a new member of a set changes one
+// element of a set in the kernel, and a new rule changes one chain. Empty IP sets are not written
+// to the kernel. So if an IP set becomes empty, or ceases to be empty, the rules that refer to it
+// are rendered again.
 //
 // A Renderer is not safe for concurrent use.
 type Renderer struct {
@@ -94,8 +95,9 @@ func (r *Renderer) Update(b dataplane.Batch) {
 	}
 }
 
-// Pending reports whether an object is dirty or a chain has not been flushed. It does not report
-// changes of elements that Errors or Table has already rendered.
+// Pending reports whether an object must be rendered, or a chain has changed since the last Flush.
+// If Errors or Table has already rendered a change that affects only elements of sets, Pending does
+// not report it.
 func (r *Renderer) Pending() bool {
 	return r.sets.dirty.len()+r.sets.changed.len()+r.policies.dirty.len()+r.tiers.dirty.len() > 0 ||
 		r.endpoints.pending() || r.table.chains.Pending() || r.lookups.Pending()
