@@ -127,8 +127,8 @@ func (q *checkQuestion) ask(c cli.Console) error {
 	return q.status(c, min(broken, isDenied), f)
 }
 
-// verifyAll compares the manifests with all expectations. Errors: the manifests do not have a pod
-// or a port.
+// verifyAll compares the manifests with all expectations. Errors: an expectation names a pod or a
+// port that the manifests do not have.
 func verifyAll(f *folder.Folder, file string, list []expect.Expectation) ([]verified, error) {
 	var errs []error
 	var results []verified
@@ -156,7 +156,7 @@ func verify(f *folder.Folder, x expect.Expectation) (verified, error) {
 }
 
 // String returns the result as text. If the expectation is not met, the text lists the flows that
-// differ, with an explanation of the first.
+// contradict it, and explains the first one.
 func (v verified) String() string {
 	mark := "ok  "
 	if !v.Holds {

@@ -9,8 +9,9 @@
 //
 // # Usage
 //
-// The program needs CAP_NET_ADMIN. Each argument is a prefix and its gateway. After a link-local
-// gateway comes a percent sign and its interface:
+// The program needs CAP_NET_ADMIN. Each argument is a prefix, an equals sign, and the gateway for
+// the prefix. If the gateway is a link-local address, a percent sign and the interface to the
+// gateway follow:
 //
 //	ownroutes 10.20.0.0/16=192.0.2.7 2001:db8:20::/48=fe80::7%eth0
 //
@@ -20,7 +21,8 @@
 //
 // # Concurrency
 //
-// Only one process may use a protocol number and table: two would remove each other's routes.
+// Only one process may use a combination of protocol number and table: two processes with the same
+// combination would remove each other's routes.
 //
 // # Errors
 //

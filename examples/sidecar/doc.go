@@ -31,21 +31,22 @@
 // Two kinds of requests are always allowed:
 //
 //   - Requests from the addresses of --node. The kernel, too, lets the node's own processes, such
-//     as the kubelet, connect to its pods whatever policy says.
-//   - Requests of the pod to itself. Their source is a loopback address, or the address to which
-//     they are sent. Therefore a proxy in the same pod in front of the sidecar hides its clients
-//     from policy.
+//     as kubelet, connect to the node's pods, whatever policy says.
+//   - Requests of the pod to itself. Their source is a loopback address, or equal to their
+//     destination. So if another proxy in the pod passes requests on to the sidecar, all of them
+//     are allowed, whoever the client of that proxy is.
 //
-// For other requests, the decision is the one that the kernel makes for a new connection, with one
+// For all other requests, the sidecar decides as the kernel does for a new connection, with one
 // exception. The sidecar does not know the DSCP of the connection. Therefore a rule that matches
-// the DSCP never allows a request here, and if its action is Deny or Pass, it denies the request.
+// the DSCP never allows a request. If the action of such a rule is Deny or Pass, and its other
+// fields match, it denies the request.
 //
 // If a proxy or NAT in front of the pod has replaced the addresses of a connection, the sidecar
 // evaluates the new addresses.
 //
-// If the kernel enforces the policy as well, a denied client does not reach the sidecar. The use of
-// a sidecar is to decide by data that the kernel does not have: the path, the method, or the
-// identity of the client. Extend the function decide for that.
+// If the kernel enforces the policy as well, a denied client does not even reach the sidecar. A
+// sidecar is useful because it can decide by data that the kernel does not have: the path, the
+// method, or the identity of the client. To do that, extend the function decide.
 //
 // # Concurrency
 //

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package fieldwalk walks the fields of a value. It is for tests that fail if a type gets a field that a function does
-// not process.
+// Package fieldwalk fills and changes each field of a value. With it, a test can check that a function such as Equal
+// considers every field. When somebody adds a field to the type and forgets the function, the test fails.
 //
 // # Usage
 //
@@ -9,6 +9,8 @@
 //	for _, c := range fieldwalk.Changes(reflect.ValueOf(&other).Elem()) {
 //		c.Do() // and now rule.Equal(&other) must be false; c.Path names the field
 //	}
+//
+// A test must make each change on a value that it has filled anew: see Changes.
 //
 // # Concurrency
 //

@@ -53,8 +53,8 @@ type Change struct {
 	Do func()
 }
 
-// Changes returns a change for each part of v, which Fill has filled. Make only one of them: it may replace memory that
-// the others refer to.
+// Changes returns a change for each part of v. Fill must have filled v. Make only one of the changes: it may replace
+// memory that the others refer to. For another change, fill a new value, and call Changes again.
 func Changes(v reflect.Value) []Change { return changes("", v) }
 
 func changes(path string, v reflect.Value) []Change {
@@ -98,14 +98,14 @@ func changes(path string, v reflect.Value) []Change {
 	panic("fieldwalk: change " + v.Kind().String())
 }
 
-// Leaf is a field without fields, or one that is treated as a whole, such as an address.
+// Leaf is a field that has no fields, or that is treated as a whole, such as an address.
 type Leaf struct {
 	// Path is the path of the field, such as ".Source.Nets".
 	Path  string
 	Value reflect.Value
 }
 
-// Leaves returns the fields of a struct and of the structs in it, but not those in lists, pointers and maps.
+// Leaves returns the fields of a struct and of the structs in it. It does not look into lists, pointers and maps.
 func Leaves(v reflect.Value) []Leaf { return leaves("", v) }
 
 func leaves(path string, v reflect.Value) (all []Leaf) {

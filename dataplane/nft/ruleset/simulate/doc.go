@@ -14,15 +14,15 @@
 //		fmt.Println(step.Chain, step.Rule, step.Comment, step.Verdict)
 //	}
 //
-// Run does the same without recording steps. A call runs the packet through a single hook. The
+// Run does what Trace does, without recording steps. Both run the packet through a single hook. The
 // caller decides which hooks a packet passes, and what routing and translation change between them.
 //
 // # Limits
 //
 // The simulator refuses rules with Raw expressions, because only the kernel knows their effect. The
-// caller sets the results of routing lookups (Packet.Facts), and whether the packet exceeds limits
-// (Packet.OverLimit). If the kernel would choose the address or port of a translation,
-// Result.Translations has no value for it.
+// caller must set the results of routing lookups (Packet.Facts), and whether the packet exceeds the
+// limits in rules (Packet.OverLimit). If the kernel would choose the new address or port of a
+// translation, Result.Translations does not have it.
 //
 // # Concurrency
 //
@@ -31,5 +31,6 @@
 // # Errors
 //
 // New fails if the table is not valid or has Raw expressions. Run and Trace fail for an impossible
-// packet (ErrPacket, ErrFrame). With a State, they also fail at a chain with Raw expressions.
+// packet (ErrPacket, ErrFrame). With a State, they also fail if the packet enters a chain with Raw
+// expressions.
 package simulate

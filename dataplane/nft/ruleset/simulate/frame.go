@@ -10,8 +10,9 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 )
 
-// ErrFrame is the error of Run for a Packet.Frame that no bridge receives: the frame is shorter
-// than its Ethernet header, or the table is not of family bridge.
+// ErrFrame is the error of Run for a Packet.Frame that cannot be simulated. Either the frame is
+// shorter than an Ethernet header with its VLAN tag, or the table is not of family bridge, whose
+// chains alone see frames.
 var ErrFrame = errors.New("simulate: frame: shorter than its header, or not in a table of family bridge")
 
 // The sizes of the Ethernet header and of a VLAN tag, and the EtherTypes of tags.
@@ -80,8 +81,9 @@ func (f *linkFrame) findIPv4() {
 	f.fragment, f.more = at&0x1fff, at&0x2000 != 0
 }
 
-// findIPv6 finds the transport header of IPv6 after extension headers. For a fragment that is not
-// the first, it takes the beginning of the packet for the transport header, as the kernel does.
+// findIPv6 finds the transport header of IPv6 after extension headers. If the packet is a fragment,
+// but not the first one, findIPv6 treats the beginning of the packet as the transport header, as
+// the kernel does.
 func (f *linkFrame) findIPv6() {
 	b := f.payload
 	if len(b) < sizeIPv6 || b[0]>>4 != 6 || sizeIPv6+int(binary.BigEndian.Uint16(b[4:])) > len(b) {
@@ -130,8 +132,8 @@ func (f *linkFrame) bytes(offset, size int) (ruleset.Value, bool) {
 	return f.link[offset : offset+size], true
 }
 
-// setFrame sets the headers to those of a frame. It sets the fields of the packet that depend on
-// its protocol.
+// setFrame sets the headers to those of a frame. It also sets the fields of the packet that depend
+// on its protocol.
 func (h *header) setFrame(f *linkFrame, p *Packet) {
 	p.Protocol, p.Fragment, p.MoreFragments = f.protocol, f.fragment, f.more
 	h.known = copy(h.bytes[:], f.payload)

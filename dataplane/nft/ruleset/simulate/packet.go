@@ -13,11 +13,11 @@ import (
 // families.
 var ErrPacket = errors.New("simulate: packet: addresses missing or of different families")
 
-// Packet has the fields of a packet that rules can test. If a field here is zero, it is also zero
-// in the packet, unless its comment says otherwise.
+// Packet has the fields of a packet that rules can test. A field that is zero here is also zero in
+// the packet, unless the comment of the field says otherwise.
 type Packet struct {
-	// IIFName and OIFName are the input and the output interface. They are empty at hooks that have
-	// none: the kernel compares a missing interface as the empty name.
+	// IIFName and OIFName are the input and the output interface. If a hook has no such interface,
+	// the name must be empty: the kernel, too, compares a missing interface as the empty name.
 	IIFName, OIFName string
 	// Src and Dst are both IPv4 or both IPv6 addresses.
 	Src, Dst netip.Addr
@@ -25,21 +25,22 @@ type Packet struct {
 	Protocol uint8
 	// SrcPort and DstPort are the ports of TCP, UDP, UDP-Lite, DCCP and SCTP.
 	SrcPort, DstPort uint16
-	// Transport has the bytes after the IP header, unless it is nil. It then replaces ports and the
+	// Transport has the bytes after the IP header. Unless it is nil, it replaces the ports and the
 	// other fields of transport headers. Rules that load ports without a match on the protocol read
 	// these bytes.
 	Transport []byte
 	// Fragment is the offset of a fragment in units of eight bytes. Unless it is 0, there is no
-	// transport header. The kernel does not check this when it loads up to four bytes: then rules
-	// on ports read the payload of an IPv4 fragment (Transport), and the IP header of an IPv6
-	// fragment. Usually, connection tracking reassembles fragments before the chains see them.
+	// transport header. But when the kernel loads up to four bytes, it does not check whether there
+	// is one. So rules on ports read the payload of an IPv4 fragment (Transport), and the IP header
+	// of an IPv6 fragment. Usually, connection tracking reassembles fragments before the chains see
+	// them.
 	Fragment uint16
-	// MoreFragments is set for a fragment that is not the last. If Fragment is 0, it is the first;
-	// Transport may then be shorter than the transport header.
+	// MoreFragments is set for a fragment that is not the last one. If Fragment is 0, too, the
+	// packet is the first fragment. Transport may then be shorter than the transport header.
 	MoreFragments bool
 	// Header has fields of the IP header and of transport headers. A field of a transport header is
-	// ignored if packets of Protocol do not have it (HeaderField.In). Values above the field's Max
-	// are truncated.
+	// ignored if packets of Protocol do not have this field (HeaderField.In). Values above the Max
+	// of a field are truncated.
 	Header [ruleset.HeaderFields]uint16
 	// Mark and Priority are those of the kernel's packet buffer (skb).
 	Mark, Priority uint32
@@ -47,12 +48,12 @@ type Packet struct {
 	// (FromFib). If a rule needs a missing fact, it does not match. Facts do not change within a
 	// hook, even if the packet is translated.
 	Facts map[ruleset.Field]ruleset.Value
-	// Frame is a frame as a port of a bridge receives it, for a table of family bridge. It begins
-	// with the Ethernet header, and has its VLAN tags. It need not be a frame of IP. Unless Frame
-	// is nil, it replaces all fields above except for interfaces, Mark, Priority and Facts. Rules
-	// can load up to 192 bytes of its IP and transport headers.
+	// Frame is the frame that a port of a bridge receives, for a table of family bridge. It begins
+	// with the Ethernet header, and has its VLAN tags. Its payload may be of any protocol. Unless
+	// Frame is nil, it replaces all fields above except the interfaces, Mark, Priority and Facts.
+	// Rules can load up to 192 bytes of its IP and transport headers.
 	Frame []byte
-	// OverLimit is set if the packet exceeds all limits in rules. Otherwise it exceeds none.
+	// OverLimit says that the packet exceeds all limits in rules. Otherwise it exceeds none of them.
 	OverLimit bool
 }
 
@@ -71,9 +72,9 @@ type Conn struct {
 	Reply bool
 	// Mark is the mark of the connection.
 	Mark uint32
-	// Original is the tuple of the connection's first packet, and Answer the tuple of replies. If
-	// Original has no addresses, it is the packet's own tuple, reversed for a reply. If Answer has
-	// none, it is Original reversed.
+	// Original is the tuple of the connection's first packet, and Answer the tuple of replies. Both
+	// may be zero. Then Original is the packet's own tuple, which is reversed if Reply is set, and
+	// Answer is Original reversed.
 	Original, Answer Tuple
 }
 
@@ -93,9 +94,9 @@ type Result struct {
 	// chain for the packet.
 	Chain string
 	Rule  int
-	// Packet and Conn are the packet and its connection after the hook. They have the marks,
-	// priority and tracking that rules set. Addresses are translated, unless the kernel chooses the
-	// new ones.
+	// Packet and Conn are the packet and its connection after the hook. They have the marks, the
+	// priority and the state of connection tracking that rules set. Addresses are translated,
+	// unless the kernel would choose the new addresses.
 	Packet Packet
 	Conn   Conn
 	// Rejected is the Reject statement that dropped the packet, or nil.
@@ -125,8 +126,9 @@ type Translation struct {
 	Port uint16
 }
 
-// Step is a rule that the packet matched: it reached the end of the rule or a verdict. The kernel's
-// own trace has the same steps. A rule that does not match is no step.
+// Step is a rule that the packet matched: the evaluation of the rule reached a verdict or the end
+// of the rule. The kernel's own trace has the same steps. There is no Step for a rule that does not
+// match.
 type Step struct {
 	// Chain and Rule are the place of the rule, as in Result.
 	Chain string
@@ -137,17 +139,17 @@ type Step struct {
 	Verdict ruleset.Verdict
 }
 
-// Run runs a packet through the table's base chains of one hook, in the order of their priorities.
-// After a chain accepts the packet, the next chain sees it. Chains of type nat see only packets
-// that begin a connection, at the priority of translation.
+// Run runs a packet through the base chains of one hook. Base chains run in the order of their
+// priorities. If one accepts the packet, the next one runs. Base chains of type nat run at the
+// priority of address translation (-100 or 100), and only for packets that begin a connection.
 //
-// c is the packet's connection, for all chains after connection tracking (priority -200 of
-// Prerouting and Output). For earlier chains, the packet has no connection, and its state is
-// CtInvalid. Elements with a timeout count as not expired.
+// c is the packet's connection. Connection tracking is at priority -200 of Prerouting and Output.
+// In base chains before it, the packet has no connection, and its state is CtInvalid. Elements with
+// a timeout have not expired.
 //
-// Chains of equal priority run in the reverse order of their names. The kernel does the same if the
-// chains were created in the order of their names, as the operations of package ruleset create
-// them.
+// Base chains of equal priority run in the reverse order of their names. The kernel does the same
+// if the chains were created in the order of their names. The operations of package ruleset create
+// them in this order.
 //
 // The time is proportional to the number of rules that are evaluated. Run allocates memory only if
 // a rule logs or translates, or if the packet has a Frame. Errors: ErrPacket, ErrFrame.

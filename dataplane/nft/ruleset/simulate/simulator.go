@@ -17,9 +17,9 @@ import (
 type Config struct {
 	// Table must be valid. It must not change while the simulator is in use.
 	Table *ruleset.Table
-	// State must not change while the simulator is in use. It is not validated. Its chains and sets
-	// are compiled when a packet first uses them, so the cost of New does not depend on the numbers
-	// of rules and elements.
+	// State must not change while the simulator is in use. New does not validate it. A chain or set
+	// of the State is compiled when a packet first uses it. So the cost of New does not depend on
+	// the number of rules and elements.
 	State *ruleset.State
 }
 
@@ -74,7 +74,7 @@ const (
 	opVMap
 	opVerdict
 	opLog
-	opLimit // ends the rule over the limit, or if negated, below it
+	opLimit // ends the rule over the limit; if negated, below the limit
 	opNotrack
 	opReject
 	opAssign
@@ -95,10 +95,11 @@ func (v verdict) verdict() ruleset.Verdict {
 	return ruleset.Verdict{Kind: v.kind, Chain: v.chain.Name}
 }
 
-// New returns a simulator of the table or the state.
+// New returns a Simulator of the Table or the State.
 //
-// Errors: those of Table.Validate, and one for a rule with Raw expressions. With a State, Run fails
-// instead, if a packet enters the chain of such a rule.
+// Errors: those of Table.Validate, or a rule of the Table has Raw expressions. If a rule of a State
+// has Raw expressions, New returns no error, but Run does once a packet enters the chain of the
+// rule.
 func New(cfg Config) (*Simulator, error) {
 	switch {
 	case (cfg.Table == nil) == (cfg.State == nil):
@@ -142,8 +143,8 @@ func ofState(st *ruleset.State) *Simulator {
 	return s
 }
 
-// compareBases orders the base chains of a hook. Those of type nat are all at the priority of
-// translation, in the order of their own priorities.
+// compareBases orders the base chains of a hook. Base chains of type nat are all at the priority of
+// address translation, and there in the order of their own priorities.
 func compareBases(a, b *chain) int {
 	return cmp.Or(
 		cmp.Compare(place(a.Hook), place(b.Hook)), cmp.Compare(a.Hook.Priority, b.Hook.Priority),
@@ -151,7 +152,7 @@ func compareBases(a, b *chain) int {
 	)
 }
 
-// ready compiles a chain if that was not done yet. Several goroutines may call it.
+// ready compiles a chain unless it is compiled already. Several goroutines may call it.
 func (s *Simulator) ready(c *chain) error {
 	if c.compiled.Load() {
 		return c.err

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package daemon runs the agent. It runs a pipeline, which programs the kernel. When settings
-// change, it replaces the pipeline by a new one. It serves an API on a Unix socket, and health and
-// metrics over HTTP.
+// Package daemon runs the agent. It runs a pipeline, the part of the agent that reads the sources
+// of desired state and programs the kernel. When settings change, a new pipeline replaces it. The
+// package also serves an API on a Unix socket, and health and metrics over HTTP.
 //
 //	command line, environment, file ─┐                    ┌──▶ unix socket: package api
 //	AgentConfig in the manifests ────┴▶ settings ─▶ Daemon ──▶ HTTP: /livez /readyz /metrics
@@ -32,6 +32,6 @@
 //   - Run cannot listen on the socket or the HTTP address;
 //   - Run cannot continue, for example because a source has ended.
 //
-// Invalid settings in the datastore do not end Run. They are in the log and in the status, and the
-// previous settings stay in effect.
+// Invalid settings in the datastore do not end Run. The log and the status have the problem, and
+// the previous settings stay in effect.
 package daemon

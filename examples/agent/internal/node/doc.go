@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package node builds a small node for the demo. The node, each workload, and a host outside have a
-// network namespace each. Veth pairs connect the node with the others.
+// Package node builds a small node out of network namespaces, for the agent's command demo. There
+// is one namespace for the node, one for each workload, and one for a host outside. Veth pairs
+// connect the node with the others.
 //
 //	shop/web eth0 ══ way… ┐
 //	 data/db eth0 ══ way… ┤ node ── uplink ══ eth0 outside

@@ -23,13 +23,13 @@ const netlinkRoute = 0
 
 // Party is a workload or the host outside. It sends and answers packets.
 type Party struct {
-	// Name, as in "shop/web".
+	// Name of the party, as in "shop/web".
 	Name string
 	// NS is the party's own network namespace. Build sets it.
 	NS *netns.NS
 	// Addresses of the party.
 	Addresses []netip.Addr
-	// Ports on which it answers.
+	// Ports on which the party answers.
 	Ports []policy.EndpointPort
 }
 
@@ -41,8 +41,8 @@ type Node struct {
 	Parties []Party
 }
 
-// Build makes a node. Each workload is behind the interface of its endpoint. The host outside is
-// behind the uplink, to which the node's default route leads.
+// Build makes a node. It connects each workload to the node's interface that the endpoint names. It
+// connects the host outside to the interface uplink, through which the node's default route leads.
 func Build(endpoints []*policy.WorkloadEndpoint, outside Party) (*Node, error) {
 	ns, err := netns.New()
 	if err != nil {

@@ -2,8 +2,9 @@
 
 // Package soak has a long test of the agent. Endpoints, labels, policies and links change at random
 // while packets are sent, and the agent is killed at random times. No allowed packet may be lost,
-// and no denied packet may pass. At the end, the kernel state must be the same as after a new
-// start. The process must not have more memory, goroutines and file descriptors than at the start.
+// and no denied packet may pass. At the end, the kernel state must be the same as after a new start
+// of the agent. In the last third of the test, the memory, goroutines and file descriptors of the
+// agent must not grow.
 //
 // # Usage
 //
