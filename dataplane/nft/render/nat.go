@@ -259,8 +259,8 @@ func Translations() (all []ruleset.Translation) {
 
 // floatingSNAT returns the rules that translate the source of a workload's packets to its floating
 // address. The first rule is for packets that a workload sends to its own floating address: without
-// it, the replies would not return to this node. The second rule is for packets to destinations that
-// are not workloads.
+// it, the replies would not return to this node. The second rule is for packets to destinations
+// that are not workloads.
 func floatingSNAT(f sets.Family, pools bool) []ruleset.Rule {
 	snat := []ruleset.Statement{ruleset.NAT{
 		Kind: ruleset.SNAT, Family: natFamily(f), Fields: []ruleset.Field{match.Saddr(f)}, Map: mapFloatingOut(f),

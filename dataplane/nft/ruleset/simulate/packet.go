@@ -53,7 +53,7 @@ type Packet struct {
 	// Frame is nil, it replaces all fields above except the interfaces, Mark, Priority and Facts.
 	// Rules can load up to 192 bytes of its IP and transport headers.
 	Frame []byte
-	// OverLimit says that the packet exceeds all limits in rules. Otherwise it exceeds none of them.
+	// OverLimit says that the packet exceeds all limits in rules. Otherwise it exceeds none.
 	OverLimit bool
 }
 
