@@ -66,8 +66,9 @@ type Config struct {
 	// Timeout is how long the driver may take to read 64 KiB, and to report that it has removed an endpoint.
 	// Default 30 s.
 	Timeout time.Duration
-	// Grace is how long the driver may run after its input is closed, or after it has closed its input or output. Then
-	// it is killed. If Apply writes to a driver that has closed its input, it waits for this time. Default 5 s.
+	// Grace is how long the driver may run after Close has closed its input, or after the driver has closed its output.
+	// Then it is killed. If the driver has closed its input, Apply waits for its exit for 200 ms, or for Grace if that
+	// is shorter. Default 5 s.
 	Grace time.Duration
 	// MaxBackoff is the longest wait before a driver that ended is started again. Default 5 s.
 	MaxBackoff time.Duration

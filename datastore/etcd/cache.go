@@ -25,7 +25,7 @@ type cache struct {
 	mu      sync.Mutex
 	entries map[policy.Key]entry
 	pending map[policy.Key]policy.Resource
-	// 	// Objects whose value in the store cannot be used; they are absent for the receiver.
+	// Objects whose value in the store cannot be used; they are absent for the receiver.
 	unusable   map[policy.Key]error
 	list       uint32        // the number of the current list
 	revision   int64         // of the state with all pending changes, if synced is true

@@ -8,7 +8,7 @@
 // # Usage
 //
 //	agent run --manifests DIR      program this node, and react to changes
-//	agent run --etcd ENDPOINTS     the same with objects in an etcd that nodes share, and reports to it
+//	agent run --etcd ENDPOINTS     the same, with objects in an etcd that all nodes share
 //	agent apply --etcd ENDPOINTS -f FILE   write manifests to that etcd
 //	agent demo                     build a small node in a namespace and measure it with real packets
 //	agent status                   and other requests to the running agent, over its socket

@@ -111,7 +111,7 @@ func (w *walk) byFailsafe() (decided bool) {
 	return true
 }
 
-// hasPolicy reports whether an enforced policy of the list selects the endpoint.
+// governed reports whether an enforced policy of the list selects the endpoint.
 func (w *walk) governed() bool {
 	for _, t := range w.e.tiers {
 		for _, p := range t.policies(w.list, w.result.Type) {

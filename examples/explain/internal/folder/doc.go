@@ -8,7 +8,7 @@
 //
 //	f, err := folder.Read(folder.Config{Paths: []string{"manifests"}})
 //	fmt.Println(f.Evaluator.Explain(flow))
-//	for _, problem := range f.Rejected { ... } // the world does not have these
+//	for _, problem := range f.Rejected { ... } // objects that the evaluator does not have
 //
 // # Concurrency
 //
