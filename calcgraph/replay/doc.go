@@ -34,10 +34,12 @@
 //	{"inSync":true}                                        the source is in sync
 //	{"flush":true}                                         the end of a batch
 //
-// An invalid object is absent for a graph, and may have no JSON form (a number that JSON does not have). So a recording
-// has only its key and the error. The lines of a flush are written before the graph receives the updates of the flush:
-// a recording also has the update that made a graph panic. If a key is not valid UTF-8, the recording has replacement
-// characters in it. No valid object has such a key.
+// A graph treats an invalid object as if it did not exist, so the recording has only the key of the object and the
+// error. The object itself may be impossible to write: JSON has no form for NaN, for example.
+//
+// The lines of a flush are written before the graph receives the updates of the flush. Therefore a recording also has
+// the update that made a graph panic. If a key is not valid UTF-8, the recording has replacement characters in it. No
+// valid object has such a key.
 //
 // # Errors
 //

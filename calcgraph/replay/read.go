@@ -72,8 +72,8 @@ type Recording struct {
 	cfg  calcgraph.Config
 }
 
-// Read reads the header of a recording. Errors: a *LineError, which wraps ErrNoHeader if the first line is not a
-// header, or the error of the reader.
+// Read reads the header of a recording. It returns a *LineError if the first line is not a header (ErrNoHeader) or
+// cannot be read.
 func Read(r io.Reader) (*Recording, error) {
 	rec := &Recording{in: bufio.NewReaderSize(r, 64<<10)}
 	data, err := rec.next()
@@ -101,7 +101,7 @@ func Read(r io.Reader) (*Recording, error) {
 func (r *Recording) Config() calcgraph.Config { return r.cfg }
 
 // Steps iterates over the remaining steps of the recording: a second call continues after the last step of the first.
-// An error is the last item, with a zero Step. It is a *LineError.
+// If a line cannot be read, the last item is a zero Step with a *LineError.
 func (r *Recording) Steps() iter.Seq2[Step, error] {
 	return func(yield func(Step, error) bool) {
 		for {

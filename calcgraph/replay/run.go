@@ -23,11 +23,16 @@ type Config struct {
 	Out func(context.Context, dataplane.Batch) error
 }
 
-// Run plays a recording to a new graph with the recorded configuration, in the caller's goroutine, and returns nil at
-// its end. Hooks.Rejected is also called for the rejected objects, with an error of the recorded text.
+// Run plays a recording to a new graph with the recorded configuration, in the caller's goroutine. It returns nil at
+// the end of the recording. For objects that were rejected when the recording was made, Run calls Hooks.Rejected with
+// the recorded error.
 //
-// Errors: a *LineError if a line cannot be read, the context's error, which Run checks before each flush, Out's error,
-// or an invalid configuration.
+// Run ends early and returns an error in these cases:
+//
+//   - cfg or the recorded configuration is invalid.
+//   - A line cannot be read: a *LineError.
+//   - Config.Out returns an error.
+//   - The context is done before a flush.
 func Run(ctx context.Context, r io.Reader, cfg Config) error {
 	if cfg.Out == nil {
 		return errors.New("replay: Config.Out: required")

@@ -21,12 +21,14 @@ const (
 )
 
 // Compare reads the table from the kernel and compares it with the desired one. It does not repair
-// the table; Resync does. While a change is being programmed, the two differ for a short time. So
-// Compare reads the table up to four times, within about a second. It may be called from any
-// goroutine. If Config.NetNS is set, it must still be open. If it is not set, Compare reads the
-// namespace of the calling thread.
+// the table; Resync does. While a change is being programmed, the two tables differ for a short
+// time. So Compare reads a table that differs up to four times, within about a second.
 //
-// Errors: ErrNoTable; those of applier.Compare.
+// Compare may be called from any goroutine. It reads the network namespace of Config.NetNS, whose
+// file descriptor must still be open. If NetNS is not set, it reads that of the calling thread.
+//
+// Errors: ErrNoTable while there is no desired table, because no batch with InSync was applied yet;
+// those of applier.Compare.
 func (d *Dataplane) Compare(ctx context.Context) (c applier.Comparison, err error) {
 	for i := range comparisons {
 		if i > 0 {

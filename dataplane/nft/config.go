@@ -30,9 +30,9 @@ type Config struct {
 	// processes. Set Shared if other programs must be able to flush or delete the table.
 	Shared bool
 	// Interfaces returns all interfaces of the namespace, by name. Nil means to query the kernel.
-	// Resync calls Interfaces. Apply calls it for new endpoints, and while a host endpoint is found
-	// by its addresses. If Interfaces is set, Watch does not detect changes of interfaces; call
-	// Resync when they change.
+	// Resync calls Interfaces. Apply calls it for new endpoints, and as long as there are host
+	// endpoints whose interface is found by its addresses. If Interfaces is set, Watch does not
+	// detect changes of interfaces; call Resync when they change.
 	Interfaces func() (map[string]render.Interface, error)
 	// ConntrackPolicy decides about established connections that a change of policy denies.
 	// conntrack.Keep, the default, keeps these connections, at no cost. conntrack.End ends them;
@@ -45,20 +45,20 @@ type Config struct {
 	// Flowtable lets packets of established connections use the kernel's fast path.
 	Flowtable FlowtableConfig
 	// BeforeWrite is called before each transaction; see applier.Config. If it fails, this
-	// transaction and later ones are not sent; connections of a moved address may have ended
-	// already. It is not called for the transactions that drop late packets: packets of ended
-	// connections that were under way. Optional.
+	// transaction and later ones are not sent. By then, the connections of a moved address may have
+	// ended already. BeforeWrite is not called for the transactions that drop late packets, which
+	// are packets of ended connections that were under way. Optional.
 	BeforeWrite func() error
 	// Logger logs events of the table. Nil discards.
 	Logger *slog.Logger
 }
 
 // FlowtableConfig configures the fast path: a flowtable of the kernel. Packets of established
-// connections that use it bypass all chains, routing and connection tracking. Only these
-// connections may use the fast path:
+// connections on the fast path bypass all chains, routing and connection tracking. A connection may
+// use the fast path if both are true:
 //
-//   - TCP and UDP, and GRE where the kernel supports that;
-//   - between two workloads of the node, or between a workload and an uplink.
+//   - It is a TCP or UDP connection, or GRE where the kernel supports that.
+//   - It is between two workloads of the node, or between a workload and an uplink.
 //
 // The fast path needs Linux 6.4 (or 6.1 from 6.1.37 on) with the module nft_flow_offload. Otherwise
 // the Dataplane logs a *dataplane.FeatureError once, and all packets traverse the chains.
@@ -70,17 +70,21 @@ type Config struct {
 //
 //   - Chains of other tables must see the packets. On the fast path, their counters, marks and rate
 //     limits do not apply.
-//   - Other routing tables may take over, such as those of WireGuard. The kernel keeps the route of
-//     a connection as long as that route is valid.
-//   - Answers leave by another uplink than the one by which the packets came.
+//   - A new route in another routing table, such as that of WireGuard, must also apply to
+//     established connections. On the fast path, the kernel keeps the old route of a connection as
+//     long as the old route is valid.
+//   - Answers must leave by another uplink than the one by which the packets came. On the fast
+//     path, they leave by the same uplink.
 //
-// The file docs/nft.md has the details, and lists the cases without a flowtable.
+// The file docs/nft.md has the details. It also lists the cases in which the Dataplane installs no
+// flowtable although Enabled is set.
 type FlowtableConfig struct {
-	// Enabled turns the fast path on. It is an error together with render.Config.ReversePath or
-	// Bridges.
+	// Enabled turns the fast path on. New returns an error if render.Config.ReversePath or Bridges
+	// is set, too.
 	Enabled bool
-	// Uplinks are the names of the node's interfaces to other hosts. Interfaces of workloads are an
-	// error. If the list is empty, only connections between workloads may use the fast path.
+	// Uplinks are the names of the node's interfaces to other hosts. New returns an error if one of
+	// them is an interface of a workload. If the list is empty, only connections between workloads
+	// may use the fast path.
 	Uplinks []string
 }
 

@@ -22,10 +22,11 @@ import (
 // Dataplane programs events into one nftables table. With render.Config.Bridges, it has a second
 // table of family bridge, which limits each port of a bridge to the addresses of its endpoint.
 //
-// Usually, a batch is one transaction. It is several if it adds chains, if an address moves to
-// another endpoint, or if the applier needs copies of chains during the change. Each packet meets
-// the state before the batch or the state after it; docs/nft.md lists the limits. Rules that do not
-// change keep their counters. A batch that does not change the table makes no transaction.
+// Usually, a batch is programmed in one transaction. Several transactions are needed if the batch
+// adds chains, if an address moves to another endpoint, or if packets must use copies of chains
+// during the change. Even then, a packet is treated either as before the batch or as after it;
+// docs/nft.md lists the exceptions. Rules that do not change keep their counters. A batch that does
+// not change the table makes no transaction.
 //
 // Dataplane implements dataplane.Dataplane, Planner, Watcher, Finisher and Limited. It is not safe
 // for concurrent use, except for Watch, Compare, Table, Bridges, ConntrackStats and ClassStats.
@@ -112,9 +113,10 @@ func New(cfg Config) (*Dataplane, error) {
 	return d, nil
 }
 
-// Close closes the sockets. The table stays in the kernel and still filters packets. Until the next
-// Dataplane takes the table over, it has no owner. Connections that were still to be ended
-// continue. The flowtable of Config.Flowtable is deleted.
+// Close closes the sockets. The table stays in the kernel and still filters packets. It has no
+// owner until another Dataplane adopts it: until then, other processes can change it. The flowtable
+// of Config.Flowtable is deleted. If a change of policy denies connections that have not been ended
+// yet, these connections continue.
 //
 // Errors: those of closing the sockets.
 func (d *Dataplane) Close() error {
@@ -141,9 +143,9 @@ func (d *Dataplane) Close() error {
 }
 
 // Table returns a copy of the desired table, or nil before there is one. The kernel has this table
-// unless the last call returned an error. Table takes time in proportion to the table's size. It
-// may be called from any goroutine: during a call of Apply, it returns the table before or after a
-// change.
+// unless the last call of Apply or Resync returned an error. Table takes time in proportion to the
+// table's size. It may be called from any goroutine. During a call of Apply, it returns either the
+// old or the new desired table.
 func (d *Dataplane) Table() *ruleset.Table { return d.applier.Table() }
 
 // Stats returns counts of what has been written to the table so far.
@@ -158,14 +160,16 @@ func (d *Dataplane) BridgeStats() applier.Stats {
 	return d.ports.applier.Stats()
 }
 
-// Unjudged returns the bridged endpoints for which policy does not see frames between two ports of
-// the bridge: br_netfilter does not pass these frames to the hooks of IP. It uses the settings that
-// the last Resync read. While Watch does not run, Apply reads them, too.
+// Unjudged returns the bridged endpoints whose frames bypass policy when they go from one port of
+// the bridge to another, because br_netfilter does not pass these frames to the hooks of IP. The
+// text for each endpoint names these frames, and the sysctls that are off. Resync reads these
+// sysctls. While Watch does not run, Apply reads them, too.
 func (d *Dataplane) Unjudged() map[policy.Key]string { return d.ports.unjudged() }
 
-// ConntrackStats returns the numbers of ended connections. With conntrack.Keep, all but
-// EndedAddresses are zero. If Pending is zero, the connections were checked after the last change
-// of the table. It may be called from any goroutine.
+// ConntrackStats returns the numbers of ended connections. If Config.ConntrackPolicy is
+// conntrack.Keep, all numbers except EndedAddresses are zero. If it is conntrack.End, Pending is
+// zero once all connections have been checked against the latest table. ConntrackStats may be
+// called from any goroutine.
 func (d *Dataplane) ConntrackStats() ConntrackStats {
 	st := ConntrackStats{EndedAddresses: d.handover.ended.Load()}
 	if d.revoker != nil {
@@ -182,8 +186,9 @@ type ConntrackStats struct {
 	EndedAddresses uint64
 }
 
-// ClassStats returns the cost of the rendered policy and the limits of that cost. The values are
-// those of the last call of Apply or Resync that was in sync; before that, they are zero. It may be
+// ClassStats returns the size of the policy in the table: the number of addresses, classes and
+// groups, their cost in kernel memory, and the limits of that cost. Apply and Resync update the
+// values once the desired state is in sync. Before that, all values are zero. ClassStats may be
 // called from any goroutine. The caller must not change the lists.
 func (d *Dataplane) ClassStats() render.ClassStats {
 	if s := d.classes.Load(); s != nil {
@@ -192,10 +197,10 @@ func (d *Dataplane) ClassStats() render.ClassStats {
 	return render.ClassStats{}
 }
 
-// Bridges returns the bridge of each interface that is a port of one of render.Config.Bridges. To
-// prove the result of Table, prove.Config.Bridges needs this map. It has the state of the last call
-// of Apply or Resync that was in sync; before that, it is empty. It may be called from any
-// goroutine. The caller must not change the map.
+// Bridges returns a map from interfaces to bridges. It has the interfaces that are ports of one of
+// render.Config.Bridges. If you check the result of Table with package prove, put this map into
+// prove.Config.Bridges. Apply and Resync update the map once the desired state is in sync. Before
+// that, it is empty. Bridges may be called from any goroutine. The caller must not change the map.
 func (d *Dataplane) Bridges() map[string]string {
 	if b := d.bridges.Load(); b != nil {
 		return *b
@@ -208,8 +213,8 @@ func (d *Dataplane) Bridges() map[string]string {
 //
 // If an object cannot be rendered, or the kernel refuses its chains or sets, its packets drop.
 // Apply reports the object and each endpoint that needs it, and programs the rest. If the kernel
-// refuses everything, the table stays as it was, and the error has no Object. The next call tries
-// again.
+// refuses the whole change, the table stays as it was, and ApplyError.Object is empty. The next
+// call tries again.
 //
 // # Addresses that move
 //
@@ -217,21 +222,24 @@ func (d *Dataplane) Bridges() map[string]string {
 // because they were allowed for the former owner:
 //
 //  1. A transaction removes the former owner.
-//  2. The connections are ended. While that fails, the new owner drops its packets and is reported.
+//  2. The connections are ended. While that fails, packets of the new owner drop, and Apply returns
+//     an error for the new owner.
 //  3. A second transaction admits the new owner.
 //
-// The connections of a removed address end after the transaction. A new address may have
-// connections, too; these end before the transaction, and if there are any, the address is treated
-// as one that moves.
+// If an address is removed, its connections are ended after the transaction. A new address may have
+// connections, too. They are ended before the transaction. If there were any, Apply programs the
+// new address in the steps above.
 //
-// The first Apply reads the former owners of addresses from the table in the kernel. It cannot read
-// those of floating addresses. If there is no table, it ends no connections. The file docs/nft.md
-// describes the cost.
+// The first Apply reads the former owners of addresses from the table in the kernel. The table does
+// not have the former owners of floating addresses, which are external addresses that destination
+// NAT maps to an endpoint. If there is no table, the first Apply ends no connections. The file
+// docs/nft.md describes the cost.
 //
-// With conntrack.End, a goroutine later ends the connections that this change of policy denies.
+// If Config.ConntrackPolicy is conntrack.End, a goroutine later ends the connections that the
+// change of policy denies.
 //
-// Errors: a join of *dataplane.ApplyError. Also the context's, if the context is done before
-// anything was written or before connections were ended.
+// Errors: a join of *dataplane.ApplyError. If the context is done before Apply has written
+// anything, or before it has ended the connections, the context's error is among the errors.
 func (d *Dataplane) Apply(ctx context.Context, b dataplane.Batch) error {
 	return d.finished(ctx, d.ApplyVisible(ctx, b))
 }
@@ -273,8 +281,8 @@ func (d *Dataplane) finished(ctx context.Context, err error) error {
 	return err
 }
 
-// Unfinished returns nil if nothing is left for Finish. Otherwise it returns a channel that is
-// closed once Finish need not wait.
+// Unfinished returns nil if Finish has nothing to do. Otherwise it returns a channel that is closed
+// once Finish can do its work without waiting.
 func (d *Dataplane) Unfinished() <-chan struct{} {
 	if unfinished := d.applier.Unfinished(); unfinished != nil {
 		return unfinished
@@ -282,10 +290,12 @@ func (d *Dataplane) Unfinished() <-chan struct{} {
 	return d.fastPath.due(true)
 }
 
-// Finish waits for a grace period, until the channel of Unfinished is closed. Then it makes the
-// deletions that ApplyVisible left before that grace period. If that fails, the next call of Apply
-// or Resync repairs the table. Once nothing is left to delete, Finish installs the flowtable of
-// Config.Flowtable.
+// Finish waits until the channel of Unfinished is closed, which is the end of a grace period. Then
+// it deletes objects that ApplyVisible has left in the kernel for packets under way. Objects that
+// ApplyVisible left during that grace period may need another call of Finish. If the deletion
+// fails, the next call of Apply or Resync repairs the table.
+//
+// Once nothing is left to delete, Finish installs the flowtable of Config.Flowtable.
 //
 // Errors: *dataplane.ApplyError; that of the context if it is done before the grace period ends.
 func (d *Dataplane) Finish(ctx context.Context) error {
@@ -304,9 +314,10 @@ func (d *Dataplane) Finish(ctx context.Context) error {
 }
 
 // Teardown deletes the table, unless another process owns it, and clears the desired state. After
-// that, nothing is programmed until a batch with InSync. It is no error if there is no table.
+// that, nothing is programmed until a batch with InSync is applied. It is no error if there is no
+// table.
 //
-// Errors: *dataplane.ApplyError, and that of the context if it is done already.
+// Errors: *dataplane.ApplyError; the context's error if the context is done before the call.
 func (d *Dataplane) Teardown(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -368,12 +379,12 @@ func (d *Dataplane) PlanTeardown(ctx context.Context) (string, error) {
 }
 
 // Plan returns the changes that the batch would make to the table, in the syntax of nft. Before the
-// first write, these are the whole table. The text is empty if Apply would write nothing, also
-// because the state is not in sync after the batch. Objects that cannot be rendered appear as Apply
-// would leave them. nft cannot load the text while the Dataplane owns the table. Plan takes time in
-// proportion to the table's size.
+// first write, this is the whole table. The text is empty if Apply would write nothing, for example
+// because the desired state would not be in sync yet. If an object cannot be rendered, the text has
+// what Apply would program in its place. nft cannot load the text while the Dataplane owns the
+// table. Plan takes time in proportion to the table's size.
 //
-// Errors: a table that is not valid, which would be a mistake of this package.
+// Errors: an invalid table, which would be a mistake of this package.
 func (d *Dataplane) Plan(_ context.Context, b dataplane.Batch) (string, error) {
 	next := d.renderer.Clone()
 	for _, key := range d.handover.withheld {

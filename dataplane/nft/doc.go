@@ -9,20 +9,21 @@
 //
 // # Traffic that policy does not see
 //
-// The table has base chains in the hooks of IP. Some traffic does not pass these hooks, or passes
-// them in disguise:
+// The table has base chains in the hooks of IP. Some traffic does not pass these hooks. Other
+// traffic passes them with another interface or another header than its own:
 //
 //   - Frames that a bridge forwards between its own ports pass the hooks only if
 //     net.bridge.bridge-nf-call-iptables and -ip6tables are set.
-//   - Packets that are routed to or from a port of a bridge pass the hooks with the bridge as their
-//     interface. Behind the bridges of render.Config.Bridges, addresses identify the endpoints. Any
-//     other endpoint whose interface is a port of a bridge, bond or other master is at fault:
-//     packets that are routed to or from its addresses drop.
-//   - A workload may open tunnels itself. The encapsulations of
-//     policy.HostConfig.ForbiddenEncapsulations drop. About other encapsulations, policy decides by
-//     the outer header.
-//   - Packets to the host in one of policy.HostConfig.NodeEncapsulations drop unless their source
-//     is an address of a node.
+//   - If packets are routed to or from a port of a bridge, the hooks see the bridge as their
+//     interface, and not the port. If render.Config.Bridges names the bridge, the table identifies
+//     the endpoints behind it by their addresses. Any other endpoint whose interface is a port of a
+//     bridge, bond or other master is at fault: packets that are routed to or from its addresses
+//     drop.
+//   - If a workload opens a tunnel itself, the hooks see only the outer header. Tunnels with one of
+//     policy.HostConfig.ForbiddenEncapsulations drop. For other tunnels, policy decides by the
+//     outer header.
+//   - Nodes send each other packets through tunnels. Packets to the host in one of
+//     policy.HostConfig.NodeEncapsulations drop unless their source is an address of a node.
 //
 // # Denied connections
 //

@@ -86,8 +86,9 @@ func (h *handover) End(ctx context.Context, selected owners.Connections) (ended 
 	return ended, err
 }
 
-// WaitGrace implements owners.Kernel. The kernel may refuse to wait. Then a packet that is delayed
-// for longer than a transaction takes may still use the previous generation of the rules.
+// WaitGrace waits for a grace period: until no packet under way uses the previous generation of the
+// rules. If the kernel refuses this wait, WaitGrace returns at once. A packet that takes longer
+// than the next transaction may then still use the previous generation.
 func (h *handover) WaitGrace() {
 	if err := h.waitGrace(); err != nil {
 		h.logger.Debug("nftables: cannot wait for packets under way", "err", err)

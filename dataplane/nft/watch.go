@@ -11,12 +11,14 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/applier"
 )
 
-// Watch implements dataplane.Watcher. It calls drifted when Resync must repair the table:
+// Watch implements dataplane.Watcher. It calls drifted when something happens after which Resync
+// must be called, because the table in the kernel is no longer right:
 //
-//   - another process changes our table;
-//   - the interface of an endpoint becomes a port of a master (such as a bridge), or ceases to be
-//     one;
-//   - an interface address changes while a host endpoint is found by its addresses.
+//   - Another process changes the table.
+//   - The interface of an endpoint becomes a port of a master (such as a bridge), or ceases to be
+//     one.
+//   - An address of an interface changes, and there are host endpoints whose interface is found by
+//     its addresses.
 //
 // Watch calls drifted from several goroutines. It may run while other methods are called, but only
 // once at a time. It returns the error of the context when the context is done. Otherwise it
