@@ -9,9 +9,10 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 )
 
-// chainMap maps the numbers of outcomes to their chains. If no class has an outcome, no packet has
-// the outcome's number. So packets do not see that an element is added or removed. They see that an
-// element changes.
+// chainMap maps the numbers of outcomes to their chains. An element is in the map only while at
+// least one class has the outcome. Without such a class, no packet has the number of the outcome.
+// Therefore no packet looks up an element while it is added or removed. But packets may look up an
+// element while its chain changes.
 type chainMap struct {
 	set *sets.ElementSet
 	// to is the kind of the verdicts: Jump or Goto.
@@ -91,8 +92,9 @@ func directions() []match.Direction { return []match.Direction{match.Ingress, ma
 
 func sharedName(dir match.Direction) string { return "outcomes-" + string(dir) }
 
-// Dispatch returns the rule that jumps to the chain of a packet's outcome. It is for packets that
-// return from the chain of a group with Policy.Return. The chain of the outcome decides about the
-// packet. If a packet is undecided after this rule, it is stale: to a packet on the previous
-// generation, a new chain is empty.
+// Dispatch returns the rule that jumps to the chain of a packet's outcome, which decides about the
+// packet. The rule is for packets that return from the chain of a group with Policy.Return.
+//
+// A packet may be undecided after this rule: a packet that still uses the previous generation of
+// the rules finds the chains of a new outcome empty. The caller must treat such a packet as stale.
 func Dispatch(dir match.Direction) ruleset.Rule { return build.Dispatch(sharedName(dir), Register) }

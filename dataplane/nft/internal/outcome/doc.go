@@ -8,19 +8,20 @@
 //   - A predicate is a condition of rules on an address: membership in an IP set or in a list of
 //     prefixes.
 //   - A class is all addresses that satisfy the same predicates: see package classify.
-//   - A Group is the endpoints with the same tiers and profiles in one direction, at one stage.
+//   - A Group is the endpoints with the same tiers and profiles in one direction, at one stage. A
+//     stage is untracked policy, pre-DNAT policy or normal policy.
 //   - An outcome is what a group decides for a class: the rules of the group that hold for the
 //     class, and the chain to which they compile. The chain has a few rules on protocols and ports.
 //   - A plain rule matches, besides addresses of the other side, at most protocol and destination
 //     ports. Plain rules are merged into lookups by protocol and port. Each other rule stays a rule
 //     of the chain.
 //
-// A packet takes this way, from the chain of its endpoint on:
+// From the chain of its endpoint, from/... or to/..., a packet passes these chains:
 //
 //	from/..., to/... ──▶ group-DIR/... ──▶ classify-DIR
 //	                                       class of the other side
 //	Dispatch         ──▶ outcome-DIR/...
-//	                     its outcome
+//	                     outcome of the group for the class
 //
 // The chain classify-DIR finds the class of the address of the other side. The chain group-DIR/...
 // maps the class to its outcome. The rule Dispatch jumps to the chain outcome-DIR/... of this

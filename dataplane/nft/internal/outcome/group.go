@@ -17,8 +17,8 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// Group is the endpoints with the same tiers and profiles in one direction at one stage. It has the
-// outcomes of these policies.
+// Group is the endpoints with the same tiers and profiles in one direction at one stage. It has an
+// outcome for each class that the rules of these tiers and profiles distinguish.
 type Group struct {
 	groupKind
 	cost  groupCost
@@ -54,9 +54,9 @@ type Policy struct {
 	// Rest is the action for packets about which no tier or profile decides: Allow or Deny. At a
 	// partial stage (untracked or pre-DNAT policy), these packets stay undecided.
 	Rest policy.Action
-	// Return selects who looks up the chain of the outcome. If it is set, the group's chain returns
-	// with the number of the outcome, and the caller evaluates Dispatch. Otherwise the group's
-	// chain looks it up.
+	// Return selects which chain looks up the chain of the outcome. If Return is set, the group's
+	// chain returns with the number of the outcome in Register, and the calling chain must have the
+	// rule Dispatch. Otherwise the group's chain looks up the chain itself.
 	Return bool
 }
 
@@ -115,8 +115,9 @@ func (g *Group) Enforces() bool {
 // OverLimit reports whether the group is over a limit, so that its endpoints need chains of rules.
 func (g *Group) OverLimit() bool { return g.overLimit }
 
-// Rules returns the rules that decide about packets of the group's endpoints. At a partial stage,
-// undecided packets go on to the rule after these.
+// Rules returns the rules that decide about packets of the group's endpoints. Untracked and
+// pre-DNAT policy may leave a packet undecided. Such a packet continues with the rule that follows
+// these rules.
 func (g *Group) Rules() []ruleset.Rule {
 	if g.Stage.Partial() {
 		return []ruleset.Rule{build.Always(build.Jump(g.chain()))}
@@ -142,8 +143,8 @@ func (l *Lookups) id(p *Policy) string {
 	return sets.Hash(append(append(parts, "profiles"), p.Profiles...)...)
 }
 
-// Join adds an endpoint to the group with the policy, and returns the group. If there is no such
-// group, it creates one. user identifies the endpoint, and must be comparable.
+// Join adds an endpoint to the group that applies policy p, and returns the group. If there is no
+// such group, Join creates it. user identifies the endpoint, and must be comparable.
 func (l *Lookups) Join(user any, p Policy) *Group {
 	if p.List.Stage.Partial() {
 		p.Rest = policy.Pass
@@ -500,8 +501,9 @@ func (g *Group) Affected(isBad func(chain string) bool) bool {
 	return g.others[0].affected(isBad) || g.others[1].affected(isBad)
 }
 
-// Affected calls f for each policy and profile with a rule that may be in a bad chain of an
-// outcome. It visits every class of every group.
+// Affected calls f for each policy and profile that may have caused a bad chain. isBad reports
+// whether a chain of an outcome is bad. f may be called several times for the same policy. Affected
+// takes time in proportion to the number of classes in all groups.
 func (l *Lookups) Affected(isBad func(chain string) bool, f func(policy.Key)) {
 	for _, g := range l.groups {
 		visit := func(c *classify.Class, o *outcome) {

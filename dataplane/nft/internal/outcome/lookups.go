@@ -60,13 +60,15 @@ type Writer interface {
 	Call(chain string) []ruleset.Rule
 }
 
-// Lookups compiles policy into lookups.
+// Lookups compiles policy into lookups in these maps:
 //
-//	address ──▶ class ──▶ outcome ──▶ chain
-//	      class4   gc-GROUP    outcomes-DIR; go-GROUP without Policy.Return
+//	class4, class4-prefixes, class6, class6-prefixes  address of the other side ──▶ class
+//	gc-GROUP                                          class ──▶ outcome
+//	outcomes-ingress, outcomes-egress, go-GROUP       outcome ──▶ chain
 //
-// All groups use the maps class4, class4-prefixes, class6 and class6-prefixes. Groups with
-// Policy.Return use the maps outcomes-ingress and outcomes-egress.
+// All groups share the maps from addresses to classes. Each group has its own map from classes to
+// outcomes. Groups with Policy.Return share outcomes-ingress and outcomes-egress. Each other group
+// has a map go-GROUP in their place.
 type Lookups struct {
 	cfg      Config
 	classes  *classify.Classifier
@@ -111,8 +113,9 @@ func New(cfg Config) *Lookups {
 	return l
 }
 
-// SetPolicy records that a policy or profile was added, changed or removed. The caller must not
-// change the Owner until its next call of SetPolicy for the same key.
+// SetPolicy records that a policy or profile was added, changed or removed. o has the policy or
+// profile, or only its key if it was removed. The caller must not change o until its next call of
+// SetPolicy for the same key.
 func (l *Lookups) SetPolicy(o *match.Owner) { l.indexes.setPolicy(o) }
 
 // Pending reports whether anything may have changed since the last Flush.
@@ -181,8 +184,10 @@ func (l *Lookups) Flush(d *ruleset.Delta) {
 	l.changed, l.removed = reuse.Map(l.changed), reuse.Map(l.removed)
 }
 
-// Apart reports whether the delta changes only classes of addresses, and no packet looks up two of
-// these changes: see ruleset.Delta.Apart. local has the addresses of this node's workloads.
+// Apart reports whether each packet looks up at most one of the elements that the delta changes.
+// Then these elements need not change at one moment: see ruleset.Delta.Apart. Apart returns false
+// if the delta changes anything but the classes of addresses. local has the addresses of this
+// node's workloads.
 func (l *Lookups) Apart(d *ruleset.Delta, local *classify.LocalAddresses) bool {
 	return l.classes.Apart(d, local)
 }

@@ -8,9 +8,9 @@ import "github.com/wayleave/wayleave/dataplane/nft/ruleset"
 // packet. First it has the number of the class, and later the number of the outcome. It is zero if
 // the address is in no class.
 //
-// A result can reach the next lookup only in a field of the packet that rules can set: the priority
-// or the mark. nft cannot list rules that use anything else. Other programs use the mark, and a
-// rule cannot save the mark's value. Few programs use priorities.
+// The result of one lookup is the key of the next. Rules can keep it in the packet's priority or in
+// its mark; nft cannot list rules that keep it anywhere else. The mark belongs to other programs,
+// and rules cannot save its value and restore it later. Few programs use the priority.
 const Register = ruleset.Priority
 
 const (
