@@ -9,11 +9,11 @@
 //	           kernel notifications and dumps ──▶ observed ─┘                       │
 //	                    ▲───────────────────────────────────────────────────────────┘
 //
-// A Keeper keeps objects in the kernel: it adds the objects that were Set, and removes all others
-// that are ours (see Ownership). You can use a Keeper without a Dataplane. A Dataplane translates
-// the events of the calculation graph into objects of a Keeper. An example is an endpoint with
-// interface cali1, MAC 66:3e:ca:a4:db:65 and addresses 10.0.0.1 and 2001:db8::1. For it, the kernel
-// gets
+// A Keeper keeps objects in the kernel: it adds the objects that were passed to Set, and removes
+// all other objects that are ours (see Ownership). You can use a Keeper without a Dataplane. A
+// Dataplane translates the events of the calculation graph into objects of a Keeper. For example,
+// if an endpoint has the interface cali1, the MAC address 66:3e:ca:a4:db:65 and the addresses
+// 10.0.0.1 and 2001:db8::1, the kernel gets these objects:
 //
 //	sysctl -w net/ipv4/conf/cali1/forwarding=1
 //	sysctl -w net/ipv6/conf/cali1/forwarding=1
@@ -22,9 +22,9 @@
 //	ip route add 10.0.0.1/32 dev cali1 scope link proto 219 table 254
 //	ip -6 route add 2001:db8::1/128 dev cali1 proto 219 metric 1024 table 254
 //
-// A block is a prefix of addresses that one node gives to its workloads. For three blocks of other
-// nodes, the kernel gets the following. The first is reached through a VXLAN device, the second
-// through an IP-in-IP device, the third directly.
+// A block is a prefix of addresses that one node gives to its workloads. The next example has three
+// blocks of other nodes: 10.65.2.0/26 is reached through a VXLAN device, 10.66.2.0/26 through an
+// IP-in-IP device, and 10.65.3.0/26 directly. For them, the kernel gets these objects:
 //
 //	bridge fdb replace 66:03:ca:a4:db:01 dev vxlan.way dst 192.0.2.7 self permanent
 //	ip neigh replace 10.65.2.0 lladdr 66:03:ca:a4:db:01 dev vxlan.way nud permanent protocol 219
@@ -34,48 +34,50 @@
 //
 // # Ownership
 //
-// The objects that a Keeper may change or remove are called ours. They are known by marks in the
-// kernel, which survive a restart of the program:
+// The objects that a Keeper may change or remove are called ours. A Keeper recognises them by what
+// the kernel stores with them, so it also recognises them after a restart of the program:
 //
 //   - routes in the configured tables, permanent neighbour entries, proxy entries and rules: by the
 //     configured protocol number;
 //   - tunnel devices: by an alias that contains the protocol number;
 //   - entries of forwarding databases: by their device, which is ours.
 //
-// All other objects belong to other processes and are called foreign. Foreign objects are never
-// changed and never deleted. If a foreign object is in the place of a desired object, the desired
-// object is not added, and is at fault: Apply returns an error for it, which is ErrForeign. The
-// only exception is a foreign route or neighbour entry that is identical to the desired one: then
-// nothing is added, and there is no fault. If its owner later deletes it, the desired object is at
-// fault with ErrCeded.
+// All other objects belong to other processes and are called foreign. A Keeper never changes or
+// deletes foreign objects. If a foreign object is in the place of a desired object, the desired
+// object is not added, and Apply returns ErrForeign for it. There is one exception: if the foreign
+// object is a route or neighbour entry that is identical to the desired one, nothing is added, and
+// Apply returns no error. If the other process later deletes this object, Apply returns ErrCeded.
 //
 // Sysctls have no owner. They are written where they differ from the desired value. When an
-// endpoint is removed, its sysctls keep their value: they disappear with its interface.
+// endpoint is removed, its sysctls keep their values. They disappear with the endpoint's interface.
 //
 // # Rules
 //
 // Several routes may be desired for one destination, table and metric. Then the kernel gets only
-// the route whose Class comes first. When that one is deleted, the next takes its place.
+// one of them: the route whose Class, a field of Route, has the highest precedence. When that route
+// is deleted, the next one takes its place.
 //
-// Additions come before removals. A route that changes is replaced in one step, so that packets
-// always find a route. Only a route that cannot be replaced in one step is deleted first. If the
-// kernel refuses the replacement, the old route is deleted, because packets must not go to its next
-// hop any more.
+// Objects are added before others are removed. A route that changes is replaced in one step, so
+// that packets always find a route. Only a route that cannot be replaced in one step is deleted
+// first. If the kernel refuses the replacement, the old route is deleted, because packets must not
+// go to its next hop any more.
 //
-// If two endpoints have the same address, the endpoint with the smaller key gets its route. The
-// other endpoint is at fault with ErrContested until the first is removed. Link-local IPv6
-// addresses need no route and get none. An endpoint with Down set keeps its routes: package nft
-// drops all of its packets.
+// If two endpoints have the same address, the kernel gets the route to the endpoint with the
+// smaller key. Apply returns ErrContested for the other endpoint until the first is removed.
+// Link-local IPv6 addresses need no route and get none. An endpoint with Down set keeps its routes:
+// package nft drops all of its packets.
 //
 // Routes to local workloads are made from the events about endpoints alone, not from those about
 // routes. The Driver sends the event of an endpoint to this package only when the policy of the
 // endpoint is in the kernel. Therefore no workload gets a route before its policy. An endpoint
 // whose interface does not exist or is down is reported as ApplyError.Down until the interface is
 // up. The Driver does not count that as a failure. If an interface's sysctls cannot be set, no
-// route over the interface is added: without the sysctls, traffic could pass that should not.
+// route over the interface is added: without a sysctl such as rp_filter, the kernel could accept
+// packets that it must not accept.
 //
-// If an endpoint's interface is a port of one of Config.Bridges, the route of the bridge's subnet
-// leads to the workload. Such an endpoint gets no objects until the interface leaves the bridge.
+// If an endpoint's interface is a port of one of Config.Bridges, the workload is already reached by
+// the route to the bridge's subnet. Such an endpoint gets no objects until the interface leaves the
+// bridge.
 //
 // A route through a tunnel is programmed only while this node itself has a tunnel address of the
 // same family and encapsulation. If the kernel lacks the encapsulation, this node and all nodes
@@ -85,17 +87,17 @@
 // # Repair
 //
 // The kernel sends notifications about objects that another process removes or changes. The next
-// Apply repairs these objects. While Watch runs, it repairs them at once. Watch also configures an
-// interface that appears or returns. For a few sysctls, among them forwarding, rp_filter and
-// proxy_ndp, the kernel sends notifications as well. For other sysctls and for proxy entries it
-// sends none: only Resync repairs these.
+// Apply repairs these objects. While Watch runs, it repairs them at once. Watch also adds the
+// objects of an interface that appears or returns. For a few sysctls, among them forwarding,
+// rp_filter and proxy_ndp, the kernel sends notifications as well. For other sysctls and for proxy
+// entries it sends none: only Resync repairs these.
 //
 // # Forwarding
 //
-// The kernel forwards an IPv4 packet if the interface that it comes in on has forwarding set. This
-// package sets forwarding for the interfaces of endpoints and for tunnel devices. It leaves the
-// interfaces to other nodes to the administrator, unless Config.ForwardAllIPv4 is set: then it sets
-// net.ipv4.conf.all.forwarding.
+// The kernel forwards an IPv4 packet if the sysctl forwarding of its incoming interface is set.
+// This package sets it for the interfaces of endpoints and for tunnel devices. The interfaces by
+// which packets come from other nodes, such as eth0, need it as well: either the administrator sets
+// it, or Config.ForwardAllIPv4 makes this package set net.ipv4.conf.all.forwarding.
 //
 // The kernel forwards IPv6 packets only if net.ipv6.conf.all.forwarding is set, for all interfaces
 // at once. (An interface's own IPv6 setting only stops it from acting on router advertisements.)
@@ -130,7 +132,8 @@
 // ErrContested, ErrEndpoint, ErrObject, ErrTunnel, a *dataplane.FeatureError or the kernel's errno.
 //
 // Any other error, or an ApplyError without an object, means one of two things: the connection to
-// the kernel failed, or an object that belongs to no present endpoint or node could not be removed.
+// the kernel failed, or an object of an endpoint or node that no longer exists could not be
+// removed.
 //
 // New and NewKeeper return all problems of their config.
 package routes

@@ -70,10 +70,10 @@ func validateTables(tables []uint32) error {
 	return errors.Join(errs...)
 }
 
-// Keeper keeps objects in the kernel. After Apply, the kernel has the objects that were Set and not
-// Deleted, and no other objects of ours. The package comment says which objects are ours. A Keeper
-// never changes objects of other processes. A Keeper knows nothing about endpoints and policy, and
-// can be used without a Dataplane.
+// Keeper keeps objects in the kernel. Set and Delete change the desired objects. After Apply, the
+// kernel has the desired objects, and no other objects of ours. The package comment says which
+// objects are ours. A Keeper never changes objects of other processes. A Keeper knows nothing about
+// endpoints and policy, and can be used without a Dataplane.
 //
 // All methods may be called from any goroutine.
 type Keeper struct {
@@ -106,11 +106,12 @@ type Stats struct {
 	Added, Replaced, Deleted uint64
 	// Repaired counts objects that another process removed or changed and that were restored.
 	Repaired uint64
-	// Swept counts unwanted objects with our protocol that another process made while
-	// Watch ran, and that were removed.
+	// Swept counts objects that another process made with our protocol number while Watch ran, and
+	// that were removed because they are not desired.
 	Swept uint64
-	// Disputed counts objects that another process changes repeatedly. While there are any,
-	// Watch repairs at most once a second, and unwanted objects with our protocol stay.
+	// Disputed counts objects that another process changes repeatedly. While there are any, Watch
+	// repairs at most once a second, and does not remove objects with our protocol number that are
+	// not desired.
 	Disputed int
 	// Readings counts how often all objects were read from the kernel. Missed counts how often the
 	// socket's buffer overflowed, so that notifications were lost and all objects had to be read.
@@ -140,8 +141,9 @@ func (k *Keeper) reset() {
 
 func (k *Keeper) newStores() *stores { return newStores(k.cfg.Protocol, k.cfg.Tables) }
 
-// Set adds objects to the desired state. An object replaces the one with the same identity. Set
-// takes effect with the next Apply: until then, Watch keeps the state of the last Apply.
+// Set adds objects to the desired state. An object replaces the one with the same identity, which
+// is documented with each type. Set takes effect with the next Apply: until then, Watch keeps the
+// state of the last Apply.
 func (k *Keeper) Set(objects ...Object) { k.change(objects, false) }
 
 // change changes the desired state. After the first Apply, when Watch may be keeping the desired
@@ -158,17 +160,18 @@ func (k *Keeper) change(objects []Object, remove bool) {
 	}
 }
 
-// Delete removes objects from the desired state. Fields that are not part of an object's identity
-// do not matter. The next Apply removes them from the kernel, except settings, which keep their
-// value until Teardown.
+// Delete removes objects from the desired state. It finds them by their identity, so other fields
+// do not matter. The next Apply removes the objects from the kernel. Sysctls (type Setting) keep
+// their values until Teardown.
 func (k *Keeper) Delete(objects ...Object) { k.change(objects, true) }
 
-// Apply brings the kernel to the desired state. The first call keeps objects that are right
-// already, and removes unwanted ones of ours. Later calls process only the changes since the last
-// call, and retry failed changes. A failed change is reported by each call until it succeeds.
+// Apply brings the kernel to the desired state. The first call also compares all objects of ours in
+// the kernel with the desired state: it keeps those that are right, and removes those that are not
+// desired. Later calls process only the changes since the last call, and retry failed changes. Each
+// call returns an error for a failed change until the change succeeds.
 //
-// Errors: a join of *ObjectError, one for each object at fault (all other objects are in the
-// kernel). Any other error means that the state of all objects is unknown.
+// Errors: a join of *ObjectError, one for each object at fault; all other objects are in the
+// kernel. Any other error means that the state of all objects is unknown.
 func (k *Keeper) Apply(ctx context.Context) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -176,9 +179,10 @@ func (k *Keeper) Apply(ctx context.Context) error {
 	return k.applyLocked(ctx)
 }
 
-// ApplyAdditions does the same as Apply, but removes no unwanted objects. These are objects that
-// were Deleted, and objects of ours from an earlier process. The next Apply or Resync removes them;
-// until then, Watch leaves them as well. Errors as for Apply.
+// ApplyAdditions does the same as Apply, but does not remove objects that are no longer desired:
+// objects that were passed to Delete, and objects of ours from an earlier process. They stay in the
+// kernel until the next Apply or Resync. Until then, Watch does not remove them either. Errors as
+// for Apply.
 func (k *Keeper) ApplyAdditions(ctx context.Context) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -265,11 +269,11 @@ func (k *Keeper) Teardown(ctx context.Context) error {
 	return k.saved.restore()
 }
 
-// PlanTeardown returns the changes that Teardown would make, in the form of Plan. It changes
-// nothing.
+// PlanTeardown returns the changes that Teardown would make, as commands of ip, bridge and sysctl,
+// one a line. It changes nothing.
 //
-// Errors: those of Plan. If only the saved sysctls cannot be read, it returns the plan of all other
-// changes together with the error.
+// Errors: those of Plan. If PlanTeardown cannot read KeeperConfig.SysctlFile, it returns the error
+// together with a plan, which lacks the sysctls to restore.
 func (k *Keeper) PlanTeardown(ctx context.Context) (string, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -294,10 +298,10 @@ func (k *Keeper) PlanTeardown(ctx context.Context) (string, error) {
 
 // Plan returns the changes that Apply would make, one a line, as commands of ip, bridge and sysctl.
 // It reads the kernel's state and changes nothing. The plan leaves out objects for which Apply
-// would return an error. The only exception is the error ErrForeign, which Plan cannot predict:
-// only an attempt to add an object shows that another process has it.
+// would return an error. But Plan cannot predict ErrForeign: only an attempt to add an object shows
+// that another process has it. So the plan has such an object.
 //
-// Errors: that of ctx, or why the kernel's state could not be read.
+// Errors: that of ctx; an error if the kernel's state cannot be read.
 func (k *Keeper) Plan(ctx context.Context) (string, error) {
 	return k.planOf(ctx, func(desired *stores) {
 		k.view.stores.copyTo(desired)

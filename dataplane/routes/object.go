@@ -13,7 +13,7 @@ import (
 // Object is an object that a Keeper keeps in the kernel: a Route, Neighbour, Proxy, FDB, Rule or
 // Setting, or a tunnel device: VXLAN, IPIP or Wireguard. There are no other kinds. Objects must not
 // be changed after Set. All except devices can be compared with ==. String returns an object in the
-// syntax of ip or sysctl, without a verb.
+// syntax of ip or sysctl, without the command.
 type Object interface {
 	fmt.Stringer
 	// kind is the name of the kind in errors.
@@ -88,8 +88,8 @@ type FDB struct {
 func (f FDB) String() string { return fmt.Sprintf("%s dev %s dst %s", f.MAC, f.Interface, f.Dst) }
 
 // Rule is a rule of policy routing. If a packet matches, the kernel looks its destination up in
-// Table, or goes on at the rule with priority Goto. A rule with neither does nothing (nop), and can
-// be the target of a Goto. Two Rules are the same if all fields are equal.
+// Table, or continues with the rule whose priority is Goto. A rule with neither does nothing (nop),
+// and can be the target of a Goto. Two Rules are the same if all fields are equal.
 type Rule struct {
 	// Family is 4 or 6.
 	Family int
@@ -104,8 +104,9 @@ type Rule struct {
 	Local bool
 	// Table is the routing table to look up in. 0 means none.
 	Table uint32
-	// Goto is the priority of the rule to go on at, larger than Priority. If no rule has it, the
-	// kernel goes on at the next rule. 0 means none. Table and Goto exclude each other.
+	// Goto is the priority of the rule with which the kernel continues. It must be larger than
+	// Priority. If no rule has this priority, the kernel continues with the next rule. 0 means
+	// none. Table and Goto exclude each other.
 	Goto uint32
 }
 

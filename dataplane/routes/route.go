@@ -12,9 +12,9 @@ import (
 	"github.com/wayleave/wayleave/internal/rtnl"
 )
 
-// Class is the precedence of a desired route among those with the same destination, metric and
-// table. The kernel gets only the route whose class comes first in the order below. When that route
-// is deleted, the next takes its place.
+// Class is the precedence of a desired route among the desired routes with the same destination,
+// metric and table. The kernel gets only one of these routes: the one whose class comes first in
+// the order below. When that route is deleted, the next one takes its place.
 type Class int8
 
 // The classes, in order. The zero Class is ClassOther.

@@ -51,13 +51,15 @@ func New(cfg Config) (*Dataplane, error) {
 // Dataplane that is used again connects again.
 func (d *Dataplane) Close() error { return d.keeper.Close() }
 
-// Apply implements dataplane.Dataplane. With the first complete state, it keeps routes, entries and
-// devices that are already right, and removes unwanted ones of ours. After an error, the next call
-// retries the failed changes, and reports all remaining faults.
+// Apply implements dataplane.Dataplane. When the desired state is complete for the first time,
+// Apply keeps routes, entries and devices that are already right, and removes those of ours that
+// are not desired. After an error, the next call retries the failed changes, and reports all
+// remaining faults.
 //
-// If a batch has only events about the network (see dataplane.Batch.OnlyNetwork) and changes no
-// object, Apply returns without looking at the kernel, unless there are faults. Such a call does
-// not process changes of interfaces either: the next other batch, Resync or Watch does.
+// Some batches need no work: those that have neither policy nor local endpoints (see
+// dataplane.Batch.OnlyNetwork) and that change no object. For such a batch, Apply does not read
+// changes of interfaces from the kernel. The next call of Apply with another batch reads them, and
+// so do Resync and Watch. After an error, Apply treats all batches alike.
 func (d *Dataplane) Apply(ctx context.Context, b dataplane.Batch) error {
 	d.want.changed = false
 	d.want.update(b)
@@ -105,9 +107,9 @@ func (d *Dataplane) PlanTeardown(ctx context.Context) (string, error) {
 }
 
 // Plan implements dataplane.Planner. The lines are commands of ip, bridge and sysctl. The plan
-// leaves out endpoints for which Apply would return an error. The only exception is the error
-// ErrForeign, which Plan cannot predict: only an attempt to add a route or neighbour entry shows
-// that another process has it.
+// leaves out endpoints for which Apply would return an error. But Plan cannot predict ErrForeign:
+// only an attempt to add a route or neighbour entry shows that another process has it. So the plan
+// has such an entry.
 func (d *Dataplane) Plan(ctx context.Context, b dataplane.Batch) (string, error) {
 	if err := ctx.Err(); err != nil {
 		return "", err

@@ -21,10 +21,10 @@ const (
 // process removes or changes, adds the objects of an interface that appears or returns, and retries
 // other failed changes. Before the first Apply it changes nothing.
 //
-// Watch calls changed whenever the set of objects at fault differs from that of the last Apply or
-// the last call of changed. Apply then returns the faults. Watch also calls changed after it has
-// recreated a device. changed runs in another goroutine and may block. Calls do not overlap:
-// changes during a call lead to one more call. changed may be nil.
+// Watch calls changed whenever the set of objects at fault changes. The caller gets the new set
+// from Apply. Watch also calls changed after it has recreated a device. changed runs in another
+// goroutine and may block. Calls do not overlap: changes during a call lead to one more call.
+// changed may be nil.
 //
 // Watch returns the error of ctx when ctx is done, or another error when notifications cannot be
 // received. It may run beside all other methods, but only once at a time.
