@@ -3,8 +3,8 @@
 // Fleet measures the load that many nodes cause on one API server or one etcd.
 //
 //	fleet ── writes ──▶ kube-apiserver ──▶ etcd      (one process each, on loopback)
-//	  │                      │ a connection and watches of its own for each node
-//	  └── orders ──▶ worker: Source ▶ Runner ▶ Graph ▶ dptest.Mirror, for each of its nodes
+//	  │                      │ each node has its own connection and watches
+//	  └── calls ───▶ worker: Source ▶ Runner ▶ Graph ▶ dptest.Mirror, for each of its nodes
 //
 // The nodes are simulated. Each node has its own connection, watches and calculation graph. In
 // place of the kernel it has a dptest.Mirror, which is a dataplane in memory. A few worker

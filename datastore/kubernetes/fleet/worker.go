@@ -154,8 +154,8 @@ func (w *Worker) Stop(_ None, _ *None) error {
 	return nil
 }
 
-// Complete returns when each node was in sync, in nanoseconds since 1970; 0 before that. It fails
-// if a node has failed.
+// Complete does not wait. It returns, for each node, the time at which the node was in sync, in
+// nanoseconds since 1970; 0 if the node is not in sync yet. Complete fails if a node has failed.
 func (w *Worker) Complete(_ None, times *[]int64) error {
 	select {
 	case err := <-w.failed:
@@ -170,14 +170,14 @@ func (w *Worker) Complete(_ None, times *[]int64) error {
 	return nil
 }
 
-// Expect replaces the expected marks.
+// Expect replaces the expected marks. A mark is a change that the nodes must receive.
 func (w *Worker) Expect(marks []mark, _ *None) error {
 	w.tracker.expect(marks)
 	return nil
 }
 
-// Await waits until all nodes have all expected marks, and returns when each node had them. It
-// fails after a timeout, or if a node fails.
+// Await waits until all nodes have received all changes that were passed to Expect. It returns the
+// times at which the nodes received them. Await fails after a timeout, or if a node fails.
 func (w *Worker) Await(timeout time.Duration, a *Arrivals) error {
 	ctx, cancel := context.WithTimeoutCause(w.ctx, timeout, fmt.Errorf("no change within %s", timeout))
 	defer cancel()
@@ -192,7 +192,7 @@ func (w *Worker) Await(timeout time.Duration, a *Arrivals) error {
 	}
 }
 
-// Arrivals returns when the nodes received those marks that they have so far.
+// Arrivals does not wait. It returns the times at which nodes received expected changes so far.
 func (w *Worker) Arrivals(_ None, a *Arrivals) error {
 	*a = w.tracker.arrivals()
 	return nil

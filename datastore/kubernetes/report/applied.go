@@ -63,16 +63,18 @@ func (p Progress) Complete() bool { return p.Applied == len(p.Nodes) && p.Applie
 // String returns the nodes that have applied the version and all nodes, as in "2/3".
 func (p Progress) String() string { return fmt.Sprintf("%d/%d", p.Applied, len(p.Nodes)) }
 
-// Applied returns which nodes have applied a resourceVersion of a kind. Pass the resourceVersion of
-// an object of the kind, or of a list of such objects. The kind is named as in
-// "networkpolicies.networking.k8s.io". A node has applied the version if its report has the same or
-// a higher one. The versions are compared as decimal numbers of any length, as Kubernetes defines
-// since 1.35.
+// Applied returns which nodes have applied a change of an object. The parameter kind names the kind
+// of the object, for example "networkpolicies.networking.k8s.io". resourceVersion identifies the
+// change: after you have written an object, pass the resourceVersion that the server returned. If
+// you have deleted an object, pass the resourceVersion of the deletion. That of a list of objects
+// is possible, too.
 //
-// For a deleted object, use the resourceVersion of its deletion. The age of a report is computed
-// from the clocks of the node and of the caller.
+// The report of each node has the last resourceVersion of each kind that the node has applied. The
+// node has applied the change if this version is the same or higher. Both are compared as decimal
+// numbers of any length, as Kubernetes defines since 1.35. The age of a report is computed from the
+// clocks of the node and of the caller.
 //
-// Errors: ErrNotInstalled, a resourceVersion that is no number, or the client's.
+// Errors: ErrNotInstalled; a resourceVersion that is no number; errors of the client.
 func Applied(ctx context.Context, client dynamic.Interface, kind, resourceVersion string) (Progress, error) {
 	if _, err := resourceversion.CompareResourceVersion(resourceVersion, resourceVersion); err != nil {
 		return Progress{}, fmt.Errorf("report: applied: %w", err)

@@ -12,8 +12,8 @@
 // All nodes read all objects. One of them, the leader, writes for all nodes: it holds the Lease
 // kube-system/wayleave-reporter. If the leader fails, another node takes over after about two
 // minutes. The new leader compares the conditions of all policies with those that they must have,
-// and writes those that differ. A node without rights to the Lease never leads, and writes only what
-// concerns itself.
+// and writes those that differ. A node without rights to the Lease never becomes the leader. It
+// writes only Events on its pods, its Node and its NodeReport.
 //
 // # Usage
 //
@@ -29,8 +29,8 @@
 // kubernetes.Hooks says when a Source calls its hooks.
 //
 // CRD returns the CustomResourceDefinition of NodeReports. Install it with kubectl apply. Without
-// this definition, everything but NodeReports is written. After you have written a policy, Applied
-// returns which nodes have applied it:
+// it, a Reporter writes everything else, but no NodeReports. After you have written a policy,
+// Applied returns which nodes have applied the policy:
 //
 //	progress, err := report.Applied(ctx, dynamicClient, "networkpolicies.networking.k8s.io", policy.ResourceVersion)
 //	fmt.Println(progress, progress.Complete()) // 2/3 false
@@ -40,19 +40,24 @@
 // Events have the type Warning and one of the reasons ReasonRejected, ReasonRuleClosed,
 // ReasonFieldIgnored and ReasonNotProgrammed. The message names the first fields and causes, in at
 // most 1,024 bytes. A problem has one Event, even if it is reported again or by another leader. If
-// it is solved and occurs again, the count of the Event increases. client-go's correlator combines
-// many Events of one object. A node writes at most one Event a second on its pods, after a burst of
-// 20. The leader also writes Events on objects at fault, with the same limit, and at most ten
-// conditions a second, after a burst of 100. Events of objects without a namespace are in the
-// namespace "default".
+// it is solved and occurs again, the count of the Event increases. If one object has many Events,
+// client-go's correlator combines them. Events of objects without a namespace are in the namespace
+// "default".
+//
+// These limits apply to the writes of one node:
+//
+//   - Events on pods of the node: one a second, after a burst of 20.
+//   - Events on objects at fault, which only the leader writes: also one a second, after a burst of
+//     20.
+//   - Conditions of policies, which only the leader writes: ten a second, after a burst of 100.
 //
 // The condition Accepted of a ClusterNetworkPolicy is False if the policy has no effect, or if a
 // rule is not understood. True means that all its fields are understood. The node reports show which nodes
 // have programmed the policy.
 //
-// The Node's condition and annotation are checked every one to two minutes, and written again if
-// they are gone. They stay when the agent ends, because pods keep their network. If another writer
-// changes the reason of the condition, that reason stays.
+// A Reporter checks the condition and the annotation of its Node every one to two minutes, and
+// writes them again if they are gone. They stay when the agent ends, because pods keep their
+// network. If another program changes the reason of the condition, that reason stays.
 //
 // The report of a node is written when it changes, at most once per Config.Interval, and at least
 // every five minutes.
@@ -70,18 +75,18 @@
 //	wayleave.dev                   nodereports                    get, create, update
 //	coordination.k8s.io            leases                         get, create, update (in kube-system)
 //
-// Limit get and update of leases to the name of the Lease: others in kube-system are those of the
-// control plane.
+// In the rule for leases, limit get and update to the resourceName wayleave-reporter. Otherwise the
+// agent could change the other Leases in kube-system, which belong to the control plane.
 //
-// If only the graph rejects an object, the Reporter must read the object's UID for the Event. For
-// that, it needs the right to get objects of that kind. A caller of Applied needs the right to list
-// nodes and nodereports.
+// If the Source accepts an object and the graph rejects it, the Reporter must read the object's UID
+// for the Event. For that, it needs the right to get objects of that kind. A caller of Applied
+// needs the right to list nodes and nodereports.
 //
 // # Concurrency
 //
-// The methods of a Reporter are safe for concurrent use. All but Run and Endpoints return without
-// sending a request, so they may be called in hooks. Run sends all requests but those for the Lease
-// from one goroutine.
+// The methods of a Reporter are safe for concurrent use. Only Run and Endpoints block. All other
+// methods return without sending a request, so they may be called in hooks. Run sends all requests
+// from one goroutine, except those for the Lease.
 //
 // # Errors
 //

@@ -16,8 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 )
 
-// AnnotationReady is the annotation of a Node that is "true" once the first complete state is in
-// the kernel. It stays when the agent ends.
+// AnnotationReady is an annotation of the Node. Its value is "true" once the node's kernel has the
+// first complete state. The annotation stays when the agent ends.
 const AnnotationReady = "wayleave.dev/ready"
 
 // reasonNode is the reason of the Node's condition NetworkUnavailable=False.

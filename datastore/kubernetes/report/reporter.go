@@ -29,13 +29,14 @@ type Stats struct {
 	// Objects counts the objects that are rejected or accepted in part.
 	Objects int
 	// Events counts the Events that were created or whose count was increased. Suppressed counts
-	// those that were not written, because there were too many of one object.
+	// the Events that were not written, because there were too many of one object.
 	Events, Suppressed uint64
-	// Conditions counts the writes of conditions of policies, Node those of the Node, Reports those
-	// of the node's report.
+	// Conditions counts the writes of conditions of policies. Node counts the writes of the Node.
+	// Reports counts the writes of the node's report.
 	Conditions, Node, Reports uint64
 	// Failed counts the requests that failed and are sent again. Dropped counts the Events and
-	// conditions that are discarded: the server does not accept them, or the object is gone.
+	// conditions that were discarded, because the server does not accept them or the object is
+	// gone.
 	Failed, Dropped uint64
 	// Errors has the error of each part whose last request failed: PartEvents, PartConditions and
 	// so on.
@@ -94,9 +95,10 @@ func New(cfg Config) (*Reporter, error) {
 	}, nil
 }
 
-// Problems records the problems of an object, each a *convert.Error. It has the signature of
-// kubernetes.Hooks.Problems. Call it when they change, with none once they are solved or the object
-// is deleted. Problems that wrap convert.ErrIgnored do not count.
+// Problems records all problems of an object, each a *convert.Error. It has the signature of
+// kubernetes.Hooks.Problems. Call it whenever the problems of the object change. Pass an empty list
+// once they are solved, or if the object is deleted. The Reporter does not report problems that
+// wrap convert.ErrIgnored.
 func (r *Reporter) Problems(found convert.Object, problems []error) {
 	r.change(found, func(o *object) {
 		o.converted, o.rejected, o.doubt = converted(found.Kind, problems), "", ""
@@ -104,8 +106,9 @@ func (r *Reporter) Problems(found convert.Object, problems []error) {
 }
 
 // Converted records that a generation of a ClusterNetworkPolicy was converted, and its problems. It
-// has the signature of kubernetes.Hooks.Converted. Call it in place of Problems for each generation,
-// with or without problems. An object with generation 0 gets no condition.
+// has the signature of kubernetes.Hooks.Converted. For objects of this kind, call it in place of
+// Problems, once for each generation, even if there are no problems. An object with generation 0
+// gets no condition.
 func (r *Reporter) Converted(found convert.Object, generation int64, problems []error) {
 	r.change(found, func(o *object) {
 		if generation != o.generation {
@@ -126,8 +129,11 @@ func (r *Reporter) Deleted(gone convert.Object) {
 
 // Rejected records that the graph rejects a resource. It has the signature of
 // calcgraph.Hooks.Rejected. The graph does not call that hook when the resource becomes valid.
-// Therefore Problems clears the record, and so do Converted with a new generation and Rejected with
-// nil.
+// Instead, these calls for the same object delete the record:
+//
+//   - Problems
+//   - Converted, with another generation
+//   - Rejected, with a nil error
 func (r *Reporter) Rejected(key policy.Key, err error) {
 	r.change(originOf(key), func(o *object) {
 		if o.rejected = ""; err != nil {
@@ -136,8 +142,9 @@ func (r *Reporter) Rejected(key policy.Key, err error) {
 	})
 }
 
-// Doubt records the doubts of a policy in force. It has the signature of calcgraph.Hooks.Doubt. As
-// with Rejected, Problems and a new generation of Converted clear the record.
+// Doubt records which fields of a policy's rules are not understood. The policy is in force, but
+// these rules are closed. Doubt has the signature of calcgraph.Hooks.Doubt. These calls for the
+// same object delete the record: Problems, Converted with another generation, and Doubt with nil.
 func (r *Reporter) Doubt(key policy.Key, doubt *policy.DoubtError) {
 	r.change(originOf(key), func(o *object) {
 		if o.doubt = ""; doubt != nil {
@@ -147,9 +154,9 @@ func (r *Reporter) Doubt(key policy.Key, doubt *policy.DoubtError) {
 }
 
 // Endpoints records the status of the endpoints of this node, from
-// dataplane.Driver.EndpointChanges. It returns when the sequence ends. Call it once for each
-// Driver, one after the other. Each call first removes the endpoints of the previous Driver. Its
-// own endpoints stay after it returns.
+// dataplane.Driver.EndpointChanges. It returns when the sequence ends; the recorded status stays.
+// If a new Driver replaces the previous one, call Endpoints again. The new call first removes the
+// status that the previous call recorded.
 func (r *Reporter) Endpoints(changes iter.Seq[dataplane.EndpointChange]) {
 	r.mu.Lock()
 	before := maps.Clone(r.endpoints)
