@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package bench has benchmarks of the whole agent. They measure the time from a change at a source
-// until the rule is in the kernel, the start on an empty node, the restart on a programmed node,
-// and the memory.
+// Package bench has benchmarks of the whole agent. They measure these values:
+//
+//   - the time from a change at a source until the rule is in the kernel
+//   - the time of a start on an empty node, and of a restart on a programmed node
+//   - the memory
 //
 // # Usage
 //

@@ -67,8 +67,8 @@ func New(cfg Config) *Checker {
 	return &Checker{cfg: cfg, seen: make([]sample, len(cfg.Components))}
 }
 
-// Run checks the parts periodically, so that a stuck part is detected without requests. It returns
-// the error of its context.
+// Run checks the parts periodically until ctx is done, and returns the error of ctx. Without Run, a
+// stuck part would be detected only while requests come.
 func (c *Checker) Run(ctx context.Context) error {
 	ticker := time.NewTicker(max(c.cfg.Timeout/4, time.Millisecond))
 	defer ticker.Stop()

@@ -59,7 +59,7 @@ func Modes() []Mode {
 	}
 }
 
-// Result is the outcome for one mode.
+// Result is the result of Show for one mode.
 type Result struct {
 	// Mode is the name of the mode.
 	Mode string

@@ -43,8 +43,8 @@ type frame struct {
 	data      []byte
 }
 
-// String describes the frame from the outside to the inside, as
-// "udp 192.0.2.1 > 192.0.2.2 port 4789: udp 10.65.1.1 > 10.65.2.1".
+// String describes the headers of the frame, the outermost first, for example "udp 192.0.2.1 >
+// 192.0.2.2 port 4789: udp 10.65.1.1 > 10.65.2.1".
 func (f frame) String() string {
 	h, ok := f.header()
 	if !ok {

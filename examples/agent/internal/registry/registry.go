@@ -36,8 +36,8 @@ type Registry struct {
 }
 
 // Open reads the endpoints that an earlier process has stored. It creates the directory if it does
-// not exist. For an invalid file there is an error in problems, and its endpoint is absent. Open
-// removes unfinished files of an earlier process that was killed.
+// not exist. If a file is invalid, its endpoint is absent, and problems has an error for the file.
+// Open removes unfinished files of an earlier process that was killed.
 func Open(dir string) (r *Registry, problems []error, err error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, nil, fmt.Errorf("registry: %w", err)
@@ -101,9 +101,9 @@ func (r *Registry) Barrier(ctx context.Context) error { return r.memory.Barrier(
 // Put registers an endpoint, in place of one with the same key. Once Put has returned nil, the
 // endpoint survives a crash.
 //
-// Errors: the endpoint is invalid; those of the file system. After an error nothing has changed,
-// with one exception: if the directory cannot be synced, the new file stays, and the next process
-// may read it.
+// Put returns an error if the endpoint is invalid or its file cannot be written. After an error,
+// the registered endpoints are as before. But if only the sync of the directory fails, the new file
+// stays on the disk, and the next process may read it.
 func (r *Registry) Put(ctx context.Context, e *policy.WorkloadEndpoint) error {
 	if err := e.Validate(); err != nil {
 		return err
@@ -151,8 +151,10 @@ func (r *Registry) sync() error {
 	return errors.Join(dir.Sync(), dir.Close())
 }
 
-// Delete removes an endpoint. It is no error if the endpoint does not exist. Errors: those of the
-// disk; then the endpoint still exists.
+// Delete removes an endpoint. It is no error if the endpoint does not exist. If its file cannot be
+// removed, Delete returns an error, and the endpoint still exists. If only the sync of the
+// directory fails, Delete also returns an error, but the endpoint no longer exists. After a crash
+// of the machine, the file may be back.
 func (r *Registry) Delete(ctx context.Context, k policy.Key) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -191,8 +193,8 @@ func (r *Registry) Holder(addr netip.Addr) *policy.WorkloadEndpoint {
 	return r.find(func(e *policy.WorkloadEndpoint) bool { return slices.Contains(e.Addresses, addr) })
 }
 
-// OnInterface returns an endpoint on the named interface whose key is not except, or nil if there
-// is none. The caller must not change it.
+// OnInterface returns an endpoint on the named interface, or nil if there is none. It skips the
+// endpoint whose key is except. The caller must not change the result.
 func (r *Registry) OnInterface(name string, except policy.Key) *policy.WorkloadEndpoint {
 	return r.find(func(e *policy.WorkloadEndpoint) bool { return e.Interface == name && e.Key() != except })
 }
