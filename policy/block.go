@@ -7,8 +7,8 @@ import (
 	"slices"
 )
 
-// Block is a part of a pool that is assigned to a node. Other nodes route the block to that node, except for borrowed
-// addresses.
+// Block is a part of a pool that is assigned to a node. Other nodes route the addresses of the block to that node. The
+// exceptions are borrowed addresses: another node uses them, and they are routed to that other node.
 type Block struct {
 	// CIDR of the block, inside a pool. Its text is the name in the block's key. Required.
 	CIDR netip.Prefix `json:"cidr"`

@@ -9,10 +9,15 @@ import "reflect"
 //
 // These are errors: unknown members and kinds, duplicate members, null, values of another type, text after the object,
 // and values that a field cannot have, such as port 0 or an address with a zone. Decode returns all errors in one
-// *DecodeError. An error in a rule of a policy is no error of Decode: it closes the rule, see Rule.Close and
-// Policy.Doubts. An error in a profile with the name of a built-in one is no error of Decode either: Update.Admit
-// replaces the returned profile by one that denies everything. An empty list or map equals a missing one. The result is
-// canonical (see Canonical). It is not validated: Validate and Update.Admit find missing and contradictory fields.
+// *DecodeError. Decode returns no *DecodeError in two cases:
+//
+//   - If all errors are in rules of a policy, Decode closes these rules and returns the policy. See Rule.Close and
+//     Policy.Doubts.
+//   - If the errors are in a profile that has the name of a built-in profile, Decode returns a profile with that name.
+//     Update.Admit then replaces this profile by one that denies everything.
+//
+// An empty list or map means the same as a missing one. The result is canonical (see Canonical). It is not validated:
+// Validate and Update.Admit find missing and contradictory fields.
 func Decode(data []byte) (Resource, error) {
 	root, err := parseJSON(data)
 	if err != nil {
@@ -35,8 +40,9 @@ func Decode(data []byte) (Resource, error) {
 	return r, nil
 }
 
-// invalidBuiltin returns a profile that Update.Admit reports and closes. An error of Decode would make the profile
-// absent, and the built-in one would allow what it was to deny.
+// invalidBuiltin returns a profile for which Update.Admit returns an error and a profile that denies everything. If
+// Decode returned an error, the profile would be absent. Then the built-in profile of the same name would apply, and
+// allow everything.
 func invalidBuiltin(name string, problems []Problem) *Profile {
 	deny := func() []Rule { return []Rule{{Action: Deny, Doubts: problems[:min(len(problems), maxDoubts)]}} }
 	return &Profile{Name: name, Ingress: deny(), Egress: deny()}

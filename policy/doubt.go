@@ -14,9 +14,9 @@ import (
 // maxDoubts is the maximum number of doubts of one rule.
 const maxDoubts = 8
 
-// DoubtError is the error for a policy that is in force although some fields of its rules are not understood. It lists
-// these fields. The rules with these fields are closed, see Rule.Doubts. Update.Admit also returns it for a profile
-// that it has replaced by one that denies everything.
+// DoubtError lists the fields of a policy's rules that are not understood. The policy is in force, but the rules with
+// these fields are closed: see Rule.Close. Update.Admit also returns a DoubtError for a profile that it has replaced by
+// one that denies everything.
 type DoubtError struct {
 	// Key of the policy or profile.
 	Key Key
@@ -29,8 +29,8 @@ func (e *DoubtError) Error() string {
 	return "policy: in doubt: " + e.Key.String() + ": " + sumUp(e.Problems)
 }
 
-// Doubts returns the doubts of the policy's rules, or nil. Decode, Update.Admit and converters record them in the
-// rules.
+// Doubts returns the fields of the policy's rules that are not understood, or nil if there are none. Decode,
+// Update.Admit and converters have recorded them in Rule.Doubts.
 func (p *Policy) Doubts() *DoubtError {
 	var all report
 	for _, rules := range [][]Rule{p.Ingress, p.Egress} {
@@ -54,12 +54,14 @@ func (r *report) doubts(key Key) *DoubtError {
 // Admit returns the resource to enforce. Every receiver of updates calls it, so that all enforce the same.
 //
 // For a deletion, it returns nil without an error. An invalid resource is absent: Admit returns nil and a
-// *ValidationError. A policy that is invalid only in its rules is in force: Admit returns a copy with these rules
-// closed, see Rule.Close, and a *DoubtError. A list of too many rules becomes one closed rule. An unknown performance
-// hint has no effect, but is listed in the *DoubtError, and so are doubts that the rules already have.
+// *ValidationError.
 //
-// An invalid profile with the name of a built-in one is not absent, because the built-in profile would then allow the
-// traffic that the invalid one was to restrict. Admit returns a profile that denies everything, and a *DoubtError.
+// A policy that is invalid only in its rules is in force: Admit returns a copy in which these rules are closed (see
+// Rule.Close), and a *DoubtError. A list of too many rules becomes one closed rule. The *DoubtError also lists the
+// fields in Rule.Doubts of rules that were closed before, and unknown performance hints, which have no effect.
+//
+// If an invalid profile has the name of a built-in profile, it must not be absent: the built-in profile would then
+// apply, and allow everything. So Admit returns a profile that denies everything, and a *DoubtError.
 func (u Update) Admit() (Resource, error) {
 	if u.Resource == nil {
 		return nil, nil
@@ -151,12 +153,12 @@ func closeAll(rules []Rule, doubts []Problem) Rule {
 	return r
 }
 
-// Close makes r a rule in doubt and appends doubts to its doubts. A closed Allow or Log rule matches nothing. Any other
-// closed rule, also one with an unknown action, denies everything at its place in the list. Close keeps the action, the
-// metadata and the first few doubts, and clears all other fields.
+// Close makes r a closed rule. doubts are the reasons: fields that are not understood. Close appends them to r.Doubts.
 //
-// The other fields of a closed rule are set so that it allows nothing. So it fails closed in code that ignores Doubts,
-// too.
+// A closed Allow or Log rule keeps its action and matches nothing. Any other closed rule, also one with an unknown
+// action, gets the action Deny and denies everything at its place in the list. Close sets the conditions of the rule to
+// that effect. Therefore code that does not look at Doubts evaluates the rule in the same way. Close keeps the metadata
+// and the first few doubts.
 func (r *Rule) Close(doubts ...Problem) {
 	c := Rule{Action: Deny, Metadata: r.Metadata, Doubts: slices.Concat(r.Doubts, doubts)}
 	if len(c.Doubts) > maxDoubts {
@@ -179,7 +181,7 @@ func (r *Rule) Close(doubts ...Problem) {
 	*r = c
 }
 
-// doubts adds a problem if a rule has doubts and is not closed.
+// doubts adds a problem if a rule has Doubts, but not the other fields of a closed rule.
 func (v *validator) doubts(r *Rule) {
 	if len(r.Doubts) == 0 {
 		return
@@ -190,7 +192,7 @@ func (v *validator) doubts(r *Rule) {
 	}
 }
 
-// noDoubts refuses rules in doubt, because a profile with an error is absent.
+// noDoubts refuses closed rules: a profile has none, because it is absent if a rule has an error.
 func (v *validator) noDoubts(field string, rules []Rule) {
 	for i := range rules {
 		if len(rules[i].Doubts) > 0 {

@@ -51,8 +51,8 @@ type EntityRule struct {
 // IsZero reports whether e has no conditions.
 func (e EntityRule) IsZero() bool { return e.equal(&EntityRule{}) }
 
-// ServiceAccounts selects endpoints by service account. At least one field is required. If there are both, both must
-// match.
+// ServiceAccounts selects endpoints by their service account. At least one field is required. If both are set, both
+// must match.
 type ServiceAccounts struct {
 	// Names of service accounts, of which one must match. Empty means any name.
 	Names []string `json:"names,omitempty"`
@@ -71,8 +71,9 @@ type ServiceMatch struct {
 	Namespace string `json:"namespace,omitempty"`
 }
 
-// In returns s with a namespace: the one that s has or, if that is empty, the given one. Pass the namespace of the
-// policy. It is empty for global policies and profiles: a rule without Namespace is invalid there.
+// In returns a copy of s in which the given namespace is set if s.Namespace is empty. Pass the namespace of the policy
+// that has the rule. For global policies and profiles, pass "": in their rules, a ServiceMatch without Namespace is
+// invalid.
 func (s ServiceMatch) In(namespace string) ServiceMatch {
 	if s.Namespace == "" {
 		s.Namespace = namespace

@@ -9,14 +9,14 @@ import (
 	"strings"
 )
 
-// Header has the fields of a packet's headers that HeaderMatch matches, except for the ICMP type and code, which
-// verdict.Flow has beside the ports.
+// Header has the values of a packet's headers that a HeaderMatch is compared with. The ICMP type and code are not among
+// them: verdict.Flow, which embeds Header, has fields of its own for these.
 type Header struct {
 	// DSCP is the differentiated services code point. Packets of all protocols have one.
 	DSCP DSCP `json:"dscp,omitempty"`
 }
 
-// ValidateHeader returns an error if a value is one that no packet can have.
+// ValidateHeader returns an error if a value is impossible, such as a DSCP over 63.
 func (h Header) ValidateHeader() error {
 	if h.DSCP > MaxDSCP {
 		return fmt.Errorf("DSCP %d, at most %d", h.DSCP, MaxDSCP)
@@ -59,8 +59,9 @@ func (m *HeaderMatch) HeaderString() string {
 		namedTexts("dscp", m.DSCP)+namedTexts("!dscp", m.NotDSCP), " ")
 }
 
-// ValidateHeader returns one error for all values that no packet of the rule's protocol can have. The protocol is zero
-// if the rule has none.
+// ValidateHeader returns an error if a value is impossible, such as a DSCP over 63, or if it does not fit protocol p,
+// such as an ICMP type and p TCP. The error names all such values. p is the protocol of the rule; 0 if the rule has
+// none.
 func (m *HeaderMatch) ValidateHeader(p Protocol) error {
 	v := &validator{}
 	if v.header(m, p); len(v.problems) == 0 {
@@ -69,8 +70,9 @@ func (m *HeaderMatch) ValidateHeader(p Protocol) error {
 	return errors.New(sumUp(v.problems))
 }
 
-// HeaderValues calls do for each value of the fields, with the name of the field in verdict.Flow, as "DSCP", and the
-// first and last value of a range. Packets whose values are in the same ranges match the same rules.
+// HeaderValues calls do for each value that m compares a packet with. field is the name of the field of verdict.Flow
+// that has the packet's value, for example "DSCP". first and last are the bounds of a range of values; they are equal
+// for a single value. If two packets are in the same ranges for all fields, m matches both or neither.
 func (m *HeaderMatch) HeaderValues(do func(field string, first, last uint64)) {
 	for _, i := range []*ICMP{m.ICMP, m.NotICMP} {
 		i.values(do)

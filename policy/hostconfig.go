@@ -9,11 +9,12 @@ import (
 	"net/netip"
 )
 
-// HostConfig has the settings of a node for traffic of its own processes, and for packets that policy does not decide
-// about. It is not a resource: packages that evaluate or program policy have it in their Config. The zero value has
+// HostConfig has settings of a node: about traffic of the node's own processes, and about packets for which there is no
+// policy. It is not a resource: packages that evaluate or program policy have it in their Config. The zero value has
 // safe defaults.
 //
-// In JSON, a missing list is the default, and an empty list is none. UnmarshalJSON is as strict as Decode.
+// In JSON, a missing list means the default of its field, and an empty list means an empty list. UnmarshalJSON is as
+// strict as Decode.
 type HostConfig struct {
 	// EndpointToHostAction decides about traffic from a workload to its own node that the workload's egress policy
 	// allows. Empty means HostDrop. With HostReturn, other tables of the host decide.
@@ -48,8 +49,8 @@ type HostConfig struct {
 }
 
 // UnmarshalJSON decodes a whole HostConfig: missing fields become zero. Unknown members, duplicate members, null, and
-// values that a field cannot have (an empty net, port 0) are errors. With an error, h does not change. UnmarshalJSON
-// does not validate, see Validate.
+// values that a field cannot have (an empty net, port 0) are errors. After an error, h is as before. UnmarshalJSON does
+// not validate, see Validate.
 func (h *HostConfig) UnmarshalJSON(data []byte) error {
 	return unmarshal(data, h)
 }
@@ -69,7 +70,7 @@ type HostAction string
 const (
 	HostDrop   HostAction = "Drop"
 	HostAccept HostAction = "Accept"
-	HostReturn HostAction = "Return" // other rules decide, see the fields of HostConfig
+	HostReturn HostAction = "Return" // other rules decide: see the fields of HostConfig
 )
 
 // Failsafe is a failsafe port: it stays open to the host's own traffic whatever policy says, so that a wrong policy
@@ -128,8 +129,9 @@ func (e Encapsulation) Carries(protocol Protocol, port uint16) bool {
 	return protocol == e.Protocol && (e.Port == 0 || port == e.Port)
 }
 
-// ForbiddenEncapsulations returns the encapsulations that workloads must not send, because policy does not see the
-// packets inside: all but those that h leaves to policy.
+// ForbiddenEncapsulations returns the encapsulations that are dropped if a workload sends them, because policy does not
+// see the packets inside: VXLAN unless AllowVXLANFromWorkloads is set, and IP in IP unless AllowIPIPFromWorkloads is
+// set.
 func (h HostConfig) ForbiddenEncapsulations() []Encapsulation {
 	return h.encapsulations(!h.AllowVXLANFromWorkloads, !h.AllowIPIPFromWorkloads)
 }
@@ -163,8 +165,8 @@ func (h HostConfig) WithDefaults() HostConfig {
 	return h
 }
 
-// Validate reports all problems of the settings, joined by errors.Join, or nil: unknown actions, and failsafe ports
-// with a protocol without ports, with port 0 or with a Net that is not canonical.
+// Validate reports all problems of the settings, joined by errors.Join, or nil. Problems are unknown actions, and
+// failsafe ports whose protocol is not TCP, UDP or SCTP, whose port is 0, or whose Net is not canonical.
 func (h HostConfig) Validate() error {
 	var errs []error
 	bad := func(field, format string, args ...any) {

@@ -11,9 +11,9 @@ import (
 // AllInterfaces is the InterfaceName of a HostEndpoint for all interfaces of its node that have no other host endpoint.
 const AllInterfaces = "*"
 
-// HostEndpoint is an interface of a node to which policy applies: to traffic of the host's own processes and, for
-// policies with ApplyOnForward, to forwarded traffic. Host endpoints have no namespace, so only global policies select
-// them, and only rules without a namespace match them as peers.
+// HostEndpoint is an interface of a node to which policy applies. Policy applies to traffic of the host's own
+// processes. A policy with ApplyOnForward also applies to forwarded traffic. Host endpoints have no namespace: only
+// global policies select them, and rules that are limited to a namespace do not match them as peers.
 //
 // If several host endpoints match an interface, the one with the smallest name governs it. A HostEndpoint without
 // InterfaceName and ExpectedIPs is valid, but matches no interface (the Calico v3 API refuses it).

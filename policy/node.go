@@ -49,8 +49,8 @@ type Node struct {
 
 // WireguardKey is the public key of a WireGuard device of a node.
 //
-// A list with only the zero WireguardKey means that the keys that the node announces are invalid: other nodes drop
-// packets to the node instead of sending them unencrypted.
+// If Node.WireguardKeys has one entry and this is the zero WireguardKey, the node has announced keys, but they are
+// invalid. Then other nodes drop packets to the node. They do not send them unencrypted.
 type WireguardKey struct {
 	// PublicKey is the public key of the device: 32 bytes in base64, as wg prints it.
 	PublicKey string `json:"publicKey"`

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// Compare orders keys by kind, namespace and name, bytewise. It returns a negative number if k is first, and 0 if they
-// are equal.
+// Compare orders keys by kind, namespace and name, bytewise. It returns a negative number if k comes before o, and 0 if
+// k and o are equal.
 func (k Key) Compare(o Key) int {
 	return cmp.Or(
 		strings.Compare(string(k.Kind), string(o.Kind)),
@@ -33,8 +33,9 @@ func ComparePolicies(a, b *Policy) int {
 	return strings.Compare(tieBreaker(a), tieBreaker(b))
 }
 
-// CompareTiers orders tiers by precedence: smaller orders first, nil after all numbers, equal orders by name. A tier
-// without a resource has no Tier: it comes after all tiers that have one, by name.
+// CompareTiers orders tiers by precedence: smaller orders first, nil after all numbers, equal orders by name. A policy
+// can name a tier for which there is no Tier resource. Such tiers come after all others, by name; CompareTiers does not
+// compare them.
 func CompareTiers(a, b *Tier) int {
 	return cmp.Or(
 		cmp.Compare(sortOrder(a.Order), sortOrder(b.Order)),

@@ -39,7 +39,8 @@ type Policy struct {
 	Ingress []Rule `json:"ingress,omitempty"`
 	// Egress rules for traffic from the endpoint, evaluated in order, as Ingress.
 	Egress []Rule `json:"egress,omitempty"`
-	// Staged policies are explained and never decide anything. JSON has the kind StagedPolicy instead.
+	// Staged policies decide nothing. Explanations show what they would decide. JSON has no such member: a staged
+	// policy has the kind StagedPolicy.
 	Staged bool `json:"-"`
 	// ApplyOnForward applies the policy to forwarded traffic of host endpoints, too. False, the default, means only
 	// traffic of the host's own processes. It has no effect on workload endpoints, whose traffic is always forwarded. A
@@ -70,8 +71,8 @@ const (
 // PerformanceHint is a hint about the use of a policy.
 type PerformanceHint string
 
-// AssumeNeededOnEveryNode keeps the policy programmed if no endpoint of this node matches it, so that the first
-// endpoint that matches takes less time.
+// AssumeNeededOnEveryNode keeps the policy programmed even while it selects no endpoint of this node. The first
+// endpoint that it selects is then programmed faster.
 const AssumeNeededOnEveryNode PerformanceHint = "AssumeNeededOnEveryNode"
 
 // Key returns the policy's key. Its kind depends on Staged.
@@ -84,7 +85,7 @@ func (p *Policy) Key() Key {
 }
 
 // Validate reports all problems of the policy as one *ValidationError, or nil. Update.Admit determines which of them
-// make the policy absent. A closed rule is not a problem, see Doubts.
+// make the policy absent. A closed rule is not a problem; Policy.Doubts returns the reasons why it is closed.
 func (p *Policy) Validate() error {
 	v := &validator{}
 	v.policyScope(p)
@@ -171,9 +172,8 @@ func (v *validator) types(types []Type, preDNAT bool) {
 	}
 }
 
-// AppliesTo reports whether the policy applies to the direction. If there are Types, they decide, case-insensitively.
-// Otherwise the policy applies to Egress if it has only egress rules, to both directions if it has rules of both, and
-// else to Ingress.
+// AppliesTo reports whether the policy applies to the direction. If Types is set, it decides; its case does not matter.
+// Otherwise the policy applies to the directions for which it has rules, and to Ingress if it has no rules.
 func (p *Policy) AppliesTo(t Type) bool {
 	t = t.canonical()
 	if len(p.Types) > 0 {

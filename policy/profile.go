@@ -4,8 +4,8 @@ package policy
 
 import "maps"
 
-// Profile has labels for the endpoints that list it, and rules for traffic that no tier decides: if no tier applies to
-// an endpoint, or all tiers pass.
+// Profile has labels for the endpoints that list it, and rules for the traffic of these endpoints. The rules apply only
+// if no tier decides: because no policy selects the endpoint, or because all tiers pass the packet on.
 type Profile struct {
 	// Name of the profile. Required.
 	Name string `json:"name"`
@@ -44,13 +44,14 @@ func (p *Profile) equal(other Resource) bool {
 		equalRules(p.Ingress, o.Ingress) && equalRules(p.Egress, o.Egress)
 }
 
-// DefaultAllowProfile is the name of the built-in profile, see BuiltinProfile. The name is that of Calico: its
-// HostEndpoints for all nodes list this profile, and its API has no resource for it.
+// DefaultAllowProfile is the name of the built-in profile, see BuiltinProfile. Calico has a built-in profile of the
+// same name, without a resource. HostEndpoints that Calico creates for nodes list it.
 const DefaultAllowProfile = "projectcalico-default-allow"
 
-// BuiltinProfile returns a profile that exists without a resource, and false for any other name. The only one is
-// DefaultAllowProfile, which allows everything in both directions. A Profile resource with this name replaces it. If
-// that is invalid, Update.Admit replaces it by a profile that denies everything. The caller may change the result.
+// BuiltinProfile returns the profile with the name that exists without a resource. It returns false if there is none.
+// The only built-in profile is DefaultAllowProfile, which allows everything in both directions. A Profile resource with
+// this name replaces the built-in one. If the resource is invalid, Update.Admit returns a profile that denies
+// everything. The caller may change the result.
 func BuiltinProfile(name string) (*Profile, bool) {
 	if name != DefaultAllowProfile {
 		return nil, false

@@ -29,7 +29,7 @@ func named() []Protocol {
 }
 
 // ParseProtocol parses a protocol's name, case-insensitively, or its number, 1 to 255. It returns an error for any
-// other text. 0 does not mean "any".
+// other text, also for "0".
 func ParseProtocol(s string) (Protocol, error) {
 	for _, p := range named() {
 		if sameLetters(s, p.String()) {

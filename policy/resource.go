@@ -92,7 +92,7 @@ func newResource(kind Kind) Resource {
 func absent(r Resource) bool { return r == nil || reflect.ValueOf(r).IsNil() }
 
 // String returns "Kind/namespace/name", or "Kind/name" for a global object. If the text has unprintable characters, it
-// is quoted as a Go string: so a line break in a name of an invalid object does not begin a new line of a log.
+// is quoted as a Go string. Otherwise a line break in the name of an invalid object would begin a new line of a log.
 func (k Key) String() string {
 	text := string(k.Kind) + "/" + k.Name
 	if k.Namespace != "" {
@@ -104,8 +104,9 @@ func (k Key) String() string {
 	return strconv.Quote(text)
 }
 
-// Equal reports whether two resources have the same kind and equal fields. Empty lists and maps equal nil ones. Values
-// are compared as they are: call Canonical first if they may have different forms. Two nil resources are equal.
+// Equal reports whether two resources have the same kind and equal fields. An empty list or map equals a nil one. Equal
+// does not make values canonical: call Canonical first if, for example, a prefix may have host bits. Two nil resources
+// are equal.
 func Equal(a, b Resource) bool {
 	if absent(a) || absent(b) {
 		return absent(a) && absent(b)
@@ -132,10 +133,14 @@ func Clone(r Resource) Resource {
 	return c
 }
 
-// Canonical returns a copy of r with values in canonical form: prefixes masked and unmapped (the addresses of a Node
-// only unmapped), addresses unmapped, types of a policy in their usual case, MAC addresses in lower case. Values
-// without a canonical form, as a mapped address with a zone or a mapped prefix shorter than 96 bits, stay unchanged,
-// and Validate refuses them. The copy of nil is nil.
+// Canonical returns a copy of r with values in canonical form:
+//
+//   - IPv4-mapped IPv6 addresses and prefixes become IPv4 addresses and prefixes.
+//   - The host bits of prefixes are cleared, except those of the addresses of a Node.
+//   - The types of a policy get their usual case, and MAC addresses become lower case.
+//
+// Some values have no canonical form, such as a mapped address with a zone or a mapped prefix shorter than 96 bits.
+// They stay unchanged, and Validate refuses them. The copy of nil is nil.
 func Canonical(r Resource) Resource {
 	c := Clone(r)
 	if c != nil {

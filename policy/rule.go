@@ -10,8 +10,8 @@ import (
 )
 
 // Rule is one rule of a policy or profile. All of its conditions must match (AND). Entries of a list are alternatives
-// (OR). A negated field must match none of its entries. A rule without conditions matches every packet. An empty list
-// equals a missing one.
+// (OR). A packet must match no entry of a negated field. A rule without conditions matches every packet. An empty list
+// means the same as a missing one.
 type Rule struct {
 	// Action of the rule. Required.
 	Action Action `json:"action"`
@@ -25,13 +25,13 @@ type Rule struct {
 	HeaderMatch
 	// Source of the packet. The zero value means any.
 	Source EntityRule `json:"source,omitzero"`
-	// Destination of the packet, after destination NAT except in policies that are PreDNAT or DoNotTrack. The zero
-	// value means any.
+	// Destination of the packet after destination NAT. In policies that are PreDNAT or DoNotTrack, it is the
+	// destination before destination NAT. The zero value means any.
 	Destination EntityRule `json:"destination,omitzero"`
 	// Metadata is information for people and tools. It never changes a verdict. Nil means none.
 	Metadata *RuleMetadata `json:"metadata,omitempty"`
-	// Doubts are the reasons why the rule is closed, see Close. Empty means that the rule is not closed. Their fields
-	// are paths in the original object. Only rules of policies can have doubts.
+	// Doubts are the reasons why the rule is closed, see Close: fields that are not understood. Problem.Field is the
+	// path in the original object. Empty means that the rule is not closed. Only rules of policies can have Doubts.
 	Doubts []Problem `json:"doubts,omitempty"`
 }
 
@@ -44,7 +44,7 @@ const (
 	Allow Action = "Allow"
 	// Deny drops the packet.
 	Deny Action = "Deny"
-	// Pass leaves the tier: the next tier decides, and after the last tier the profiles.
+	// Pass leaves the tier: the next tier decides. After the last tier, the profiles decide.
 	Pass Action = "Pass"
 	// Log writes a line to the kernel log. Evaluation continues with the next rule.
 	Log Action = "Log"

@@ -9,9 +9,10 @@ import (
 	"slices"
 )
 
-// RuleIDs returns an ID for each rule of owner in a direction: 24 letters and digits. An ID depends on the owner, the
-// direction, the rule without its metadata and doubts, and the number of equal rules before it. So a change of one rule
-// does not change the IDs of others, nor their counters.
+// RuleIDs returns an ID for each rule of a policy or profile in one direction. owner is the key of the policy or
+// profile. An ID has 24 letters and digits. It is a hash of owner, the direction, the rule without its metadata and
+// doubts, and the number of equal rules before the rule. Therefore a change of one rule does not change the IDs of
+// other rules, and their counters continue.
 func RuleIDs(owner Key, dir Type, rules []Rule) []string {
 	ids := make([]string, len(rules))
 	var before map[string]uint64
@@ -41,8 +42,8 @@ func RuleIDs(owner Key, dir Type, rules []Rule) []string {
 	return ids
 }
 
-// FindRule returns the direction and index of the rule with the ID, as counters, logs and explanations have it. ok is
-// false if the policy has no such rule, for example because it has changed.
+// FindRule returns the direction and index of the rule with an ID. Counters, logs and explanations have such IDs. ok is
+// false if the policy has no such rule, for example because the rule has changed.
 func (p *Policy) FindRule(id string) (dir Type, index int, ok bool) {
 	for dir, rules := range map[Type][]Rule{Ingress: p.Ingress, Egress: p.Egress} {
 		if index = slices.Index(RuleIDs(p.Key(), dir, rules), id); index >= 0 {

@@ -8,7 +8,7 @@ import (
 )
 
 // ServiceBackends has backends of a service: each address serves each port. A service can have several ServiceBackends,
-// as a Kubernetes Service has several EndpointSlices. Its backends are those of all of them.
+// just as a Kubernetes Service can have several EndpointSlices. The service then has the backends of all of them.
 type ServiceBackends struct {
 	// Namespace of the service. Required.
 	Namespace string `json:"namespace"`

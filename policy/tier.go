@@ -50,8 +50,8 @@ func (t *Tier) equal(other Resource) bool {
 	return ok && t.Name == o.Name && t.DefaultAction == o.DefaultAction && equalPointers(t.Order, o.Order)
 }
 
-// Action returns the action if no rule of the tier's policies decides: Pass if that is the DefaultAction, otherwise
-// Deny. A nil Tier, which stands for one without a resource, denies.
+// Action returns the action that applies if no rule of the tier's policies decides. It is Pass if DefaultAction is
+// Pass, and Deny otherwise. A nil Tier means a tier without a Tier resource: its action is Deny.
 func (t *Tier) Action() Action {
 	if t != nil && t.DefaultAction == Pass {
 		return Pass
@@ -59,9 +59,10 @@ func (t *Tier) Action() Action {
 	return Deny
 }
 
-// BuiltinTier returns a tier that exists without a resource, and false for any other name: KubeAdminTier (order 1,000,
-// Pass), DefaultTier (order 1,000,000, Deny) and KubeBaselineTier (order 10,000,000, Pass). A Tier resource with such a
-// name must have the same order and default action. The caller may change the result.
+// BuiltinTier returns the tier with the name that exists without a resource. It returns false if there is none. The
+// built-in tiers are KubeAdminTier (order 1,000, default action Pass), DefaultTier (order 1,000,000, Deny) and
+// KubeBaselineTier (order 10,000,000, Pass). A Tier resource with such a name must have the same order and default
+// action. The caller may change the result.
 func BuiltinTier(name string) (*Tier, bool) {
 	order, action := 0.0, Pass
 	switch name {

@@ -73,8 +73,9 @@ func (v *validator) err(key Key) error {
 	return &ValidationError{Key: key, Problems: v.problems}
 }
 
-// Validate reports all problems of the update as one *ValidationError, or nil. The resource must be valid, and its key
-// that of the update. A deletion, with a nil Resource, is valid. A nil pointer as Resource is not.
+// Validate reports all problems of the update as one *ValidationError, or nil. The resource must be valid and have the
+// same key as the update. A deletion, which has a nil Resource, is valid. An update whose Resource is a nil pointer,
+// such as (*Policy)(nil), is invalid.
 func (u Update) Validate() error {
 	if u.Resource == nil {
 		return nil
