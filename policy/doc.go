@@ -6,7 +6,7 @@
 //	kind              key             meaning
 //	Policy            namespace/name  rules for the endpoints that it selects;
 //	                  or name         global if it has no namespace
-//	StagedPolicy      the same        a Policy that is explained and decides nothing
+//	StagedPolicy      the same        a Policy that decides nothing; explanations show its effect
 //	Tier              name            an ordered group of policies, with a default action
 //	Profile           name            labels that endpoints inherit, and rules if no tier decides
 //	NetworkSet        namespace/name  labelled networks, which rules can select
@@ -39,25 +39,26 @@
 //	{"kind": "Policy", "namespace": "shop", "name": "allow-web", "selector": "app == 'web'",
 //	 "ingress": [{"action": "Allow", "protocol": "TCP", "destination": {"ports": [80]}}]}
 //
-// It refuses unknown fields, null and duplicate members. Encode encodes a resource. encoding/json alone is less strict
-// than Decode. Validate reports all problems of a resource with the paths of the fields. Neither Decode nor Validate
-// repairs a resource. A resource with an error is absent, unless it is a policy with errors in rules only.
+// It refuses unknown fields, null and duplicate members. encoding/json alone is less strict than Decode. Encode encodes
+// a resource. Validate reports all problems of a resource with the paths of the fields. Neither Decode nor Validate
+// repairs a resource.
 //
-// A policy is absent if there is an error in its scope: selectors, tier, order or types. If there is an error in a
-// rule, that rule is closed, and the policy is in force. A closed Allow or Log rule matches nothing. Any other closed
-// rule denies everything, at its place in the list (see Rule.Close). Decode closes rules that it cannot decode, and
-// Update.Admit closes invalid rules. Policy.Doubts and the *DoubtError of Admit list the fields in doubt. A receiver of
-// updates calls Admit and uses the result:
+// A resource with an error is absent: everything behaves as if it did not exist. This holds for a policy, too, if the
+// error is in its selectors, tier, order or types. But if an error is in a rule of a policy, only that rule is closed,
+// and the policy is in force. A closed Allow or Log rule matches nothing. Any other closed rule denies everything, at
+// its place in the list (see Rule.Close). Decode closes rules that it cannot decode, and Update.Admit closes invalid
+// rules. The reasons, which are called doubts, are in Rule.Doubts. Policy.Doubts and the *DoubtError of Admit list the
+// doubts of all rules. A receiver of updates calls Admit and uses the result:
 //
 //	r, err := u.Admit()
-//	// r == nil, err != nil: absent, a *ValidationError
-//	// r != nil, err != nil: in force with rules in doubt, a *DoubtError
+//	// r == nil, err != nil: absent; err is a *ValidationError
+//	// r != nil, err != nil: in force, with closed rules; err is a *DoubtError
 //
-// In a rule, an empty list means the same as a missing list: no limit. So if your program makes rules from lists, leave
-// out the whole rule when a list becomes empty.
+// In a rule, an empty list means the same as a missing list: no limit. Such a rule matches more packets than one with a
+// list. So if your program makes rules from lists, leave out the whole rule when a list becomes empty.
 //
-// Names, also of namespaces, tiers, profiles, nodes and services, have 1 to 265 letters, digits and characters of
-// -_.:@+~ (no slash, no space).
+// A name has 1 to 265 characters: letters, digits and -_.:@+~ (no slash, no space). This holds for names of objects,
+// and for the fields that name a namespace, tier, profile, node or service.
 //
 // # Defaults
 //
@@ -69,42 +70,48 @@
 //
 // Addresses and prefixes are net/netip values. Decode converts them to a canonical form: an address without a length
 // becomes a full-length prefix, host bits are cleared (12.1.0.0/8 becomes 12.0.0.0/8), and IPv4-mapped IPv6 addresses
-// become IPv4 addresses. The addresses of a Node keep their host bits, and their length is that of their subnet. Code
-// that makes resources must do the same, for example with Canonical. Validate refuses values that are not canonical.
+// become IPv4 addresses. The addresses of a Node are prefixes such as 192.168.0.5/24: they keep their host bits, and
+// have the length of the node's subnet. Code that makes resources must do the same, for example with Canonical.
+// Validate refuses values that are not canonical.
 //
 // # Deviations
 //
 // These are the differences from the Calico v3 API, its types and its validation. "Wider" means that this package
 // accepts more than that API, and "narrower" that it accepts less:
 //
-//   - Objects are flat, without apiVersion, metadata and spec. Policy stands for NetworkPolicy and GlobalNetworkPolicy,
-//     StagedPolicy for their staged kinds without a stagedAction, NetworkSet for NetworkSet and GlobalNetworkSet. A
-//     WorkloadEndpoint has interface and addresses for interfaceName and ipNetworks, a Node addresses for
-//     bgp.ipv4Address and bgp.ipv6Address. Block and ServiceBackends are not in that API: they have the necessary
-//     fields of its IPAM blocks, and of EndpointSlices.
+//   - Objects are flat, without apiVersion, metadata and spec.
+//   - Policy stands for NetworkPolicy and GlobalNetworkPolicy. StagedPolicy stands for the staged kinds of both,
+//     without a stagedAction. NetworkSet stands for NetworkSet and GlobalNetworkSet.
+//   - The fields interface and addresses of a WorkloadEndpoint are called interfaceName and ipNetworks in that API. The
+//     field addresses of a Node replaces bgp.ipv4Address and bgp.ipv6Address.
+//   - That API has no Block and no ServiceBackends. A Block has the necessary fields of one of Calico's IPAM blocks,
+//     and a ServiceBackends those of an EndpointSlice.
 //   - Fields that are not about packets, or not supported, such as http, count as unknown fields. A rule with an
-//     unknown field is in doubt. An object with an unknown field outside of rules is refused. An IPPool has no
-//     blockSize, so the size of blocks is not checked.
+//     unknown field is closed. An object with an unknown field outside of rules is refused. An IPPool has no blockSize,
+//     so the size of blocks is not checked.
 //   - Types and protocols are not case-sensitive. Names of objects may have capitals and -_.:@+~. Names of labels are
 //     those that a selector can have, up to 512 bytes. Values of labels are any text up to 4 KiB. The name of a port
 //     has at least one letter, so that "80-90" is an error.
-//   - Wider: a rule may have prefixes of both families, and its ipVersion may contradict its prefixes or its ICMP
-//     protocol (it then matches nothing). A named port needs no protocol. global() may occur in any selector, and
-//     inside longer ones.
+//   - Wider: a rule may have prefixes of both families. Its ipVersion may contradict its prefixes or its ICMP protocol;
+//     the rule then matches nothing. A named port needs no protocol. global() may occur in any selector, and inside
+//     longer ones.
 //   - notNets with prefixes of one family exclude nothing of the other family: the rule matches all addresses of that
 //     family.
-//   - A namespaceSelector or serviceAccountSelector that is true without a label, such as env != "prod", also matches
-//     objects without a namespace or account: host endpoints and global network sets.
+//   - A namespaceSelector or serviceAccountSelector may match an object that has no labels, as env != "prod" does. Such
+//     a selector also matches objects without a namespace or account: host endpoints and global network sets.
 //   - Wider: a rule has DSCP and NotDSCP, which that API does not have.
-//   - Narrower: icmp needs a type, and notICMP a protocol. Ports beside services are refused in the source, too.
-//     serviceAccounts without names and selector are refused, and so is null. Rules of profiles have the same
-//     constraints as those of policies, also for the side of services. A built-in tier cannot have another order or
-//     default action.
+//   - Narrower: icmp needs a type. notICMP needs a protocol.
+//   - Narrower: an EntityRule with services cannot have ports. That API refuses ports only in the destination; this
+//     package refuses them in the source, too.
+//   - Narrower: serviceAccounts must have names or a selector, and must not be null.
+//   - Narrower: rules of profiles have the same constraints as rules of policies. For example, services are only valid
+//     in the source of ingress rules and in the destination of egress rules.
+//   - Narrower: a built-in tier cannot have another order or default action.
 //   - A HostEndpoint without interfaceName and expectedIPs is valid and has no effect. The interface cannot be "lo".
 //     Names of interfaces may have @+~=, too.
 //   - Narrower: an IPPool cannot have multicast or loopback addresses.
 //   - PreDNAT and DoNotTrack are as in that API: both need applyOnForward, exclude each other and are for global
-//     policies. Egress rules or types beside preDNAT make the policy invalid. They are not removed to keep the rest.
+//     policies. If a preDNAT policy has egress rules or the type Egress, the whole policy is invalid.
 //
 // # Errors
 //

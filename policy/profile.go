@@ -5,7 +5,8 @@ package policy
 import "maps"
 
 // Profile has labels for the endpoints that list it, and rules for the traffic of these endpoints. The rules apply only
-// if no tier decides: because no policy selects the endpoint, or because all tiers pass the packet on.
+// if no tier decides: because no policy applies to the endpoint in this direction, or because all tiers pass the packet
+// on.
 type Profile struct {
 	// Name of the profile. Required.
 	Name string `json:"name"`
