@@ -34,8 +34,8 @@
 // Match takes any implementation of Labels. The package has two: Map, and Compact, which needs little memory for the
 // labels of many objects and is the fastest to match.
 //
-// The constructors (Equal, And, Not, ...) build the same selectors without text. A constructor returns an invalid
-// selector if the language has no text for it, see Selector.Err.
+// The constructors (Equal, And, Not, ...) build the same selectors without text. If an argument cannot be written in
+// the language, such as a label name with a space, the constructor returns an invalid selector: see Selector.Err.
 //
 // # Concurrency
 //

@@ -27,9 +27,9 @@ func (r Restriction) never() bool {
 	return r.Present && (r.Absent || (r.OneOf != nil && len(r.OneOf) == 0))
 }
 
-// Restrictions returns the restrictions of single labels, sorted by label, at most one for each label. Every
-// restriction holds in every match. The list can be incomplete: a selector that matches nothing, as `!all()` or an
-// invalid selector, may have none.
+// Restrictions returns the restrictions of single labels, sorted by label, at most one for each label. If the selector
+// matches an object, the labels of the object satisfy all restrictions. The list can be incomplete: for example, it may
+// be empty for a selector that matches nothing, such as `!all()` or an invalid selector.
 //
 // The first call computes the list. Later calls return the same slice, which the caller must not change.
 func (s *Selector) Restrictions() []Restriction {

@@ -15,7 +15,7 @@ type Labels interface {
 	Get(name string) (value string, ok bool)
 }
 
-// Map is a Labels made of a Go map. It is safe for concurrent reads, as any map.
+// Map implements Labels with a Go map. Like any map, it is safe for concurrent reads.
 type Map map[string]string
 
 var _ Labels = Map(nil)
@@ -72,8 +72,9 @@ func (s *Selector) String() string {
 	return s.text
 }
 
-// ID returns an identifier of the canonical form, of the characters [A-Za-z0-9_-] after "s:". It is the same in every
-// process and release: "s:" and the unpadded URL-safe base64 of the SHA-224 of "s:" and the canonical form.
+// ID returns an identifier of the canonical form. It begins with "s:". The other characters are letters, digits, "_"
+// and "-": the unpadded URL-safe base64 of the SHA-224 of "s:" and the canonical form. The ID is the same in every
+// process and release.
 func (s *Selector) ID() string {
 	if s == nil || len(s.tree) == 0 {
 		return idOf(invalidText)
@@ -85,7 +86,7 @@ func (s *Selector) ID() string {
 // Match reports whether the labels satisfy the selector. nil stands for an object without labels. An invalid selector
 // matches nothing. Match allocates nothing.
 //
-// It is fastest with a *Compact. With a Map or a *Compact, it calls no method of the interface.
+// It is fastest with a *Compact. With a *Compact or a Map, it does not call Labels.Get.
 func (s *Selector) Match(labels Labels) bool {
 	if s == nil {
 		return false
@@ -134,9 +135,9 @@ next:
 }
 
 // Err returns why the selector is invalid, or nil. A selector that Parse returns is always valid. A constructor returns
-// an invalid selector for an illegal label name, and for a value with both kinds of quotes. Every combination with an
-// invalid selector is invalid, also by Not and Or. So invalid input never widens a match, and it is enough to check the
-// error of the final selector.
+// an invalid selector for an illegal label name, and for a value with both kinds of quotes. And, Or and Not return an
+// invalid selector if an operand is invalid. An invalid selector matches nothing. So it is enough to check the error of
+// the final selector, and invalid input never makes a selector match more.
 func (s *Selector) Err() error {
 	if s == nil || (len(s.tree) == 0 && s.err == nil) {
 		return errZero

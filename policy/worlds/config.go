@@ -9,19 +9,19 @@ import "cmp"
 type Config struct {
 	// Seed is the seed of the random numbers. Generators with equal configurations return equal sequences.
 	Seed uint64
-	// Policies, Endpoints and NetworkSets are the numbers of resources of each kind in World, and the
-	// numbers of names in each namespace from which Update chooses. The defaults are 8, 8 and 4.
+	// Policies, Endpoints and NetworkSets are the numbers of resources of each kind in World. Update chooses from as
+	// many names in each namespace. The defaults are 8, 8 and 4.
 	Policies, Endpoints, NetworkSets int
 	// Rules is the maximum number of rules of a policy or profile in one direction. The default is 3 for the ingress of
 	// policies and 2 otherwise.
 	Rules int
 	// Interfaces are names of interfaces on Node. The first len(Interfaces) endpoints are then on Node, one for each
-	// interface. No other endpoint is on Node or has an address of an endpoint there. So an address or an interface
-	// identifies an endpoint of Node. By default each endpoint is on a random node, has its own interface, and may
-	// share addresses.
+	// interface. No other endpoint is on Node, and no other endpoint has an address of an endpoint on Node. So an
+	// address or an interface identifies an endpoint of Node. If the list is empty, each endpoint is on a random node,
+	// has its own interface, and may share addresses with other endpoints.
 	Interfaces []string
-	// Open makes more rules reachable: all tiers exist, most of them have the default action Pass, and
-	// rules have fewer conditions. Without it, the end of the first tier denies most packets.
+	// Open makes packets reach more rules: all tiers exist, most of them have the default action Pass, and rules have
+	// fewer conditions. Without Open, the default action of the first tier denies most packets.
 	Open bool
 	// OnlyValid leaves out resources that are invalid on purpose.
 	OnlyValid bool

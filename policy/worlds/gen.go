@@ -53,8 +53,8 @@ func namespaceSelectors() []string {
 	return []string{"all()", "global()", `env == "prod"`, `env != "prod"`, `!has(env)`, `all() && env == "dev"`}
 }
 
-// World returns the resources of a whole world, each key once: most of the tiers and profiles (all of them with
-// Config.Open), and the configured numbers of policies, network sets and endpoints.
+// World returns the resources of a whole world: most of the tiers and profiles (all of them with Config.Open), and the
+// configured numbers of policies, network sets and endpoints. No two resources have the same key.
 func (g *Generator) World() []policy.Resource {
 	var out []policy.Resource
 	for _, name := range g.some3of4(ownTiers()) {

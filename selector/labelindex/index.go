@@ -58,9 +58,9 @@ func New[I, S comparable](cfg Config[I, S]) (*Index[I, S], error) {
 	return x, nil
 }
 
-// UpdateItem adds an item, or replaces its labels and parents. It copies both. A new item is evaluated with the
-// selectors that need one of its labels, and with those that need no label. An existing item is evaluated only with
-// selectors that mention a label that changes.
+// UpdateItem adds an item, or replaces its labels and parents. It copies both. For a new item, it evaluates the
+// selectors that need one of the item's labels, and those that need no label. For an existing item, it evaluates only
+// the selectors that mention a changed label.
 func (x *Index[I, S]) UpdateItem(id I, labels map[string]string, parents []string) {
 	item, hash, ok := x.items.Find(id)
 	if !ok {
@@ -71,8 +71,8 @@ func (x *Index[I, S]) UpdateItem(id I, labels map[string]string, parents []strin
 	x.report()
 }
 
-// DeleteItem removes an item. It takes time linear in the number of the item's labels, of the selectors that need one
-// of them, and of those that need no label.
+// DeleteItem removes an item. Its time is linear in the sum of three numbers: the item's labels, the selectors that
+// need one of these labels, and the selectors that need no label.
 func (x *Index[I, S]) DeleteItem(id I) {
 	item, _, ok := x.items.Find(id)
 	if !ok {
@@ -87,8 +87,8 @@ func (x *Index[I, S]) DeleteItem(id I) {
 	x.report()
 }
 
-// UpdateParent adds a parent or replaces its labels, which it copies. The items that name the parent are evaluated only
-// if a selector mentions a label that changes.
+// UpdateParent adds a parent or replaces its labels, which it copies. It evaluates selectors for the items that name
+// the parent only if a selector mentions a changed label.
 func (x *Index[I, S]) UpdateParent(name string, labels map[string]string) {
 	x.store.setParent(name, labels)
 	x.report()
@@ -101,9 +101,9 @@ func (x *Index[I, S]) DeleteParent(name string) {
 	x.report()
 }
 
-// UpdateSelector adds a selector or replaces it. The selector is evaluated for the items with the rarest label that it
-// needs, or for all items if it needs none. If another id has an equal selector, it is not evaluated again. A nil or
-// invalid selector matches nothing.
+// UpdateSelector adds a selector or replaces it. It evaluates the selector for the items that have the rarest of the
+// labels that the selector needs, or for all items if the selector needs no label. If another id has an equal selector,
+// the selector is not evaluated again. A nil or invalid selector matches nothing.
 func (x *Index[I, S]) UpdateSelector(id S, sel *selector.Selector) {
 	after := x.store.internQuery(sel)
 	number, hash, known := x.selectors.Find(id)
@@ -175,8 +175,7 @@ func (x *Index[I, S]) Items(sel S) iter.Seq[I] {
 }
 
 // Selectors iterates over the selectors that match the item, sorted. It iterates over a snapshot from the time of the
-// call. The call takes time linear in the number of selectors that need one of the item's labels, and of those that
-// need no label.
+// call. The time of the call is linear in the number of selectors that need one of the item's labels or need no label.
 func (x *Index[I, S]) Selectors(item I) iter.Seq[S] {
 	id, _, ok := x.items.Find(item)
 	if !ok {
