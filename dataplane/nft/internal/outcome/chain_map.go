@@ -96,5 +96,6 @@ func sharedName(dir match.Direction) string { return "outcomes-" + string(dir) }
 // packet. The rule is for packets that return from the chain of a group with Policy.Return.
 //
 // A packet may be undecided after this rule: a packet that still uses the previous generation of
-// the rules finds the chains of a new outcome empty. The caller must treat such a packet as stale.
+// the rules finds the chains of a new outcome empty. Such a packet is called stale: the next base
+// chain evaluates it again.
 func Dispatch(dir match.Direction) ruleset.Rule { return build.Dispatch(sharedName(dir), Register) }
