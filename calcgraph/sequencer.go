@@ -146,7 +146,8 @@ func (s *Sequencer) Flush() dataplane.Batch {
 }
 
 // Snapshot returns one batch that creates the emitted state. If the event InSync was emitted, the batch has it, too.
-// Changes since the last flush are not included. The function members must return the present members of a set.
+// Changes since the last flush are not included. Snapshot calls members for each set. The result of members must
+// include the changes since the last flush; Snapshot undoes them.
 func (s *Sequencer) Snapshot(members func(id dataplane.IPSetID) []dataplane.Member) dataplane.Batch {
 	events := s.sets.snapshot(members)
 	events = s.policies.appendAll(events)

@@ -135,10 +135,10 @@ func (p *Port) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// Flows returns the flows from one party to another. There is one for each pair of a source and a destination address
-// of the same family. If p is the name of a port, and the receiver has several ports of that name, there is one for
-// each of these ports and each pair. Flows returns none if the parties have no common family, if the ICMP type is of
-// the other family, or if the receiver has no port with the name.
+// Flows returns the flows from one party to another. There is one flow for each pair of a source and a destination
+// address of the same family. If p is the name of a port, the destination may have several ports of that name. Then
+// there is one flow for each pair and each of these ports. Flows returns none if the parties have no common family, if
+// the ICMP type is of the other family, or if the destination has no port with the name.
 func (p Port) Flows(from, to Party) []verdict.Flow {
 	var flows []verdict.Flow
 	for _, src := range from.Addresses {

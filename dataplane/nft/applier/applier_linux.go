@@ -137,9 +137,9 @@ func (a *Applier) Held() []*ObjectError {
 	return all
 }
 
-// Keys reads a set of the kernel's table. For every element, it calls the function each with the
-// key of the element. A key consists of the bytes of its fields as the kernel stores them; each
-// field is padded to 4 bytes. The function must not keep the slice, and may get a key twice. If the
+// Keys reads a set of the kernel's table. It calls the callback for every element, with the key
+// of the element. A key consists of the bytes of its fields as the kernel stores them; each
+// field is padded to 4 bytes. The callback must not keep the slice, and may get a key twice. If the
 // table's owner is gone, Keys first takes the table over.
 //
 // Errors:
