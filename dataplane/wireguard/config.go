@@ -107,7 +107,8 @@ type Device struct {
 	// Port is the UDP port. 0 means DefaultPort for the first device, DefaultPort+1 for the second.
 	Port uint16
 	// KeyFile is the path of the file with the private key, in the base64 form that wg reads. A
-	// missing file is created with mode 0600 and a new key. Required.
+	// missing file is created with mode 0600 and a new key. The file must belong to the user of the
+	// process or to root. Required.
 	KeyFile string
 }
 

@@ -50,6 +50,9 @@ func readKey(path string) (privateKey, error) {
 	case info.Mode().Perm()&^keyMode != 0:
 		return privateKey{}, fmt.Errorf("%w: %s has mode %04o, so others may have read it: delete it for a new key",
 			ErrKey, path, info.Mode().Perm())
+	case !trusted(info):
+		return privateKey{}, fmt.Errorf("%w: %s belongs to another user, who may know it: delete it for a new key",
+			ErrKey, path)
 	case info.Size() > maxKeyFile:
 		return privateKey{}, fmt.Errorf("%w: %s has %d bytes, and holds no key", ErrKey, path, info.Size())
 	}

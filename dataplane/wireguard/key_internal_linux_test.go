@@ -3,6 +3,7 @@
 package wireguard
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -48,7 +49,7 @@ func TestKeyFileIsRefused(t *testing.T) {
 	key, err := wgtypes.GeneratePrivateKey()
 	require.NoError(t, err)
 	secret := key.String()
-	for name, make := range map[string]func(path string) error{
+	files := map[string]func(path string) error{
 		"readable by others": func(path string) error { return os.WriteFile(path, []byte(secret), 0o640) },
 		"short":              func(path string) error { return os.WriteFile(path, []byte(secret[:40]), 0o600) },
 		"empty":              func(path string) error { return os.WriteFile(path, nil, 0o600) },
@@ -59,7 +60,14 @@ func TestKeyFileIsRefused(t *testing.T) {
 		"FIFO":      func(path string) error { return syscall.Mkfifo(path, 0o600) },
 		"link":      func(path string) error { return os.Symlink("/dev/null", path) },
 		"directory": func(path string) error { return os.Mkdir(path, 0o700) },
-	} {
+	}
+	if foreign := filepath.Join(t.TempDir(), "key"); os.WriteFile(foreign, nil, 0o600) == nil &&
+		os.Chown(foreign, 1, 1) == nil { // needs CAP_CHOWN
+		files["another user's"] = func(path string) error {
+			return errors.Join(os.WriteFile(path, []byte(secret), 0o600), os.Chown(path, 1, 1))
+		}
+	}
+	for name, make := range files {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "key")
 			require.NoError(t, make(path))
