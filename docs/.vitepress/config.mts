@@ -51,7 +51,6 @@ const groups: Record<string, Record<string, string>> = {
     performance: 'Performance',
     comparison: 'Comparison',
     benchmarks: 'Benchmarks',
-    'benchmarks-earlier': 'Earlier benchmarks',
     mutants: 'Mutants',
   },
 }

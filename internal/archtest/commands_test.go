@@ -27,7 +27,6 @@ var notRun = map[string]string{
 	"docs/agent.md: (cd examples && go build -o /usr/local": "the plugin that the block above installs",
 	"docs/agent.md: nft list tables":                        "the table of an earlier agent",
 	"docs/benchmarks.md":                                    "hours",
-	"docs/benchmarks-earlier.md":                            "hours",
 	"docs/bridges.md: modprobe br_netfilter":                "a module of the kernel",
 	"docs/bridges.md: go test":                              "it measures",
 	"docs/cluster.md":                                       "a cluster",

@@ -55,8 +55,7 @@ func repository(t *testing.T) string {
 	root := t.TempDir()
 	for name, text := range map[string]string{
 		"docs/benchmarks/catalogue.yaml": catalogue, "docs/pictures/bench-old.svg": "", "docs/pictures/flush.svg": "",
-		"docs/benchmarks-earlier.md": "# Earlier\n\n## Load & start\n\n1 s\n", "output": output,
-		"go.mod": "module example.com/x\n",
+		"output": output, "go.mod": "module example.com/x\n",
 	} {
 		write(t, filepath.Join(root, name), text)
 	}
@@ -116,7 +115,7 @@ func TestPagesOfUnrecordedSections(t *testing.T) {
 	}
 	require(t, read(t, filepath.Join(root, "docs/benchmarks.md")),
 		"Read this first.", "## Load & start", "```\ncat output\n```", "**Not recorded yet.**",
-		"(benchmarks-earlier.md#load--start)", "| one | – | – | 2 ns | 50 ns |")
+		"| one | – | – | 2 ns | 50 ns |")
 	require(t, read(t, filepath.Join(root, "docs/performance.md")),
 		"## Not recorded yet", "Load <1>", "(benchmarks.md#load--start)")
 	charts, err := filepath.Glob(filepath.Join(root, "docs/pictures/*.svg"))

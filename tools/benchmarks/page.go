@@ -20,7 +20,6 @@ const (
 	generated = "<!-- Made by `make bench-page` from docs/benchmarks/catalogue.yaml and results.json. Do not edit. -->\n"
 	// notRecorded is the cell of a row without a figure.
 	notRecorded = "–"
-	earlierFile = "docs/benchmarks-earlier.md"
 	chartPrefix = "docs/pictures/bench-"
 )
 
@@ -87,7 +86,7 @@ func (p *project) render() map[string]string {
 	var page strings.Builder
 	fmt.Fprintf(&page, "%s\n# Benchmarks\n\n%s", generated, p.catalogue.Intro)
 	for _, s := range p.catalogue.Sections {
-		page.WriteString("\n" + p.renderSection(s, p.results[s.Name]))
+		page.WriteString("\n" + renderSection(s, p.results[s.Name]))
 	}
 	performance, charts := p.renderPerformance()
 	charts["docs/benchmarks.md"] = page.String()
@@ -96,15 +95,14 @@ func (p *project) render() map[string]string {
 }
 
 // renderSection returns a section as Markdown. Without a recording it has the targets and peers alone.
-func (p *project) renderSection(s *Section, recording *Recording) string {
+func renderSection(s *Section, recording *Recording) string {
 	var b strings.Builder
-	heading := strings.Repeat("#", s.Level) + " " + s.Title
-	fmt.Fprintf(&b, "%s\n\n", heading)
+	fmt.Fprintf(&b, "%s %s\n\n", strings.Repeat("#", s.Level), s.Title)
 	if s.Intro != "" {
 		fmt.Fprintf(&b, "%s\n", s.Intro)
 	}
 	fmt.Fprintf(&b, "```\n%s\n```\n\n", strings.Join(s.Commands, "\n"))
-	b.WriteString(p.provenance(s, heading, recording) + s.Peer)
+	b.WriteString(provenance(recording) + s.Peer)
 	for _, t := range s.Tables {
 		b.WriteString("\n" + t.render(recording))
 	}
@@ -115,19 +113,13 @@ func (p *project) renderSection(s *Section, recording *Recording) string {
 }
 
 // provenance says when, where and of what a section was recorded.
-func (p *project) provenance(s *Section, heading string, r *Recording) string {
-	text := "**Not recorded yet.**\n"
-	if r != nil {
-		text = fmt.Sprintf("Recorded on %s at commit `%s`, in %s.\n%s; Linux %s; %s; load average %s at the start.\n",
-			r.Date, r.Commit, time.Duration(r.Seconds)*time.Second,
-			r.Machine.hardware(), r.Machine.Kernel, r.Machine.Go, r.Machine.Load)
+func provenance(r *Recording) string {
+	if r == nil {
+		return "**Not recorded yet.**\n"
 	}
-	earlier, err := os.ReadFile(p.path(earlierFile))
-	if err == nil && bytes.Contains(earlier, []byte("\n"+heading+"\n")) {
-		text += fmt.Sprintf("Measured by hand before:\n[earlier figures](%s#%s).\n",
-			filepath.Base(earlierFile), anchor(s.Title))
-	}
-	return text
+	return fmt.Sprintf("Recorded on %s at commit `%s`, in %s.\n%s; Linux %s; %s; load average %s at the start.\n",
+		r.Date, r.Commit, time.Duration(r.Seconds)*time.Second,
+		r.Machine.hardware(), r.Machine.Kernel, r.Machine.Go, r.Machine.Load)
 }
 
 func (m Machine) hardware() string { return fmt.Sprintf("%d cores, %s", m.Cores, m.CPU) }
