@@ -19,8 +19,8 @@ func Return() ruleset.Verdict { return ruleset.Verdict{Kind: ruleset.Return} }
 // Jump returns the verdict that jumps to a chain. That chain returns to the calling chain.
 func Jump(chain string) ruleset.Verdict { return ruleset.Verdict{Kind: ruleset.Jump, Chain: chain} }
 
-// Goto returns the verdict that goes to a chain. That chain does not return here, but to the caller
-// of this chain.
+// Goto returns the verdict that goes to a chain. When that chain ends, evaluation continues in the
+// caller of the chain with the Goto, not after the Goto.
 func Goto(chain string) ruleset.Verdict { return ruleset.Verdict{Kind: ruleset.Goto, Chain: chain} }
 
 // Always returns a rule without matches.
@@ -50,7 +50,8 @@ func Equals(f ruleset.Field, v ruleset.Value) ruleset.Match {
 }
 
 // State returns a match on packets whose connection has the state. It matches the same packets as
-// Equals, because each packet has exactly one state. But it is faster, because it uses no mask.
+// Equals, because each packet has exactly one state. But it is faster: for a mask with all bits,
+// the kernel compares the whole value. Equals would make it mask the value first.
 func State(state uint32) ruleset.Compare {
 	return ruleset.Compare{Field: ruleset.CtState, Value: ruleset.Uint32(state), Mask: ruleset.Uint32(1<<32 - 1)}
 }
@@ -60,7 +61,7 @@ func InSet(set string, fields ...ruleset.Field) ruleset.Match {
 	return ruleset.Lookup{Fields: fields, Set: set}
 }
 
-// OneOf returns a match on several values of a field, with an anonymous set.
+// OneOf returns a match on any of several values of a field. It uses an anonymous set.
 func OneOf(f ruleset.Field, values ...ruleset.Value) ruleset.Match {
 	in := ruleset.In{Fields: []ruleset.Field{f}}
 	for _, v := range values {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package build has short forms of the rules, matches and verdicts of package ruleset.
+// Package build has short functions that return rules, matches and verdicts of package ruleset.
 //
 // # Usage
 //

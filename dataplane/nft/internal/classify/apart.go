@@ -11,12 +11,12 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 )
 
-// LocalAddresses counts the addresses of this node's workloads. A packet has both of its addresses
-// looked up only if both belong to workloads of this node.
+// LocalAddresses counts the addresses of this node's workloads. They matter for Apart: rules look up
+// both addresses of one packet only if both belong to workloads of this node.
 type LocalAddresses struct {
 	count map[netip.Addr]int
 	// sources is the number of prefixes that workloads may send from, in addition to their
-	// addresses. A packet from such a prefix may have any source.
+	// addresses. While there are such prefixes, any source may be that of a workload of this node.
 	sources int
 	sorted  []netip.Addr // the keys of count; nil if they must be sorted again
 }
@@ -48,8 +48,9 @@ func (l *LocalAddresses) within(first, last netip.Addr) (n int) {
 	return n
 }
 
-// Apart reports whether the delta changes only classes of addresses, and no packet looks up two of
-// these changes: see ruleset.Delta.Apart.
+// Apart reports whether the delta changes only the classes of addresses, and each packet looks up
+// at most one of the changed addresses, and only once. Then packets need not see all these changes
+// at one moment (ruleset.Delta.Apart).
 func (c *Classifier) Apart(d *ruleset.Delta, local *LocalAddresses) bool {
 	if len(d.Chains)+len(d.DeleteChains)+len(d.Sets)+len(d.DeleteSets) > 0 {
 		return false
@@ -72,8 +73,8 @@ func (c *Classifier) Apart(d *ruleset.Delta, local *LocalAddresses) bool {
 	return v4.apart(sources) && v6.apart(sources)
 }
 
-// lookedUp has the changes in the class maps of one family, to find out whether a packet may look
-// up two of them.
+// lookedUp has the changed elements of the class maps of one family. It is used to find out whether
+// a packet may look up two of them.
 type lookedUp struct {
 	hosts  []netip.Addr
 	ranges []addressRange
@@ -121,10 +122,13 @@ func (l *lookedUp) add(e *ruleset.ElementDelta, ranges bool, local *LocalAddress
 	}
 }
 
-// apart reports whether no packet looks up two of the changes, or one of them twice. A packet looks
-// up two if an address of one map is in a range of the other map. A packet may look up one twice if
-// the address belongs to a workload of this node, because the workload may send to itself through a
-// service. If sources is set, any address may belong to such a workload.
+// apart reports whether each packet looks up at most one of the changes, and only once. There are
+// two cases in which it may look up more:
+//
+//   - It looks up two changes if a changed address is in a changed range.
+//   - It may look up a change twice if the address belongs to a workload of this node, because the
+//     workload may send to itself through a service. If sources is set, any address may belong to
+//     such a workload.
 func (l *lookedUp) apart(sources bool) bool {
 	if l.local > 0 || sources && len(l.ranges)+len(l.hosts) > 0 {
 		return false

@@ -9,7 +9,8 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 )
 
-// ChainName returns the name of the chain that looks up the class of the other side's address.
+// ChainName returns the name of the chain that looks up the class of the other side's address: the
+// source for ingress policy, the destination for egress policy.
 func ChainName(l match.List) string {
 	if Original(l) {
 		return "classify-original-" + string(l.Dir)
@@ -21,9 +22,9 @@ func ChainName(l match.List) string {
 // NAT.
 func Original(l match.List) bool { return l.Dir == match.Egress && l.Stage.Original() }
 
-// Chain returns the chain named ChainName. It writes the number of the address's class to a field,
-// or zero if the address is in no class. It looks up the map of full-length addresses last, because
-// that result replaces the result for prefixes.
+// Chain returns the chain named ChainName. The chain writes the number of the address's class to a
+// field, or zero if the address is in no class. It looks up the map of full-length addresses last,
+// because a result of this map replaces a result of the map of prefixes.
 func (c *Classifier) Chain(l match.List, to ruleset.Field) *ruleset.Chain {
 	chain := &ruleset.Chain{Name: ChainName(l), Rules: []ruleset.Rule{build.Always(ruleset.Assign{Field: to})}}
 	for _, f := range sets.Families() {

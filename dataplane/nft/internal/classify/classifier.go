@@ -192,9 +192,9 @@ func (c *Classifier) Maps(f sets.Family) (names []string) {
 // Pending reports whether Flush may have changes to append.
 func (c *Classifier) Pending() bool { return c.v4.changed() || c.v6.changed() }
 
-// Flush appends the changes of the maps since the last Flush to the delta. unseen reports whether a
-// number, as the key of an element, is that of a class that had no addresses before or has none
-// now. No packet looks up such a key.
+// Flush appends the changes of the maps since the last Flush to the delta. Other maps have numbers
+// of classes as keys. unseen reports whether no packet looks up such a key while the delta is
+// applied. This holds for the number of a class that had no addresses before or has none now.
 func (c *Classifier) Flush(d *ruleset.Delta) (unseen func(key string) bool) {
 	c.v4.flush(d)
 	c.v6.flush(d)
@@ -203,7 +203,7 @@ func (c *Classifier) Flush(d *ruleset.Delta) (unseen func(key string) bool) {
 }
 
 // unseenNumbers returns the numbers of the classes that got their first address or lost their last
-// one since the last Flush. The numbers have the form of keys of elements.
+// one since the last Flush. The numbers are encoded as keys of elements.
 func (c *Classifier) unseenNumbers() map[string]bool {
 	by := map[string]int{}
 	for k, was := range c.hadAddresses {

@@ -9,13 +9,13 @@ import (
 	"slices"
 )
 
-// Numbered is a content with a number, which Numbers assigns. Rules write the number into a packet,
-// in place of the content.
+// Numbered is a string, the content, with a number, which Numbers assigns. Rules write the number
+// into a packet. The content says what the number stands for.
 type Numbered struct {
 	content string
 	number  uint32
-	// tries is the number of hashes of the content that did not become its number, because another
-	// content has them.
+	// tries is the number of hashes of the content that could not become its number, because
+	// smaller contents have these numbers.
 	tries uint32
 }
 
@@ -29,9 +29,11 @@ func (n *Numbered) Number() uint32 { return n.number }
 func (n *Numbered) Content() string { return n.content }
 
 // Numbers assigns a unique number to each content. The numbers depend only on the current contents,
-// not on the order in which they came. So a restarted process programs the same numbers. A content
-// has a sequence of hashes. Its number is the first of these that no smaller content has; contents
-// are compared as strings. (This is an ordered hash table, Amble and Knuth 1974.)
+// not on the order in which they were added. So a restarted process programs the same numbers.
+//
+// Each content has an endless sequence of hashes. It gets the first hash as its number. If two
+// contents have the same hash, the smaller one (as a string) gets the number, and the other one
+// tries its next hash. (This is an ordered hash table, Amble and Knuth 1974.)
 type Numbers struct {
 	// number returns a valid number for a hash.
 	number func(hash uint32) uint32
@@ -69,8 +71,9 @@ func (n *Numbers) Add(x *Numbered) (moved bool) {
 	return moved
 }
 
-// Remove frees the number of x. If other contents hash to this number and have a later one, the
-// smallest of them gets it. Remove reports whether there was one.
+// Remove frees the number of x. If other contents would have got this number before theirs, the
+// smallest of them gets it. Then the number of that content becomes free, in the same way. Remove
+// reports whether the number of another content changed.
 func (n *Numbers) Remove(x *Numbered) (moved bool) {
 	n.removeTries(x, 0)
 	free := x.number
