@@ -10,9 +10,10 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// BitWorld returns the events of an endpoint with the policies 0 to n-1. Policy i allows a TCP port
-// from the addresses of the set s:i: those in whose number bit i is set. So each of the 2^n - 1
-// addresses from 10.0.0.1 on is a class of its own.
+// BitWorld returns the events of an endpoint with the policies 0 to n-1. The senders are the
+// addresses 10.0.0.0 + a, for a from 1 to 2^n - 1. Policy i allows a TCP port from the set s:i,
+// which has the senders whose a has bit i set. So no two senders are in the same sets, and each
+// sender is the only address of its class.
 func BitWorld(n int, port func(i int) uint16) (events []dataplane.Event) {
 	tier := dataplane.TierPolicies{Tier: "t", DefaultAction: policy.Deny}
 	for i := range n {

@@ -28,8 +28,9 @@ func NewBridgedCluster(t *testing.T, seed uint64, classes render.ClassesConfig) 
 	return c
 }
 
-// Bridge makes interfaces of workloads ports of bridges, in another way at each call. No two
-// endpoints of one bridge have the same address. The caller must pass Known to the renderer.
+// Bridge attaches interfaces of workloads to bridges, as ports. It chooses them at random at each
+// call. No two endpoints of one bridge have the same address. The caller must pass Known to the
+// renderer.
 func (c *Cluster) Bridge() {
 	c.Ports, c.behind = map[string]string{}, map[bridgePlace]string{}
 	for _, e := range c.Graph.Snapshot().Events {
@@ -57,8 +58,9 @@ type bridgePlace struct {
 	address netip.Addr
 }
 
-// At returns the interface that a hook sees for an interface of a workload. owner is the interface
-// of the workload that has the address behind the bridge, or "" if none has it.
+// At returns where the hooks of IP see packets of the workload interface iface: seen is its bridge,
+// or iface itself if it is no port. owner is the interface of the workload whose policy applies to
+// the address a there. It is "" if no workload behind the bridge has the address.
 func (c *Cluster) At(iface string, a netip.Addr) (seen, owner string) {
 	bridge := c.Ports[iface]
 	if bridge == "" {

@@ -17,17 +17,20 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// NumberedCase is a section of testdata/cases/*.txtar. Its lines are resources, in the language of
-// internal/worldtext, and flows. A flow is judged in the world that the lines above it have made:
+// NumberedCase is a section of testdata/cases/*.txtar. Some of its lines change resources, in the
+// language of internal/worldtext. Other lines have a flow with the expected verdict, which must
+// hold with the resources of all lines above:
 //
 //	pass TCP 203.0.113.7 10.0.0.1 port 80 [sport 40000] [icmp 3/4] [dscp 46] [in eth1] [out eth1]
 //	    [known|invalid] [was 198.51.100.1:30080]
 //	drop ...
 //	settings {"keepInvalid": true}
 //
-// In and out default to the interface of the workload with the address, to none for an address of
-// the node, and otherwise to eth0. Was is the destination before translation. Settings must come
-// first. The lines of a section "world" come before the lines of each case in the same file.
+// The words after "in" and "out" are the interfaces of the packet. If they are not given, they
+// follow from the source and the destination: the interface of the workload with this address, no
+// interface for an address of the node, and otherwise eth0. The word after "was" is the destination
+// before translation. Settings must come first. If a file has a section "world", its lines come
+// before the lines of each case of the file.
 type NumberedCase struct {
 	Name, text string
 }
@@ -53,8 +56,8 @@ func NumberedCases(t *testing.T, dir string) (out []NumberedCase) {
 	return out
 }
 
-// Run plays the case. It calls world with each world in which flows are judged, and flow with the
-// line of each flow.
+// Run plays the case. It calls world each time when the resources have changed and a flow follows,
+// and flow with the line of each flow.
 func (n NumberedCase) Run(
 	t *testing.T, classes render.ClassesConfig, world func(*Cluster), flow func(c *Cluster, line string),
 ) {

@@ -19,8 +19,8 @@ import (
 	"github.com/wayleave/wayleave/policy/worlds"
 )
 
-// Cluster is a random world of one node with host endpoints, and the table that graph and renderer
-// make from it.
+// Cluster has random resources of a cluster, including host endpoints of one node, and the table
+// that the graph and the renderer make from them.
 type Cluster struct {
 	World
 	Resources  verdict.World
@@ -32,13 +32,13 @@ type Cluster struct {
 	Gen        *worlds.Generator
 	Interfaces map[string][]netip.Addr
 	Faults     []string // of the last step
-	// Ports has the bridge of each interface of a workload that is a port of one: see Bridge.
+	// Ports has the bridge of each workload interface that Bridge has attached to a bridge.
 	Ports  map[string]string
 	behind map[bridgePlace]string
 }
 
-// Bounded returns the configuration of the world with a seed. In every fourth world, only few
-// classes are allowed, so that some endpoints have chains.
+// Bounded returns the configuration for a random test with this seed. For every fourth seed, it has
+// such low limits that some policy is written as chains instead of lookups.
 func Bounded(classes render.ClassesConfig, seed uint64) render.ClassesConfig {
 	if seed%4 == 3 {
 		classes.MaxPerGroup, classes.MaxTotal = 3, 8
@@ -139,8 +139,8 @@ func (c *Cluster) Play(t testing.TB, updates []policy.Update) []ruleset.Op {
 	return change.Ops
 }
 
-// NewScriptNode returns a NewNode for scripts. Its interface prefix is "wl". It preserves no
-// priorities of packets, because each of them would add a chain to the scripts.
+// NewScriptNode returns a NewNode for scripts. Its interface prefix is "wl". Its table does not
+// restore priorities of packets, because each priority would add a chain to the scripts.
 func NewScriptNode(t testing.TB, classes render.ClassesConfig) *Cluster {
 	classes.Priorities = []uint32{}
 	return NewNode(t, render.Config{Classes: classes, InterfacePrefix: "wl"})
@@ -159,7 +159,7 @@ func (c *Cluster) Update(u policy.Update) {
 	c.Resources[u.Key] = u.Resource
 }
 
-// Mutate changes a random resource of the world.
+// Mutate changes a random resource.
 func (c *Cluster) Mutate() {
 	if c.IntN(6) == 0 {
 		c.hostEndpoint()

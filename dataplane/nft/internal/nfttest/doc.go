@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package nfttest provides states, random worlds and simulated packets for tests of the nftables
-// backend. Several packages use it.
+// Package nfttest has helpers for tests of the nftables backend in several packages: desired states
+// of the backend, random resources (a World or a Cluster), scripts, and frames.
 //
 // # Usage
+//
+// EachForm runs a test twice, because policy is written to nftables in two forms, lookups and
+// chains:
 //
 //	func TestAllowed(t *testing.T) { nfttest.EachForm(t, testAllowed) }
 //

@@ -19,8 +19,8 @@ func NewWorldFlags() WorldFlags {
 	}
 }
 
-// Seeds returns the seeds of the worlds. If the flags select none, it returns a sample, which is
-// smaller with -short.
+// Seeds returns the seeds of the random worlds that a test must use. There are as many as the flag
+// -worlds says. Without this flag, there are sample seeds, or short seeds with -short.
 func (f WorldFlags) Seeds(sample, short uint64) (seeds []uint64) {
 	if testing.Short() {
 		sample = short

@@ -17,7 +17,8 @@ func Chains() render.ClassesConfig {
 	return render.ClassesConfig{TestHook: testhook.Chains()}
 }
 
-// EachForm runs a test in both forms of policy. What a test proves about packets must hold in both.
+// EachForm runs a test in both forms of policy, lookups and chains. What a test proves about
+// packets must hold in both.
 func EachForm(t *testing.T, test func(*testing.T, render.ClassesConfig)) {
 	t.Helper()
 	for _, classes := range Forms() {
@@ -25,8 +26,8 @@ func EachForm(t *testing.T, test func(*testing.T, render.ClassesConfig)) {
 	}
 }
 
-// EachFormInParallel does what EachForm does, but runs both forms at the same time. It is for tests
-// that do not depend on the speed of the machine.
+// EachFormInParallel does what EachForm does, but runs the tests of lookups and of chains at the
+// same time. It is for tests that do not depend on the speed of the machine.
 func EachFormInParallel(t *testing.T, test func(*testing.T, render.ClassesConfig)) {
 	t.Helper()
 	for _, classes := range Forms() {
@@ -37,7 +38,7 @@ func EachFormInParallel(t *testing.T, test func(*testing.T, render.ClassesConfig
 	}
 }
 
-// FormName returns the name of a form in tests.
+// FormName returns the name of the form, "lookups" or "chains".
 func FormName(classes render.ClassesConfig) string {
 	if classes.TestHook.HasChains() {
 		return "chains"

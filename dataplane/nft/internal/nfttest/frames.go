@@ -22,8 +22,8 @@ type MAC [6]byte
 // Broadcast is the address of all stations.
 func Broadcast() MAC { return MAC{0xff, 0xff, 0xff, 0xff, 0xff, 0xff} }
 
-// Ether returns a frame. tags are VLAN tags, the outermost first: each has the EtherType of the tag
-// and the identifier.
+// Ether returns a frame. tags are VLAN tags, the outermost first. Each tag has its EtherType and
+// its identifier.
 func Ether(dst, src MAC, tags [][2]uint16, etherType uint16, payload []byte) []byte {
 	b := slices.Concat(dst[:], src[:])
 	for _, tag := range tags {
@@ -88,13 +88,13 @@ const (
 )
 
 // Extended returns an IPv6 payload after a Destination Options header of eight bytes, which has
-// only padding. protocol is that of the payload. The Next Header field of the packet must be 60.
+// only padding. protocol is the payload's protocol. The Next Header field of the packet must be 60.
 func Extended(protocol uint8, payload []byte) []byte {
 	return append([]byte{protocol, 0, 1, 4, 0, 0, 0, 0}, payload...)
 }
 
-// Fragment returns a piece of an IPv6 payload after a fragment header. The protocol of the packet
-// must then be 44. The offset is in units of eight bytes.
+// Fragment returns a piece of an IPv6 payload after a fragment header. The offset is in units of
+// eight bytes. The Next Header field of the packet must be 44.
 func Fragment(protocol uint8, offset uint16, more bool, piece []byte) []byte {
 	word := offset << 3
 	if more {

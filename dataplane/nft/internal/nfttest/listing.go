@@ -27,8 +27,8 @@ func TableListing(t testing.TB, ns *netns.NS, name string) string {
 	return nstest.WithoutOwner(nstest.NFT(t, ns, "", "-s", "list", "table", "inet", name))
 }
 
-// RequireLists fails the test unless the namespace has the listing that another namespace has after
-// nft loads the text of want.
+// RequireLists fails the test unless nft lists the same in the namespace ns as in a new namespace
+// into which nft has loaded the text of want.
 func RequireLists(t testing.TB, ns *netns.NS, want *ruleset.Table) {
 	t.Helper()
 	other := nstest.New(t)
@@ -53,13 +53,14 @@ func Blocks(listing string) []string {
 	return all
 }
 
-// AsListed removes from a table what a listing of nft does not show, and returns the table:
+// AsListed changes a table so that it equals its listing by nft, and returns the table. A listing
+// differs from the table that was written in these ways:
 //
-//   - the order of elements;
-//   - the place of the matches on family and protocol that nft derives;
-//   - the match on the family before a match on ICMP or, from nft 1.1 on, on an original address of
-//     the connection;
-//   - whether a single value is a set with one element.
+//   - Elements may be in another order.
+//   - The matches on family and protocol may be at another place, because nft derives them.
+//   - There is no match on the family before a match on ICMP or, from nft 1.1 on, on an original
+//     address of the connection.
+//   - A set with one element is listed as a single value.
 func AsListed(t *ruleset.Table) *ruleset.Table {
 	t.Normalize()
 	for _, c := range t.Chains {
@@ -102,7 +103,8 @@ func isICMP(m ruleset.Match) bool {
 	return ok && c.Field == ruleset.L4Proto && !c.Not && len(c.Value) == 1 && (c.Value[0] == 1 || c.Value[0] == 58)
 }
 
-// isOriginalAddress reports whether a match is on an original address of the connection, which implies its family.
+// isOriginalAddress reports whether a match is on an original address of the connection, which
+// implies its family.
 func isOriginalAddress(m ruleset.Match) bool {
 	c, ok := m.(ruleset.Compare)
 	return ok && slices.Contains([]ruleset.Field{

@@ -13,8 +13,9 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// CountedState returns a state with two endpoints, which form one group in each direction. Their
-// policy has two sets, one of which has a prefix.
+// CountedState returns a state with two endpoints, to test counts of classes. Both endpoints have
+// the same policy, so they are one group in each direction. The policy has two sets: one has
+// addresses, the other one has a prefix.
 func CountedState() dptest.State {
 	s := dptest.NewState()
 	s.InSync = true
@@ -37,9 +38,9 @@ func CountedState() dptest.State {
 	return s
 }
 
-// ClassCounts returns the counts of CountedState. The prefix makes one class, and the addresses
-// make one for each family. There is an outcome for each of the two sets, one for all other
-// addresses, and one for all sent packets.
+// ClassCounts returns the counts of CountedState. There are three classes: one for the prefix, and
+// one for the address of each family. There are four outcomes: one for each of the two sets, one
+// for packets from all other addresses, and one for all packets that the endpoints send.
 func ClassCounts() render.ClassStats {
 	return render.ClassStats{
 		Addresses: 2, Ranges: 1, Classes: 3, Groups: 2, Elements: 3, Outcomes: 4, Cost: 7, Largest: CountedGroup(),
@@ -47,7 +48,7 @@ func ClassCounts() render.ClassStats {
 	}
 }
 
-// CountedGroup returns the group of CountedState that distinguishes classes.
+// CountedGroup returns the group of CountedState for ingress, which distinguishes classes.
 func CountedGroup() render.ClassGroup {
 	return render.ClassGroup{
 		Direction: "ingress", Tiers: "tier t", Policy: policy.Key{Kind: policy.KindPolicy, Name: "p"},
@@ -55,9 +56,10 @@ func CountedGroup() render.ClassGroup {
 	}
 }
 
-// CountedRules returns rules to count. Most of them are merged into lookups that lead to the rule
-// that decides. One has its ports, and another one its protocol, in common with earlier rules. Some
-// cannot be merged.
+// CountedRules returns rules for tests of rule counters. The renderer merges most of them into
+// lookups of the port or the protocol, which lead to the chain of the rule that decides. The ports
+// of one rule, and the protocol of another one, also occur in earlier rules. Some rules cannot be
+// merged.
 func CountedRules() []dataplane.Rule {
 	rule := func(id string, action policy.Action, proto policy.Protocol, ports ...policy.Port) dataplane.Rule {
 		r := dataplane.Rule{ID: id, Action: action, Protocol: proto}

@@ -19,11 +19,12 @@ import (
 // sections:
 //
 //   - "update" has updates in the language of internal/worldtext.
-//   - "FORM ruleset" has the sets and chains after the updates, without those that an empty node
-//     has, too. FORM is "chains" or "lookups".
+//   - "FORM ruleset" has the sets and chains after the updates. Sets and chains of an empty node
+//     are left out. FORM is "chains" or "lookups", the form in which policy is written.
 //   - "FORM delta" has the operations that were sent to the applier.
-//   - "interfaces" has a line "NAME KIND MASTER" for each port of a master.
-//   - "faults" has the errors.
+//   - "interfaces" has a line "NAME KIND MASTER" for each interface that is a port of a bridge or
+//     another master device.
+//   - "faults" has the expected errors.
 type Script struct {
 	Path    string
 	Archive txtar.Archive
