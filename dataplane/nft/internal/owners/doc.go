@@ -4,25 +4,25 @@
 // address before a new owner gets the address.
 //
 // When an address moves to another endpoint, its connections must end (S168), because policy
-// allowed them for the former owner. The table accepts established connections before policy. So
-// the connections are ended between two transactions:
+// allowed them for the former owner. Policy does not deny them later, because the table accepts
+// established connections before policy. So the connections are ended between two transactions:
 //
 //	remove old owner ─▶ grace period ─▶ end connections ─▶ admit new owner
 //	(new owner drops)   no packet of
 //	                    the old owner
 //	                    is in flight
 //
-// In the first transaction, each new owner is withheld: it is programmed as if it were down. One
-// transaction is enough in these cases:
+// In the first transaction, each new owner is withheld: it is programmed as if it were down, so its
+// packets drop. One transaction is enough in these cases:
 //
 //   - The address has no new owner. Then its connections end after the transaction.
 //   - The address has no former owner and no connections.
 //
-// If an address has no former owner but connections, another host may still use the address. Then
-// the address is treated as moved.
+// If an address has connections, but no former owner on this node, another host may still use the
+// address. Then the address is treated as moved.
 //
-// All this also holds for a prefix that moves from the AllowedSources of one endpoint to those of
-// another.
+// An endpoint may also send from the prefixes of its AllowedSources. If a prefix moves from one
+// endpoint to another, all this holds for the prefix, too.
 //
 // # Usage
 //
@@ -30,8 +30,8 @@
 //	tracker.Update(batch)
 //	errs, done := tracker.Handover(ctx, kernel)
 //
-// Before the first Handover, call Adopt. It compares the owners with those in the table of an
-// earlier process.
+// Before the first Handover, call Adopt if the kernel has the table of an earlier process. Adopt
+// compares the owners with those in that table.
 //
 // # Concurrency
 //
@@ -39,5 +39,6 @@
 //
 // # Errors
 //
-// Connections that cannot be ended are reported as *dataplane.ApplyError with the key of an endpoint.
+// If connections of an address cannot be ended, the error is a *dataplane.ApplyError with the key
+// of the address's new owner. If there is no new owner, it has the key of the former one.
 package owners

@@ -16,8 +16,9 @@ const backend = "nft"
 
 // Kernel carries out the steps of a handover.
 type Kernel interface {
-	// Program programs all endpoints. It programs the withheld ones as if they were down. done
-	// reports whether the kernel has the desired state, except for objects that it refused.
+	// Program writes the desired state to the kernel. It programs the withheld endpoints as if they
+	// were down. done reports whether the kernel has the desired state, except for objects that it
+	// refused.
 	Program(ctx context.Context, withheld []policy.Key) (errs []error, done bool)
 	// End ends the current connections that selected selects, and returns their number.
 	End(ctx context.Context, selected Connections) (int, error)
@@ -32,14 +33,14 @@ type Connections struct {
 	// Floating selects the same connections, and also those that are translated from or to one of
 	// the addresses.
 	Floating []netip.Addr
-	// Sources selects, as Hosts does, by the addresses for which the function returns true. It may
-	// be nil.
+	// Sources selects the connections with packets that an address sends or receives for which the
+	// function returns true. It may be nil.
 	Sources func(netip.Addr) bool
 }
 
-// Handover programs the endpoints, and ends the connections of addresses that move to another
-// endpoint. done reports whether the kernel has the desired state, except for objects that it
-// refused.
+// Handover programs the desired state by Kernel.Program, and ends the connections of addresses and
+// prefixes that have moved. While it does, it withholds their new owners. done reports whether the
+// kernel has the desired state, except for objects that it refused.
 //
 // Errors: those of Program; the context's. If the connections of an address or prefix could not be
 // ended, there is a *dataplane.ApplyError with the key of its new owner, or of its former owner if
@@ -88,8 +89,8 @@ type handover struct {
 }
 
 // endConnections ends the connections of moved addresses and prefixes. If there were any, a packet
-// under way may still belong to one, or create another one. So endConnections then waits for a
-// grace period, and ends connections again.
+// under way may still belong to an ended connection, or create a new one. So endConnections then
+// waits for a grace period, and ends connections again.
 func (h handover) endConnections(ctx context.Context, moved moves) (ended int, errs []error) {
 	if moved.empty() {
 		return 0, nil

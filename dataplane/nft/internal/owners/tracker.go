@@ -28,13 +28,14 @@ type claim struct {
 	down bool
 }
 
-// Tracker maps addresses to the workload endpoints that own them. It records moved addresses: those
-// that have another owner than when their connections began (S168).
+// Tracker maps addresses to the workload endpoints that own them. It records which addresses have
+// moved: their owner is no longer the one that they had when their connections began (S168).
 type Tracker struct {
 	endpoints map[policy.Key]*dataplane.Endpoint
 	claims    map[netip.Addr][]claim // in the order of the endpoints' keys
-	// owners has the claims of endpoints that are up. If none is up, it has the claims of those
-	// that were up last, because an endpoint that is down for a while keeps its connections.
+	// owners has, for each address, the claims of endpoints that are up. If none is up, it has the
+	// claims of the endpoints that were up last, because an endpoint that is down for a while keeps
+	// its connections.
 	owners map[netip.Addr][]owner
 	// moved has the addresses that have moved and may have connections of former owners.
 	moved map[netip.Addr]movedAddress
@@ -66,8 +67,8 @@ func New() *Tracker {
 // Endpoint returns an endpoint, or nil if there is no such endpoint. The caller must not change it.
 func (o *Tracker) Endpoint(key policy.Key) *dataplane.Endpoint { return o.endpoints[key] }
 
-// Update applies the endpoints of a batch. If a batch removes an address or prefix from an endpoint
-// and adds it to the same endpoint again, it has not moved.
+// Update applies the endpoints of a batch. An address or prefix does not count as moved if the
+// batch removes it from an endpoint and adds it to the same endpoint again.
 func (o *Tracker) Update(b dataplane.Batch) {
 	changed, before := map[netip.Addr]struct{}{}, map[policy.Key]*dataplane.Endpoint{}
 	set := func(key policy.Key, e *dataplane.Endpoint) {
@@ -199,8 +200,8 @@ func (o *Tracker) newOwners(a netip.Addr) []owner {
 	})
 }
 
-// movedAddresses returns three sorted lists: all moved addresses, those with new owners or senders
-// (gained), and those that also have former owners (taken).
+// movedAddresses returns three sorted lists: all moved addresses, those of them with new owners or
+// senders (gained), and those of gained that also have former owners (taken).
 func (o *Tracker) movedAddresses() (all, gained, taken []netip.Addr) {
 	all = slices.SortedFunc(maps.Keys(o.moved), netip.Addr.Compare)
 	for _, a := range all {
@@ -234,9 +235,9 @@ func (o *Tracker) ended(of moves) {
 }
 
 // Adopt marks addresses as moved if their owners differ from those in the table of an earlier
-// process. before has the interfaces of each address in that table. An endpoint that is down keeps
-// an address that it had in that table. Floating addresses are never marked, because the table does
-// not record their owners.
+// process. before has the interfaces of each address in that table. If an endpoint is down and had
+// an address in that table, it still counts as the address's owner. Floating addresses are never
+// marked, because the table does not record their owners.
 func (o *Tracker) Adopt(before map[netip.Addr][]string) {
 	o.Forget()
 	for a := range o.claims {
@@ -270,8 +271,9 @@ func (o *Tracker) Adopt(before map[netip.Addr][]string) {
 	}
 }
 
-// Forget clears the moved addresses and the lost prefixes. It is for former owners that this
-// process has never programmed.
+// Forget clears the moved addresses and the lost prefixes. Call it after each Update before
+// anything has been programmed: then the former owners had no policy in the kernel, and no
+// connections.
 func (o *Tracker) Forget() { o.moved, o.lost = reuse.Map(o.moved), reuse.Map(o.lost) }
 
 // newOwnersOf returns the keys of the endpoints that are withheld because of moved addresses and
@@ -291,9 +293,9 @@ func (o *Tracker) newOwnersOf(moved moves) (keys []policy.Key) {
 }
 
 // Changes has the new interfaces of each changed address, and the new AllowedSources behind each
-// changed interface. An empty list means that there are none any more.
+// changed interface. If an address or interface has none any more, its list is empty.
 type Changes struct {
-	// Interfaces has, for each address, the interfaces behind which it is.
+	// Interfaces has, for each address, the interfaces of the workloads that have the address.
 	Interfaces map[netip.Addr][]string
 	// Sources has, for each interface, the AllowedSources of the workloads behind it.
 	Sources map[string][]netip.Prefix
