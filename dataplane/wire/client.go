@@ -68,7 +68,7 @@ func NewClient(cfg ClientConfig) (*Client, error) {
 }
 
 // Serve applies the batches that a server sends on one connection to a dataplane, until ctx is done
-// or the connection ends. Then it closes the connection. It does not remove what the dataplane has
+// or the connection ends. Then it closes the connection. The kernel keeps what the dataplane has
 // programmed. Serve uses a Client whose ClientConfig has the default values.
 //
 // Errors: dp is nil; the error of ctx; the reason why the connection ended.
@@ -83,8 +83,8 @@ func Serve(ctx context.Context, conn net.Conn, dp dataplane.Dataplane) error {
 }
 
 // Run connects to a server by dial, and connects again when the connection ends, until ctx is done.
-// While it is not connected, it repairs the drifts that the dataplane reports. When it returns, it
-// does not remove what the dataplane has programmed.
+// While it is not connected, it repairs drifts: changes by other processes that the dataplane
+// reports. When Run returns, the kernel keeps what the dataplane has programmed.
 //
 // Errors: the error of ctx.
 func (c *Client) Run(ctx context.Context, dial func(context.Context) (net.Conn, error)) error {

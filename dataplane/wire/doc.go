@@ -39,14 +39,14 @@
 // ServerConfig.MaxMessage limits the length of messages; large batches and sets are sent in parts.
 // Apply returns when the client has applied the batch. Therefore a Driver sends one batch at a
 // time. A client or server that does not read or answer for half a minute is disconnected. By
-// default, a Server accepts only clients on a Unix socket that run as the same user or as root: see
-// ServerConfig.Authenticate.
+// default, a Server accepts only clients on a Unix socket that run as the same user or as root.
+// ServerConfig.Authenticate changes this.
 //
 // # Concurrency
 //
-// The methods of a Server may be called from any goroutine; those of the interface
-// dataplane.Dataplane from one goroutine at a time. A Client calls the methods of its dataplane
-// from one goroutine, except Watch.
+// The methods of a Server may be called from any goroutine. But only one goroutine at a time may
+// call the methods of the interface dataplane.Dataplane. A Client calls the methods of its
+// dataplane, except Watch, from one goroutine.
 //
 // # Errors
 //

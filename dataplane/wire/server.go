@@ -79,8 +79,8 @@ var (
 
 // Server is a dataplane that sends its batches to a client in another process, which applies them.
 //
-// Its methods may be called from any goroutine; those of the interface dataplane.Dataplane from one
-// goroutine at a time.
+// Its methods may be called from any goroutine. But only one goroutine at a time may call the
+// methods of the interface dataplane.Dataplane.
 type Server struct {
 	cfg ServerConfig
 	id  []byte // ServerHello.session, by which a client that reconnects recognises this Server
@@ -89,7 +89,7 @@ type Server struct {
 	desired *state.State
 	history history
 	client  *session // nil if there is none
-	// unjudged is the result of Unjudged that the client last sent.
+	// unjudged is what the client last sent: the result of its dataplane's method Unjudged.
 	unjudged map[policy.Key]string
 	watchers map[*watcher]struct{}
 	// missed is set if a drift was reported while there was no watcher.
@@ -115,8 +115,8 @@ func NewServer(cfg ServerConfig) (*Server, error) {
 // client is connected, it only records the batch, for the next client.
 //
 // Errors: a join of the *dataplane.ApplyError that the client's dataplane returned. If no client is
-// connected, the result depends on the state: once it is complete (after the event InSync), the
-// error wraps ErrNotConnected; before, there is no error.
+// connected, Apply returns an error that wraps ErrNotConnected. But until the event InSync, it then
+// returns nil, because the desired state is not complete yet.
 func (s *Server) Apply(ctx context.Context, b dataplane.Batch) error {
 	s.mu.Lock()
 	s.desired.Apply(b)
@@ -140,8 +140,8 @@ func (s *Server) Resync(ctx context.Context) error {
 	return s.request(ctx, client, "resync", resyncRequest())
 }
 
-// Teardown implements dataplane.Dataplane. It needs a client. Errors: as Apply. After an error, the
-// Server still has its state.
+// Teardown implements dataplane.Dataplane. It fails with ErrNotConnected if no client is connected.
+// Errors: as Apply. After an error, the Server still has its desired state.
 func (s *Server) Teardown(ctx context.Context) error {
 	s.mu.Lock()
 	client := s.client
@@ -179,7 +179,8 @@ func (s *Server) Plan(ctx context.Context, b dataplane.Batch) (string, error) {
 }
 
 // Unjudged implements dataplane.Limited: it returns, by endpoint, which traffic policy does not
-// see. This is the result of Unjudged of the client's dataplane that the client last sent.
+// see. The client gets this from its dataplane and sends it. Unjudged returns what the client sent
+// last.
 func (s *Server) Unjudged() map[policy.Key]string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
