@@ -33,19 +33,19 @@ type Dataplane struct {
 	devices    devices
 	outDevices outDevices
 	rotation   rotation
-	// remoteNodes are the remote nodes of the last attempt, by name.
+	// remoteNodes are the remote nodes for which program was last called, by name.
 	remoteNodes map[string]*remoteNode
 	// unfinished is a closed channel if Finish has work, otherwise nil.
 	unfinished chan struct{}
-	// last is the result of the last attempt.
+	// last is the result of the last call of program, with the errors of a later Finish.
 	last result
 	// announced are the keys that Config.Announce has received.
 	announced  []policy.WireguardKey
 	applyTimer applyTimer
 }
 
-// retryInterval is the minimum time between retries that are caused by batches which change nothing
-// for this package.
+// retryInterval is how long a failed change waits at least before it is retried with a batch that
+// changes nothing for this package.
 const retryInterval = time.Second
 
 // New returns a Dataplane. It neither opens a key file nor connects to the kernel. Errors: a join
@@ -105,7 +105,8 @@ func (d *Dataplane) ApplyVisible(ctx context.Context, b dataplane.Batch) error {
 func (d *Dataplane) Unfinished() <-chan struct{} { return d.unfinished }
 
 // Resync implements dataplane.Dataplane. It repairs objects of this Dataplane that differ in the
-// kernel. Removals that wait for Finish still wait. Errors: as Apply.
+// kernel. If ApplyVisible has left removals to Finish, Resync leaves them to Finish, too. Errors:
+// as Apply.
 func (d *Dataplane) Resync(ctx context.Context) error {
 	if !d.state.inSync {
 		return nil
@@ -142,8 +143,8 @@ func (d *Dataplane) Teardown(ctx context.Context) error {
 	return nil
 }
 
-// PlanTeardown returns the changes that Teardown would make, in the form of
-// routes.Keeper.PlanTeardown, and commands of nft.
+// PlanTeardown returns the changes that Teardown would make, as commands of ip, bridge, sysctl and
+// nft. It changes nothing.
 func (d *Dataplane) PlanTeardown(ctx context.Context) (string, error) {
 	plan, err := d.reconciler.keeper.PlanTeardown(ctx)
 	table, tableErr := d.filter.planRemoval()

@@ -62,9 +62,10 @@
 //     already;
 //   - two for each prefix of Config.UnencryptedHosts: for packets from it and for packets to it.
 //
-// A prefix that is not encrypted may lie inside one that is. An example is a local workload with an
-// address from the block of another node. Such a prefix gets a route of type throw in table 22361.
-// It ends the lookup in this table, and the kernel goes on at the next rule.
+// A prefix that is not encrypted may lie inside a prefix that is encrypted. An example is a local
+// workload with an address from the block of another node. For such a prefix, table 22361 has a
+// route of type throw. This route ends the lookup in this table, and the kernel goes on at the next
+// rule.
 //
 // With Config.RequireEncryption, an nftables table drops unencrypted packets from nodes that this
 // node encrypts to.
@@ -113,8 +114,8 @@
 //
 // # Concurrency
 //
-// The methods of a Dataplane are for one goroutine at a time, except Watch, which may run
-// concurrently with them.
+// Only one goroutine at a time may call the methods of a Dataplane. Only Watch may run concurrently
+// with the other methods.
 //
 // # Errors
 //
@@ -126,6 +127,6 @@
 //   - No object: packets may pass unencrypted. The Driver then withholds InSync and new or changed
 //     routes from later dataplanes.
 //
-// Causes are ErrKey, ErrRemoteNode, ErrHostEndpoint, those of package routes, or the kernel's
-// errno.
+// The cause of an error is ErrKey, ErrRemoteNode, ErrHostEndpoint, an error of package routes, or
+// the kernel's errno.
 package wireguard

@@ -16,15 +16,15 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// result is the result of an attempt.
+// result is the result of a call of program, and of Finish.
 type result struct {
 	err  error
 	time time.Time
 	// key, device, keeper and filter are the errors of key files, devices, routes.Keeper and the
 	// filter table. removal is the error of Finish, which stays set until a removal succeeds.
 	key, device, keeper, filter, removal error
-	// retry is set if another attempt may succeed. An invalid announcement of another node needs no
-	// retry.
+	// retry is set if another call of program may succeed. An invalid announcement of another node
+	// needs no retry.
 	retry bool
 }
 
@@ -93,16 +93,18 @@ func (d *Dataplane) programAll(ctx context.Context, resync, installed bool, r *r
 	return movingSince
 }
 
-// addPeers adds the result of devices.addPeers.
+// addPeers adds the results of devices.addPeers to r.
 func (r *result) addPeers(anyRefused bool, err error) {
 	r.retry = r.retry || anyRefused
 	r.device = errors.Join(r.device, err)
 }
 
-// Finish implements dataplane.Finisher. It removes unwanted routes and rules first, then unwanted
-// peers, then prefixes of the filter table that this node no longer has. It removes nothing while a
-// rule or a blackhole route cannot be installed. It returns only the error of ctx. Other errors are
-// returned by the next Apply, for which Watch makes the Driver call it.
+// Finish implements dataplane.Finisher. It first removes unwanted routes and rules, and then
+// unwanted peers. Then it removes prefixes that this node no longer has from the filter table. It
+// removes nothing while a rule or a blackhole route cannot be installed.
+//
+// Finish returns only the error of ctx. After another error, Watch makes the Driver call Apply,
+// which tries again and returns the error.
 func (d *Dataplane) Finish(ctx context.Context) error {
 	if err := ctx.Err(); err != nil || d.unfinished == nil {
 		return err
@@ -240,8 +242,8 @@ func (d *Dataplane) faults() error {
 }
 
 // keeperFault returns the fault to report for the error of a keeper. general means that packets may
-// pass unencrypted: then the fault is that of a rule or a blackhole route, or an error without an
-// object. Otherwise it is the fault of the first object, with the number of the others.
+// pass unencrypted: a rule or a blackhole route is at fault, or the error has no object. Otherwise
+// the fault is that of the first object, with the number of the others.
 func keeperFault(err error) (fault error, general bool) {
 	all := objectErrors(err)
 	if len(all) == 0 {

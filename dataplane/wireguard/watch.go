@@ -10,19 +10,21 @@ import (
 	"github.com/wayleave/wayleave/dataplane"
 )
 
-// minCheckInterval and maxCheckInterval limit the time between two checks of Apply whether the move
-// of a remote node to another device is complete.
+// minCheckInterval and maxCheckInterval limit the time between two calls of Apply that check
+// whether traffic with a remote node has moved to another device.
 const minCheckInterval, maxCheckInterval = 100 * time.Millisecond, 30 * time.Second
 
 // Watch implements dataplane.Watcher. It restores devices, routes and rules that another process
-// removes or changes, as routes.Keeper.Watch does. It makes the Driver call Apply:
+// removes or changes. It makes the Driver call Apply in these cases:
 //
-//   - after a device was recreated, for its peers,
-//   - while traffic moves between devices,
-//   - when a rotation step is due, and
-//   - after a failed removal.
+//   - A device was recreated, and has no peers yet.
+//   - Traffic with a remote node moves to another device, and Apply must check whether the move is
+//     complete.
+//   - A step of a key rotation is due.
+//   - A removal failed.
 //
-// The kernel sends no notifications about keys and peers: Resync repairs those.
+// The kernel sends no notifications about keys and peers. If another process changes them, only
+// Resync repairs them.
 //
 // Errors: as routes.Keeper.Watch.
 func (d *Dataplane) Watch(ctx context.Context, drifted func(dataplane.Drift)) error {
