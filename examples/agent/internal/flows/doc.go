@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package flows converts the arguments of agent explain, two parties and a port, to flows. It also
-// explains the decisions of policy about these flows.
+// Package flows converts the arguments of agent explain, two parties and a port, to flows: the
+// first packets of connections between the parties. It also explains the decisions of policy about
+// these flows. The policy and the pods come from a verdict.World: all objects of the agent's
+// sources.
 //
 // # Usage
 //
@@ -11,7 +13,7 @@
 //
 // # Concurrency
 //
-// Parse and Explain do not change the world, and may be called from several goroutines.
+// Parse and Explain do not change the verdict.World, and may be called from several goroutines.
 //
 // # Errors
 //

@@ -12,17 +12,18 @@ import (
 	"github.com/wayleave/wayleave/policy/verdict"
 )
 
-// Origins has the places of rules in manifests, by the IDs of the rules.
+// Origins has the place (file and line) of each rule in the manifests, by the rule's ID.
 type Origins map[string]manifest.RuleOrigin
 
-// explanation is the JSON form of an explanation. Origins has the places of its rules.
+// explanation is the JSON form of an explanation. Origins has the places of its rules in manifests.
 type explanation struct {
 	*verdict.Explanation
 	Origins Origins `json:"origins,omitempty"`
 }
 
-// Explain explains the decisions about flows. find returns the places of the rules of some
-// policies, as far as they are known.
+// Explain explains the decisions about flows. It calls find for the policies in the explanations.
+// find returns where their rules are in the manifests. It leaves out rules whose place is not
+// known.
 func Explain(
 	world verdict.World, list []verdict.Flow, find func(policies []policy.Key) Origins,
 ) (out []api.Explanation, err error) {

@@ -10,9 +10,9 @@ import (
 )
 
 // Absent returns the objects of a source that are not used, with the reason. Either the graph
-// rejects the object, or another source, which precedes this one, has the object with other
-// content. Workload endpoints that another source overrides are not included: an endpoint that a
-// CNI plugin registers with the agent intentionally overrides those of other sources.
+// rejects the object, or a source that precedes this one has the same object with other content.
+// Workload endpoints that another source overrides are not included: an endpoint that a CNI plugin
+// registers with the agent intentionally overrides those of other sources.
 func (p *Pipeline) Absent(source string) map[policy.Key]error {
 	absent := map[policy.Key]error{}
 	for key, by := range p.source.Overruled(source) {
@@ -43,8 +43,8 @@ func (s *sources) invalid(key policy.Key) map[string]error {
 	return found
 }
 
-// rejections records the objects that the graph has rejected. By now the graph may have accepted a
-// later version of them. A rejections is safe for concurrent use.
+// rejections records the objects that the graph has rejected. The graph may have accepted later
+// versions of some of these objects. A rejections is safe for concurrent use.
 type rejections struct {
 	mu   sync.Mutex
 	seen map[policy.Key]struct{}

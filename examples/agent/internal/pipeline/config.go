@@ -101,9 +101,9 @@ type Config struct {
 	// called once if Record fails, which ends the recording. Optional.
 	Record       io.Writer
 	RecordFailed func(error)
-	// BeforeWrite is called before rules, routes or WireGuard objects are written. If it returns an
-	// error, nothing is written, and the attempt fails with that error. Once it has returned an
-	// error, it must always return one. Optional.
+	// BeforeWrite is called before rules, routes or WireGuard objects are written to the kernel. If
+	// it returns an error, nothing is written, and Programmed receives that error. Once it has
+	// returned an error, it must always return one. Optional.
 	BeforeWrite func() error
 	// Sockets is a folder with Unix sockets. If it is set, another process, which runs
 	// ServeDataplanes, connects to these sockets and programs the kernel. This process then
@@ -117,8 +117,8 @@ type Config struct {
 	PolicySync string
 	// Logger logs events. Nil means no logging.
 	Logger *slog.Logger
-	// Programmed is called after each attempt to program, on the driver's goroutine: it must not
-	// block. Optional.
+	// Programmed is called each time after the driver has tried to bring the desired state into the
+	// kernel. It is called on the driver's goroutine, so it must not block. Optional.
 	Programmed func(State)
 	// Drifted is called when another process has changed the kernel state, on the same goroutine as
 	// Programmed. Optional.
@@ -138,7 +138,8 @@ type Config struct {
 	Doubted func(policy.Key, *policy.DoubtError)
 }
 
-// State is the result of one attempt to program. It is safe for concurrent use.
+// State is the result of one attempt of the driver to bring the desired state into the kernel. It
+// is safe for concurrent use.
 type State struct {
 	// Rules returns the table; call Table instead. It is nil if there is no table in this process.
 	Rules func() *ruleset.Table
@@ -156,8 +157,9 @@ type State struct {
 }
 
 // Table returns a copy of the desired table, or nil if there is none yet. If Err is nil, the kernel
-// has this table. During a call of Config.Programmed, Table returns the table of that attempt;
-// later, it returns the latest one. The call takes time in proportion to the size of the table.
+// has this table. While Config.Programmed runs, Table returns the table that the driver has just
+// tried to program. Later, it returns the latest desired table. The call takes time in proportion
+// to the size of the table.
 func (s State) Table() *ruleset.Table {
 	if s.Rules == nil {
 		return nil
@@ -165,7 +167,7 @@ func (s State) Table() *ruleset.Table {
 	return s.Rules()
 }
 
-// FromSettings returns the Config for the agent's settings. It does not set the fields that other
+// FromSettings returns the Config for the agent's settings. It leaves the fields unset that other
 // parts of the agent provide: Sources, Wireguard, Logger, and functions.
 func FromSettings(s settings.Settings) Config {
 	return Config{

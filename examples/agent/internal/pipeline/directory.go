@@ -93,8 +93,8 @@ type directoryReceiver struct {
 	*directory
 	out      datastore.Receiver
 	synced   bool            // the directory has been read once
-	replayed *packed.Objects // sent in place of the directory's content
-	found    []policy.Update // the directory's content, after a replay
+	replayed *packed.Objects // what replay sent in place of the directory's content; nil if nothing
+	found    []policy.Update // the directory's content, collected after replay
 }
 
 // replay sends the objects of the previous pipeline, once.
@@ -116,8 +116,9 @@ func (r *directoryReceiver) replay(ctx context.Context) error {
 	return r.out.InSync(ctx)
 }
 
-// Update passes on the directory's objects. After a replay, it collects them until the whole
-// directory has been read, so that all differences are sent in one call.
+// Update sends the directory's objects on to the receiver. But if replay has already sent objects
+// of the previous pipeline, Update collects the directory's objects until the whole directory has
+// been read. InSync then sends all differences in one call.
 func (r *directoryReceiver) Update(ctx context.Context, updates []policy.Update) error {
 	if r.replayed != nil {
 		r.found = append(r.found, updates...)

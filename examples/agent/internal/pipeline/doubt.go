@@ -9,8 +9,8 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// Doubts returns the policies that are in force although a field of a rule is not understood, each
-// with a *policy.DoubtError.
+// Doubts returns the policies with rules that have a field that is not understood. Such a policy is
+// in force, with these rules closed. The *policy.DoubtError of a policy lists the fields.
 func (p *Pipeline) Doubts() map[policy.Key]error { return p.doubts.all() }
 
 // DoubtsOf does the same as Doubts for the policies of one source.

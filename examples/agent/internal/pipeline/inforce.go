@@ -19,11 +19,12 @@ func (p *Pipeline) InForce(ctx context.Context) error {
 	return p.driver.WaitApplied(ctx)
 }
 
-// Round returns a channel that is closed after the next attempt to program. The driver's status
-// then has the result of that attempt.
+// Round returns a channel that is closed after the driver's next attempt to bring the desired state
+// into the kernel. The driver's status then has the result.
 func (p *Pipeline) Round() <-chan struct{} { return p.rounds.next() }
 
-// rounds reports attempts to program. It is safe for concurrent use.
+// rounds implements Round. A round is one attempt of the driver to bring the desired state into the
+// kernel. A rounds is safe for concurrent use.
 type rounds struct {
 	mu     sync.Mutex
 	closes chan struct{} // nil if no goroutine waits

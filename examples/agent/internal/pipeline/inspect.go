@@ -38,12 +38,13 @@ func (p *Pipeline) WorldWith(first verdict.World, without ...string) verdict.Wor
 // Objects returns how many objects the sources have. It does not read the objects.
 func (p *Pipeline) Objects() int { return p.source.Len() }
 
-// NoGracePeriod reports whether the kernel refuses membarrier(2); see applier.Stats. It is false
-// with Config.Sockets.
+// NoGracePeriod reports whether the kernel refuses membarrier(2). Then changes do not wait for
+// packets under way, and a delayed packet may be evaluated by parts of the old and the new rules.
+// The result is false with Config.Sockets, because another process programs the kernel.
 func (p *Pipeline) NoGracePeriod() bool { return p.kernel != nil && p.kernel.noGracePeriod }
 
-// ClassStats returns the cost of policy and its limits; see nft.Dataplane. It returns zero with
-// Config.Sockets.
+// ClassStats returns how much kernel memory policy takes as lookups, and the limits for it. It
+// returns zero with Config.Sockets.
 func (p *Pipeline) ClassStats() render.ClassStats {
 	if p.kernel == nil {
 		return render.ClassStats{}
@@ -55,8 +56,8 @@ func (p *Pipeline) ClassStats() render.ClassStats {
 // completely.
 func (p *Pipeline) Waiting() []string { return p.source.Waiting() }
 
-// Unreadable returns why directories cannot be read at the moment, by the name of the source.
-// Objects that were read earlier stay in force.
+// Unreadable returns the directories that cannot be read at the moment: the name of the source,
+// with the reason. Objects that were read earlier stay in force.
 func (p *Pipeline) Unreadable() map[string]error {
 	causes := map[string]error{}
 	for name, dir := range p.dirs {
@@ -93,7 +94,7 @@ type View struct {
 }
 
 // View computes the results of the graph for the current objects of the sources. Each call computes
-// everything anew, and takes as long as the start of a pipeline.
+// all results again, and takes as long as the start of a pipeline.
 func (p *Pipeline) View() (*View, error) {
 	g, err := p.compute(p.World())
 	if err != nil {
@@ -102,8 +103,8 @@ func (p *Pipeline) View() (*View, error) {
 	return &View{State: g.State(), Batch: g.Snapshot()}, nil
 }
 
-// Plan returns the changes that the kernel would get if the sources had the objects of next, as
-// commands. It changes nothing.
+// Plan returns, as commands, the changes that would be made in the kernel if the sources had
+// exactly the objects of next. It changes nothing.
 //
 // Errors: those of dataplane.Driver.Plan.
 func (p *Pipeline) Plan(ctx context.Context, next verdict.World) (string, error) {
@@ -137,8 +138,8 @@ func (p *Pipeline) compute(world verdict.World) (*calcgraph.Graph, error) {
 	return g, nil
 }
 
-// RuleOrigins returns the places of rules in the manifests; see the function RuleOrigins. If the
-// files have more than 1 MiB, it returns nil, because reading them would take too long.
+// RuleOrigins returns where each rule is in the manifests, by the rule's ID. It reads the files. If
+// the files have more than 1 MiB, it returns nil, because reading them would take too long.
 func (p *Pipeline) RuleOrigins() map[string]manifest.RuleOrigin {
 	const maxSize = 1 << 20 // takes some seconds
 	entries, _ := os.ReadDir(p.cfg.Manifests)
@@ -225,10 +226,10 @@ func (p *Pipeline) WaitSources(ctx context.Context) error {
 	}
 }
 
-// CheckInterface returns an error if the interface of an endpoint belongs to another endpoint. The
-// other endpoint comes from a source without Yields (see Config.Sources). It names the interface,
-// or it is a host endpoint that expects an address of the interface. Call WaitSources first: only
-// then are all endpoints known.
+// CheckInterface returns an error if the interface of e belongs to another endpoint. The other
+// endpoint names the interface, or it is a host endpoint that expects an address of the interface.
+// Endpoints of sources with Yields do not count, because they give way to others (Config.Sources).
+// Call WaitSources first: only then are all endpoints known.
 func (p *Pipeline) CheckInterface(e *policy.WorkloadEndpoint) error {
 	return p.interfaces.check(e.Interface, e.Key())
 }
@@ -237,8 +238,8 @@ func (p *Pipeline) CheckInterface(e *policy.WorkloadEndpoint) error {
 // endpoint. The error names the other endpoint.
 func (p *Pipeline) Conflicts() map[policy.Key]error { return p.interfaces.all() }
 
-// Status returns the status of the driver. It adds the endpoints of Conflicts, in state failed,
-// except those that the driver has from another source.
+// Status returns the status of the driver. It adds the endpoints of Conflicts, in state failed. If
+// the driver has an endpoint with the same key, from another source, that endpoint's status stays.
 func (p *Pipeline) Status() dataplane.Status {
 	s := p.driver.Status()
 	for key, err := range p.interfaces.all() {
@@ -250,9 +251,9 @@ func (p *Pipeline) Status() dataplane.Status {
 }
 
 // WaitRemoved waits until an endpoint that a source has just removed is removed from the kernel,
-// too. First it waits until all sources are in sync, as WaitSources does. If another source then
-// still has an endpoint with that key on this node, WaitRemoved returns, because the endpoint stays
-// in the kernel. The sources named in without are not considered.
+// too. First it waits until all sources are in sync, as WaitSources does. If a source then still
+// has an endpoint with that key on this node, WaitRemoved returns at once, because the endpoint
+// stays in the kernel. It ignores the sources named in without.
 //
 // Errors: the error of ctx, or dataplane.ErrStopped.
 func (p *Pipeline) WaitRemoved(ctx context.Context, key policy.Key, without ...string) error {

@@ -24,8 +24,8 @@ func remoteNames() []string { return []string{"policy", "routes"} }
 // until the other process runs, and waits again after it has ended. Meanwhile, and after
 // ServeDataplanes has returned, the kernel state stays.
 //
-// ServeDataplanes uses the fields of cfg that configure the kernel state, except Wireguard. It does
-// not use the fields about sources, nor functions except BeforeWrite.
+// ServeDataplanes uses the fields of cfg that configure the kernel state, except Wireguard. It
+// ignores the fields about sources, and all functions except BeforeWrite.
 //
 // Errors: the configuration is invalid, or a socket or file cannot be opened. It returns nil once
 // ctx is done.

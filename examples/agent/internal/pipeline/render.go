@@ -19,8 +19,9 @@ import (
 	"github.com/wayleave/wayleave/policy/verdict"
 )
 
-// Load reads the directories once. It returns an error for each part of a file that has no effect,
-// except valid objects that have no effect on policy, such as a Service.
+// Load reads the directories once. It returns an error for each part of a file that is not used
+// because it is invalid or unknown. Some valid objects have no effect on policy, for example a
+// Service. For these, there is no error.
 func Load(cfg Config) (verdict.World, []error) {
 	cfg = cfg.withDefaults()
 	world := verdict.World{}
@@ -40,8 +41,8 @@ func Load(cfg Config) (verdict.World, []error) {
 	})
 }
 
-// RuleOrigins returns the places of rules in the manifests, by the IDs of the rules. It reads the
-// directory at each call. When a rule is changed, its ID changes.
+// RuleOrigins returns where each rule is in the manifests (file, line and field), by the rule's ID.
+// It reads the directory at each call. When a rule is changed, its ID changes.
 func RuleOrigins(cfg Config) map[string]manifest.RuleOrigin {
 	origins := map[string]manifest.RuleOrigin{}
 	if cfg.Manifests == "" {
@@ -91,7 +92,7 @@ func (c Config) readResources() (resources []policy.Resource, errs []error) {
 // kernel.
 //
 // Errors: the Config is invalid. There is also an error for each object that is rejected or cannot
-// be rendered; then the table is that of all other objects.
+// be rendered. Then Render returns both the errors and the table of all other objects.
 func Render(cfg Config, world verdict.World) (*ruleset.Table, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err

@@ -18,13 +18,13 @@ import (
 // and rules, then the nftables table. It restores the sysctls whose former values are known. It
 // ignores Sources, Node and all other fields that describe the desired state.
 //
-// Teardown returns the changes as commands of nft, ip, bridge and sysctl. If a dataplane fails, it
-// plans a second time, and leaves out the commands that the second plan still contains: these
-// changes were not made. If it cannot plan a second time, it returns all commands. With dry it only
-// plans.
+// Teardown returns the changes that it made, as commands of nft, ip, bridge and sysctl. For this,
+// it gets a plan from each dataplane before the removal. If the removal fails, a second plan shows
+// which changes were not made, and Teardown leaves these out. If the second plan fails, it returns
+// all commands. With dry, it changes nothing and returns the first plans.
 //
-// Errors: a join of the errors of the dataplanes. If one dataplane fails, the others are removed
-// nevertheless.
+// Errors: a join of the errors of the dataplanes. If one dataplane fails, the objects of the others
+// are removed nevertheless.
 func Teardown(ctx context.Context, cfg Config, dry bool) (commands []string, err error) {
 	cfg = cfg.withDefaults()
 	var errs []error
@@ -68,8 +68,8 @@ func openTable(cfg Config) (teardownPart, error) {
 	return teardownPart{dataplane: table, prefix: "nft "}, err
 }
 
-// remove removes the objects, and returns the commands of the changes, as Teardown does. With dry
-// it only plans. If it cannot plan, it removes the objects nevertheless.
+// remove removes the objects, and returns the commands of the changes, as Teardown does. With dry,
+// it changes nothing. If there is no plan, remove removes the objects nevertheless.
 func (p teardownPart) remove(ctx context.Context, dry bool) (commands []string, err error) {
 	commands, planErr := p.plan(ctx)
 	if dry {

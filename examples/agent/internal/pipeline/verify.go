@@ -46,8 +46,8 @@ func (v Verified) String() string {
 }
 
 // Verify makes two comparisons: the table in the kernel with the desired table, and the desired
-// table with the policy of the sources. It changes nothing. If there is a difference and the table
-// changed during the call, it begins again.
+// table with the policy of the sources. It changes nothing. If there is a difference, but the table
+// changed during the call, Verify compares again.
 //
 // Errors: ErrRemote, and those of nft.Dataplane.Compare and prove.Table.
 func (p *Pipeline) Verify(
@@ -82,8 +82,10 @@ func (p *Pipeline) Verify(
 	return v, nil
 }
 
-// Prove compares a table with the policy of the objects in world. It does not read the kernel.
-// Therefore it does not know the ports of Config.Bridges, and treats no interface as such a port.
+// Prove compares a table with the policy of the objects in world. It does not read the kernel's
+// table, nor which interfaces are ports of Config.Bridges: it treats no interface as such a port.
+// If a host endpoint of the node has no interface name, Prove reads the addresses of the interfaces
+// of this machine.
 //
 // Errors: those of prove.Table.
 func Prove(
