@@ -18,7 +18,7 @@ var (
 	ErrUnknownKind = errors.New("unknown kind")
 	// ErrUnknownField means that objects of the kind do not have the field.
 	ErrUnknownField = errors.New("unknown field")
-	// ErrDuplicate means that an earlier object gives the same resource. The earlier one is used.
+	// ErrDuplicate means that an earlier object is converted to the same resource. The earlier object is used.
 	ErrDuplicate = errors.New("given more than once")
 )
 
@@ -31,8 +31,8 @@ type Error struct {
 	// Line of the file, from 1, that has the field. If the field has no line, it is the line of the nearest part of the
 	// field's path that has one; 0 if unknown.
 	Line int
-	// Object is the API object, as far as it could be read. For an error of a list, only the kind is set. For an error
-	// in something that is no object, nothing is set.
+	// Object is the API object, as far as it could be read. For an error of a list, only its kind is set. If the error
+	// is in a value that is no object, Object is empty.
 	Object convert.Object
 	// Field is the path of the field in the document, as in "spec.ingress[0].ports[1]" or, in a
 	// list, "items[4].spec.order". Empty means the object as a whole.
@@ -42,7 +42,7 @@ type Error struct {
 }
 
 // Error returns one line, "file: document 3: line 41: object: field: cause", and omits unknown
-// parts. It escapes characters that are not printable as in a Go string.
+// parts. It escapes characters that are not printable, in the same way as a Go string does.
 func (e *Error) Error() string {
 	parts := make([]string, 0, 6)
 	if e.File != "" {

@@ -18,13 +18,13 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// Reader reads manifests. The zero value is ready to use. A Reader has only settings. It is safe for concurrent use if
-// Rule is.
+// Reader has the settings with which its methods read manifests. The zero value is ready to use. A Reader is safe for
+// concurrent use if its function Rule is.
 type Reader struct {
 	// Converter converts the objects. The zero value is valid.
 	Converter convert.Converter
-	// Rule is called with the ID (see policy.RuleIDs) and the place of each rule of the policies in manifests. If an
-	// object is given twice, it is called for the rules of both. Nil means that the places are not computed.
+	// Rule is called for each rule of the policies in manifests, with the rule's ID (see policy.RuleIDs) and its place.
+	// If an object is given twice, Rule is called for the rules of both. Nil means that the places are not computed.
 	Rule func(id string, at RuleOrigin)
 }
 
@@ -33,15 +33,15 @@ type RuleOrigin struct {
 	convert.RuleOrigin
 	// File is the name of the file as it was given.
 	File string `json:"file,omitempty"`
-	// Line of the file, from 1, that has the first of Peers. Without Peers it is the line of the first of Ports, and
-	// without both that of the rule.
+	// Line is the line of the file, counted from 1, that has the first of Peers. Without Peers, it is the line of the
+	// first of Ports. Without both, it is the line of the rule.
 	Line int `json:"line,omitempty"`
 
 	lineOf func(path string) int
 }
 
-// Narrow returns the origin with only those peers and ports that a packet can match, and the line of the first of
-// these; see convert.RuleOrigin.
+// Narrow returns the origin with only those peers and ports of the rule that a packet with this source, destination and
+// port can match. Its Line is that of the first of them.
 func (o RuleOrigin) Narrow(src, dst netip.Addr, port uint16) RuleOrigin {
 	o.RuleOrigin = o.RuleOrigin.Narrow(src, dst, port)
 	return o.located()
@@ -55,8 +55,8 @@ func (o RuleOrigin) located() RuleOrigin {
 	return o
 }
 
-// String returns the place, as in "shop.yaml:41: ingress[0].from[1], ports[0]". Without a file, the object takes its
-// place.
+// String returns the place of the rule, as in "shop.yaml:41: ingress[0].from[1], ports[0]". If File is empty, the text
+// begins with the object in place of file and line.
 func (o RuleOrigin) String() string {
 	if o.File == "" {
 		return o.Object.String() + ": " + o.RuleOrigin.String()
@@ -82,8 +82,8 @@ func (r Reader) Decode(file string, data []byte) ([]policy.Resource, []error) {
 }
 
 // ReadFiles reads files in the given order. For a file that cannot be read or is larger than MaxFileSize, it returns an
-// *Error, and reads the others. If two files have the same object, the first is used. A file may be a pipe, which is
-// read to its end.
+// *Error. It still reads the other files. If two files have the same object, the first is used. A file may be a pipe,
+// which is read to its end.
 func (r Reader) ReadFiles(paths ...string) ([]policy.Resource, []error) {
 	return r.readFiles(paths, readFile)
 }
@@ -104,9 +104,9 @@ func (r Reader) readFiles(paths []string, read func(path string) ([]byte, error)
 	return unique(entries, errs)
 }
 
-// ReadDir reads the files of a folder that end in .yaml, .yml or .json, sorted by name, like ReadFiles. Hidden files
-// and subdirectories are ignored. If an entry with such a name is neither a regular file nor a link to one, ReadDir
-// does not open it, and returns an *Error that wraps ErrNotRegular.
+// ReadDir reads the files of a folder whose names end in .yaml, .yml or .json, in the order of their names. It returns
+// the same as ReadFiles does. Hidden files and subdirectories are ignored. If an entry with such a name is neither a
+// regular file nor a link to one, ReadDir does not open it, and returns an *Error that wraps ErrNotRegular.
 func (r Reader) ReadDir(dir string) ([]policy.Resource, []error) {
 	list, err := os.ReadDir(dir)
 	if err != nil {
@@ -130,9 +130,9 @@ type entry struct {
 	origin    Error
 }
 
-// unique removes objects that give a resource which an earlier object gives, too, with an error for each. A
-// datastore.Dir also uses the first. If two nodes have the same pod CIDR, only the block is removed, because rules that
-// deny the second node must match it.
+// unique removes objects that are converted to the same resource as an earlier object, and adds an error for each. A
+// datastore.Dir also uses the first object. If two nodes have the same pod CIDR, unique removes only the block of the
+// second node, because rules that deny the second node must still match it.
 func unique(entries []entry, errs []error) ([]policy.Resource, []error) {
 	first := map[policy.Key]Error{}
 	var resources []policy.Resource
@@ -159,7 +159,7 @@ func unique(entries []entry, errs []error) ([]policy.Resource, []error) {
 	return resources, errs
 }
 
-// taken returns the position of the earlier object that gives one of the resources, other than blocks.
+// taken returns the position of the earlier object that is converted to one of the resources, other than blocks.
 func taken(first map[policy.Key]Error, resources []policy.Resource) (Error, bool) {
 	for _, r := range resources {
 		if f, ok := first[r.Key()]; ok && r.Key().Kind != policy.KindBlock {
