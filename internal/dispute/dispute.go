@@ -10,7 +10,7 @@ import (
 const (
 	// Changes of one object within Window make it disputed.
 	Changes = 5
-	// Window is how long a change counts.
+	// Window is the time, from an object's first change on, in which its changes are counted.
 	Window = 30 * time.Second
 	// Quiet is the time without a change after which an object is no longer disputed.
 	Quiet = 2 * time.Minute
@@ -39,8 +39,9 @@ func (o *object) over(now time.Time) bool {
 	return now.Sub(o.first) >= Window
 }
 
-// Record counts a change of an object. It reports whether the object is disputed, and whether this
-// change made it so. A Tracker holds 1,000 objects; it ignores changes of further ones.
+// Record counts a change of an object. It reports whether the object is disputed, and whether the
+// dispute begins with this change. A Tracker holds at most 1,000 objects. It ignores changes of
+// further objects.
 func (t *Tracker[K]) Record(key K, now time.Time) (disputed, begins bool) {
 	if t.objects == nil {
 		t.objects = map[K]*object{}

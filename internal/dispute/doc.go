@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package dispute detects that another process repeatedly changes the same object, as a second
-// agent with the same table or route protocol does.
+// Package dispute detects that another process changes the same object again and again. For
+// example, a second agent with the same table or route protocol does this.
 //
 // # Usage
 //

@@ -17,12 +17,13 @@ import (
 // marker is an environment variable. A process that has it is in the user namespace, and does not start another one.
 const marker = "WAYLEAVE_IN_USER_NAMESPACE=1"
 
-// EnsureRoot makes sure that the process can make and change network namespaces. If it has the rights (CAP_SYS_ADMIN
-// and CAP_NET_ADMIN), ran is false. Otherwise, EnsureRoot runs the program once more, with the same arguments,
-// environment and standard files, as root of a new user and network namespace. It forwards signals, and returns when
-// that process has ended: ran is then true and code is its exit code, for os.Exit.
+// EnsureRoot makes sure that the program can make and change network namespaces. If this process has the rights
+// (CAP_SYS_ADMIN and CAP_NET_ADMIN), ran is false. Otherwise, EnsureRoot runs the program once more, with the same
+// arguments, environment and standard files, as root of a new user and network namespace. It forwards signals to the
+// new process, and returns when that process has ended. Then ran is true, and code is the exit code for os.Exit.
 //
-// An error means that neither is possible, for example because user namespaces are disabled.
+// EnsureRoot returns an error if this process has no rights and the program cannot be run as root of a user namespace,
+// for example because user namespaces are disabled.
 func EnsureRoot() (ran bool, code int, err error) {
 	if privileged() {
 		return false, 0, nil
