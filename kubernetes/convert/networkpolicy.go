@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	// networkPolicyPrefix is the prefix of the names of policies that come from a NetworkPolicy of Kubernetes, or from a
-	// StagedKubernetesNetworkPolicy. No other policy may have such a name.
+	// networkPolicyPrefix is the prefix of the names of policies that come from a NetworkPolicy of Kubernetes, or from
+	// a StagedKubernetesNetworkPolicy. No other policy may have such a name.
 	networkPolicyPrefix = "knp.default."
 	// networkPolicyOrder is the order of these policies in the default tier.
 	networkPolicyOrder = 1000
