@@ -33,13 +33,13 @@ func newFlowDescs() flowDescs {
 	}
 	return flowDescs{
 		connections: by("flow_connections_total", "Connections that policy allowed."),
-		packets:     by("flow_packets_total", "Packets in both directions, or those that were dropped."),
-		bytes:       by("flow_bytes_total", "Bytes in both directions, or those that were dropped."),
+		packets:     by("flow_packets_total", "Packets in both directions; if the verdict is deny, dropped packets."),
+		bytes:       by("flow_bytes_total", "Bytes in both directions; if the verdict is deny, those of dropped packets."),
 		flows:       describe("flows", "Flows that are known."),
-		evicted:     describe("flows_evicted_total", "Flows that others have replaced."),
+		evicted:     describe("flows_evicted_total", "Flows that were removed to keep newer ones."),
 		uncounted: describe("flow_connections_uncounted_total",
 			"Verdicts about connections whose packets are not counted."),
-		misses: describe("flow_verdicts_missed_total", "Verdicts that there was no room for."),
+		misses: describe("flow_verdicts_missed_total", "Verdicts that are not counted, because a buffer was full."),
 	}
 }
 

@@ -77,7 +77,7 @@ func TestFlows(t *testing.T) {
 	r, err := metrics.New(snapshot)
 	require.NoError(t, err)
 	require.NoError(t, testutil.GatherAndCompare(r, strings.NewReader(`
-# HELP wayleave_flow_bytes_total Bytes in both directions, or those that were dropped.
+# HELP wayleave_flow_bytes_total Bytes in both directions; if the verdict is deny, those of dropped packets.
 # TYPE wayleave_flow_bytes_total counter
 wayleave_flow_bytes_total{direction="",policy="",reason="unknown",verdict="deny"} 7
 wayleave_flow_bytes_total{direction="ingress",policy="Policy/p",reason="",verdict="allow"} 8
@@ -85,7 +85,7 @@ wayleave_flow_bytes_total{direction="ingress",policy="Policy/p",reason="",verdic
 # TYPE wayleave_flow_connections_total counter
 wayleave_flow_connections_total{direction="",policy="",reason="unknown",verdict="deny"} 0
 wayleave_flow_connections_total{direction="ingress",policy="Policy/p",reason="",verdict="allow"} 11
-# HELP wayleave_flow_packets_total Packets in both directions, or those that were dropped.
+# HELP wayleave_flow_packets_total Packets in both directions; if the verdict is deny, dropped packets.
 # TYPE wayleave_flow_packets_total counter
 wayleave_flow_packets_total{direction="",policy="",reason="unknown",verdict="deny"} 6
 wayleave_flow_packets_total{direction="ingress",policy="Policy/p",reason="",verdict="allow"} 6
