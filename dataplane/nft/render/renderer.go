@@ -16,11 +16,11 @@ const backend = "nft"
 //
 //	IP set ──▶ policy, profile ──▶ tier ──▶ endpoint ──▶ interface, host endpoints ──▶ base chains
 //
-// When an object changes, the Renderer renders it again. An object to the right of an arrow is
-// rendered again only if something changes that it depends on. So a new member of a set changes one
-// element of a set in the kernel, and a new rule changes one chain. Empty IP sets are not written
-// to the kernel. So if an IP set becomes empty, or ceases to be empty, the rules that refer to it
-// are rendered again.
+// An object to the right of an arrow refers to those on the left. When an object changes, the
+// Renderer renders it again. It renders the objects that refer to it again only if their rules
+// change, too. So a new member of a set changes one element of a set in the kernel, and a new rule
+// changes one chain. Empty IP sets are not written to the kernel. So if an IP set becomes empty, or
+// ceases to be empty, the rules that refer to it are rendered again.
 //
 // A Renderer is not safe for concurrent use.
 type Renderer struct {

@@ -33,10 +33,12 @@ func newFlowDescs() flowDescs {
 	}
 	return flowDescs{
 		connections: by("flow_connections_total", "Connections that policy allowed."),
-		packets:     by("flow_packets_total", "Packets in both directions; if the verdict is deny, dropped packets."),
-		bytes:       by("flow_bytes_total", "Bytes in both directions; if the verdict is deny, those of dropped packets."),
-		flows:       describe("flows", "Flows that are known."),
-		evicted:     describe("flows_evicted_total", "Flows that were removed to keep newer ones."),
+		packets: by("flow_packets_total",
+			"Packets in both directions; if the verdict is deny, dropped packets."),
+		bytes: by("flow_bytes_total",
+			"Bytes in both directions; if the verdict is deny, those of dropped packets."),
+		flows:   describe("flows", "Flows that are known."),
+		evicted: describe("flows_evicted_total", "Flows that were removed to keep newer ones."),
 		uncounted: describe("flow_connections_uncounted_total",
 			"Verdicts about connections whose packets are not counted."),
 		misses: describe("flow_verdicts_missed_total", "Verdicts that are not counted, because a buffer was full."),
