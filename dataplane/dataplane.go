@@ -18,7 +18,7 @@ type Dataplane interface {
 	// Before the batch with InSync, the desired state is incomplete. Until then, Apply only
 	// remembers the events and does not touch the kernel. When the batch has InSync, Apply reads
 	// the objects that an earlier run of this dataplane left in the kernel. It keeps the objects
-	// that are as desired, repairs those that differ, and removes those that are not desired.
+	// that match the desired state, repairs those that differ, and removes all others.
 	//
 	// Apply is idempotent. After an error, the desired state still includes the batch. The next
 	// call programs the missing objects, even if its batch is empty or the same again. If one

@@ -161,9 +161,9 @@ func (d *Dataplane) BridgeStats() applier.Stats {
 }
 
 // Unjudged returns the bridged endpoints whose frames bypass policy when they go from one port of
-// the bridge to another, because br_netfilter does not pass these frames to the hooks of IP. The
-// text for each endpoint names these frames, and the sysctls that are off. Resync reads these
-// sysctls. While Watch does not run, Apply reads them, too.
+// the bridge to another, because br_netfilter does not pass these frames to the netfilter hooks of
+// IPv4 or IPv6. The text for each endpoint names these frames, and the sysctls that are off. Resync
+// reads these sysctls. While Watch does not run, Apply reads them, too.
 func (d *Dataplane) Unjudged() map[policy.Key]string { return d.ports.unjudged() }
 
 // ConntrackStats returns the numbers of ended connections. If Config.ConntrackPolicy is

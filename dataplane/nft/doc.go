@@ -9,8 +9,8 @@
 //
 // # Traffic that policy does not see
 //
-// The table has base chains in the hooks of IP. Some traffic does not pass these hooks. Other
-// traffic passes them with another interface or another header than its own:
+// The table has base chains in the netfilter hooks of IPv4 and IPv6. Some traffic does not pass
+// these hooks. Other traffic passes them with another interface or another header than its own:
 //
 //   - Frames that a bridge forwards between its own ports pass the hooks only if
 //     net.bridge.bridge-nf-call-iptables and -ip6tables are set.

@@ -393,8 +393,8 @@ func (p *portTable) unjudged() map[policy.Key]string {
 	return out
 }
 
-// unjudgedFrames names the frames between two ports of a bridge that the hooks of IP do not see. It
-// is empty if they see all frames.
+// unjudgedFrames names the frames between two ports of a bridge that do not pass the netfilter
+// hooks of IPv4 or IPv6. It is empty if all frames pass them.
 func unjudgedFrames(bridge string, calls observed.Calls) string {
 	families, sysctls := "IPv4 and IPv6", "bridge-nf-call-iptables and net.bridge.bridge-nf-call-ip6tables are"
 	switch {

@@ -242,7 +242,7 @@ func testWireBridgedFrames(t *testing.T, classes render.ClassesConfig) {
 	}
 }
 
-// callHooks sets whether frames between two ports of a bridge pass the hooks of IP: "1" or "0".
+// callHooks sets whether frames between two ports of a bridge pass the hooks of IPv4 and IPv6: "1" or "0".
 func (b *bridged) callHooks(t *testing.T, call string) {
 	t.Helper()
 	for _, name := range []string{"bridge-nf-call-iptables", "bridge-nf-call-ip6tables"} {

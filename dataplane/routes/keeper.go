@@ -166,7 +166,7 @@ func (k *Keeper) change(objects []Object, remove bool) {
 func (k *Keeper) Delete(objects ...Object) { k.change(objects, true) }
 
 // Apply brings the kernel to the desired state. The first call also compares all objects of ours in
-// the kernel with the desired state: it keeps those that are right, and removes those that are not
+// the kernel with the desired state: it keeps the objects that match, and removes those that are not
 // desired. Later calls process only the changes since the last call, and retry failed changes. Each
 // call returns an error for a failed change until the change succeeds.
 //

@@ -2,7 +2,7 @@
 
 // Package archtest tests the architecture of the repository. Its tests fail for an import that is not permitted, a
 // package without documentation, an undocumented export, a new direct dependency, a file or function that is too large,
-// a line that is too long, or a test that is skipped by another function than nstest.Skip.
+// a line that is too long, or a test that calls a Skip other than nstest.Skip.
 //
 // # Usage
 //

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package applier keeps one nftables table in the kernel in its desired state. In its first call,
-// an Applier adopts the table that is in the kernel: it reads this table and keeps what is equal.
-// Later calls write only changes. If the kernel supports table owners, no other process can change
-// the table. The package does not depend on policy, so any program can manage a table with it. It
-// uses netlink, and needs no nft program.
+// an Applier adopts the table that is in the kernel: it reads this table and keeps the objects that
+// match the desired state. Later calls write only changes. If the kernel supports table owners, no
+// other process can change the table. The package does not depend on policy, so any program can
+// manage a table with it. It uses netlink, and needs no nft program.
 //
 //	Update(delta) ─▶ ruleset.State ─▶ operations ─▶ one transaction ─▶ nf_tables
 //	                     ▲                              │ refused, or the table was touched

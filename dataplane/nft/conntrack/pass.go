@@ -28,7 +28,7 @@ type pass struct {
 	walked, lost bool
 }
 
-// Step judges flows, and ends those that a change turned from allowed to denied. It returns in
+// Step evaluates flows, and ends those that a change turned from allowed to denied. It returns in
 // these cases:
 //
 //   - It has judged as many flows as budget says. It may judge some more, the rest of one system

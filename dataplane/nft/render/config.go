@@ -30,25 +30,26 @@ type Config struct {
 	// UnknownWorkloads is the action for packets of an interface with the InterfacePrefix and
 	// without an endpoint. The default is HostDrop. Set HostAccept only on a node where another
 	// agent enforces policy at some of these interfaces. With HostAccept, only the policy of the
-	// other side decides about such a packet. So from CNI ADD until a workload has an endpoint, its
-	// own policy does not restrict what it sends and receives. Other actions are errors.
+	// other side decides about such a packet. So from CNI ADD until a workload has an endpoint, the
+	// policy of this workload does not apply. Other actions are errors.
 	UnknownWorkloads policy.HostAction
 	// Bridges are the names of bridges whose ports are interfaces of workloads. By default there
 	// are none. Then an endpoint whose interface is a port of any master is at fault (S170).
 	//
-	// An endpoint whose interface is a port of one of Bridges is bridged. The hooks of IP see its
-	// packets with the interface of the bridge. So addresses identify the endpoint: a packet that
-	// enters by a bridge belongs to the endpoint with its source address, and a packet that leaves
-	// by a bridge belongs to the endpoint with its destination address. If no endpoint has the
+	// An endpoint whose interface is a port of one of Bridges is bridged. Its packets pass the
+	// netfilter hooks of IPv4 and IPv6 with the interface of the bridge. So addresses identify the
+	// endpoint: a packet that enters by a bridge belongs to the endpoint with its source address,
+	// and a packet that leaves by a bridge belongs to the endpoint with its destination address. If no endpoint has the
 	// address, the packet drops (S171), even if UnknownWorkloads accepts. If two endpoints of a
 	// bridge have the same address, both are at fault. AllowedSources have no effect for bridged
 	// endpoints.
 	//
 	// Use such a bridge only for workloads. If one of its ports leads to a router or is an uplink,
-	// the hooks of IP drop the packets of this port. But frames from this port to workloads pass
-	// without policy, unless net.bridge.bridge-nf-call-iptables and -ip6tables are set: only then
-	// does policy apply to frames between two ports. The bridge's name must not begin with
-	// InterfacePrefix. Host endpoints do not apply to the bridge, even if they name it.
+	// the table drops the packets of this port, except frames that the bridge forwards to
+	// workloads. These pass without policy, unless net.bridge.bridge-nf-call-iptables and
+	// -ip6tables are set: only then does policy apply to frames between two ports. The bridge's
+	// name must not begin with InterfacePrefix. Host endpoints do not apply to the bridge, even if
+	// they name it.
 	Bridges []string
 	// EgressPriority is the priority of the base chains with normal policy. IngressPriority is the
 	// priority of the base chains that evaluate stale packets, and must be larger than
@@ -192,7 +193,7 @@ const (
 	maxPriorities      = 16
 )
 
-// Priorities in the hooks of IP, and defaults of a Config.
+// Priorities of base chains, and defaults of a Config.
 const (
 	priorityRaw       = -300
 	priorityPreDNAT   = -150 // after connection tracking (-200), before destination NAT

@@ -58,9 +58,10 @@ type bridgePlace struct {
 	address netip.Addr
 }
 
-// At returns where the hooks of IP see packets of the workload interface iface: seen is its bridge,
-// or iface itself if it is no port. owner is the interface of the workload whose policy applies to
-// the address a there. It is "" if no workload behind the bridge has the address.
+// At returns with which interface the packets of the workload interface iface pass the netfilter
+// hooks of IPv4 and IPv6: seen is its bridge, or iface itself if it is no port. owner is the
+// interface of the workload whose policy applies to the address a there. It is "" if no workload
+// behind the bridge has the address.
 func (c *Cluster) At(iface string, a netip.Addr) (seen, owner string) {
 	bridge := c.Ports[iface]
 	if bridge == "" {

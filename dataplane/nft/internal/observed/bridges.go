@@ -17,7 +17,7 @@ import (
 	"github.com/wayleave/wayleave/internal/nsthread"
 )
 
-// bridges has what was last read about the bridges of Config.
+// bridges is the last known state of the bridges of Config.
 type bridges struct {
 	names []string
 	// known is set once the following fields were read.
