@@ -217,9 +217,9 @@ func endpointsCommand() cli.Command {
 
 // storeText returns the state of the shared store in one line.
 func storeText(s *api.Store) string {
-	text := fmt.Sprintf("connected; read up to revision %d, in the kernel up to %d", s.Delivered, s.InForce)
+	text := fmt.Sprintf("connected; received up to revision %d, in the kernel up to %d", s.Delivered, s.InForce)
 	if !s.Connected {
-		text = fmt.Sprintf("not connected: %s; read up to revision %d, in the kernel up to %d",
+		text = fmt.Sprintf("not connected: %s; received up to revision %d, in the kernel up to %d",
 			cmp.Or(s.Error, "has not answered yet"), s.Delivered, s.InForce)
 	}
 	if n := len(s.Unreadable); n > 0 {

@@ -4,7 +4,9 @@ package main
 
 import (
 	"encoding/json"
+	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -30,6 +32,26 @@ func TestVerify(t *testing.T) {
 	require.NoError(t, json.Unmarshal([]byte(out), &v))
 	require.True(t, v.Kernel.Equal())
 	require.Positive(t, v.Policy.Packets)
+}
+
+// A host endpoint without an interface name is found by the addresses in the agent's network namespace.
+func TestVerifyHostEndpointByAddress(t *testing.T) {
+	const host = `apiVersion: projectcalico.org/v3
+kind: HostEndpoint
+metadata: {name: uplink}
+spec: {node: n, expectedIPs: [192.0.2.77]}
+`
+	node := startAnAgent(t, folderOf(t, map[string]string{"pods.yaml": onePod, "host.yaml": host}))
+	require.NoError(t, node.Do(func() error {
+		return exec.Command("sh", "-c", "ip link add up0 type veth peer name up1 && ip addr add 192.0.2.77/24 dev up0").Run()
+	}))
+	require.Eventually(t, func() bool {
+		_, out, _ := call(t, "ruleset")
+		return strings.Contains(out, "up0")
+	}, patience, 20*time.Millisecond)
+	code, out, errs := call(t, "verify")
+	require.Zero(t, code, "%s%s", out, errs)
+	require.Contains(t, out, "policy and table agree")
 }
 
 // While another process changes the table again and again, the agent waits between its repairs. Then verify

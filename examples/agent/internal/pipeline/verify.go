@@ -7,10 +7,10 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"net"
 	"net/netip"
 	"strings"
 
+	"github.com/wayleave/wayleave/dataplane/interfaces"
 	"github.com/wayleave/wayleave/dataplane/nft"
 	"github.com/wayleave/wayleave/dataplane/nft/applier"
 	"github.com/wayleave/wayleave/dataplane/nft/prove"
@@ -85,7 +85,7 @@ func (p *Pipeline) Verify(
 // Prove compares a table with the policy of the objects in world. It does not read the kernel's
 // table, nor which interfaces are ports of Config.Bridges: it treats no interface as such a port.
 // If a host endpoint of the node has no interface name, Prove reads the addresses of the interfaces
-// of this machine.
+// in the network namespace Config.NetNS.
 //
 // Errors: those of prove.Table.
 func Prove(
@@ -109,7 +109,7 @@ func (p prover) prove(
 	v.Table, cfg = cmp.Or(cfg.Table, "wayleave"), cfg.withDefaults()
 	settings := verdict.Config{Host: cfg.renderer().Host}
 	if byAddress(world, cfg.Node) {
-		addrs, err := hostInterfaces()
+		addrs, err := hostInterfaces(cfg.NetNS)
 		if err != nil {
 			return v, err
 		}
@@ -133,23 +133,17 @@ func byAddress(world verdict.World, node string) bool {
 	return false
 }
 
-// hostInterfaces returns the addresses of this machine's interfaces.
-func hostInterfaces() (map[string][]netip.Addr, error) {
-	list, err := net.Interfaces()
+// hostInterfaces returns the addresses of the interfaces of a network namespace.
+func hostInterfaces(netNS int) (map[string][]netip.Addr, error) {
+	snapshot, err := interfaces.Read(interfaces.Config{NetNS: netNS})
 	if err != nil {
 		return nil, err
 	}
-	all := make(map[string][]netip.Addr, len(list))
-	for _, i := range list {
-		addrs, err := i.Addrs()
-		if err != nil {
-			return nil, err
-		}
+	all := map[string][]netip.Addr{}
+	for _, i := range snapshot.All() {
 		all[i.Name] = []netip.Addr{}
-		for _, a := range addrs {
-			if p, err := netip.ParsePrefix(a.String()); err == nil {
-				all[i.Name] = append(all[i.Name], p.Addr())
-			}
+		for _, p := range i.Addresses {
+			all[i.Name] = append(all[i.Name], p.Addr())
 		}
 	}
 	return all, nil
