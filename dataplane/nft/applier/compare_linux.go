@@ -35,14 +35,9 @@ func Compare(ctx context.Context, netNS int, table *ruleset.Table) (c Comparison
 	if err := checkNoFlowtables(table); err != nil {
 		return c, fmt.Errorf("applier: compare: %w", err)
 	}
-	conn, err := nfnl.Dial(nfnl.Config{NetNS: netNS})
+	d, err := readDifference(ctx, netNS, table.Name, want)
 	if err != nil {
-		return c, fmt.Errorf("applier: compare: %w", err)
-	}
-	defer func() { err = errors.Join(err, conn.Close()) }()
-	d, err := readGeneration(ctx, conn, table.Name, want)
-	if err != nil {
-		return c, fmt.Errorf("applier: read table %s: %w", table.Name, err)
+		return c, err
 	}
 	c.Chains, c.Sets = len(table.Chains), len(table.Sets)
 	for _, s := range table.Sets {
@@ -54,6 +49,55 @@ func Compare(ctx context.Context, netNS int, table *ruleset.Table) (c Comparison
 	c.Reason = d.String()
 	c.Changes, err = changes(table, want, d)
 	return c, err
+}
+
+// Elements reads the keys of the elements of sets from the kernel. table names the family, the table
+// and the sets, with their types; its chains and elements do not matter. The result has the elements
+// by the name of the set, with no fields but Key, Last and Ends. It has none of a set that does not
+// exist. If the kernel's table would have to be replaced, for example because a set is of another
+// type, the result is empty. Elements writes nothing, and takes time in proportion to the table.
+//
+// Errors: as Compare.
+func Elements(ctx context.Context, netNS int, table *ruleset.Table) (map[string][]ruleset.Element, error) {
+	want, err := ruleset.StateOf(table)
+	if err != nil {
+		return nil, fmt.Errorf("applier: read elements of table %s: %w", table.Name, err)
+	}
+	d, err := readDifference(ctx, netNS, table.Name, want)
+	if err != nil || d.RebuildReason != "" {
+		return nil, err
+	}
+	actual, err := kernelState(want, d)
+	if errors.Is(err, errForm) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	all := map[string][]ruleset.Element{}
+	for _, s := range table.Sets {
+		if actual.Set(s.Name) != nil {
+			for _, e := range actual.View(s.Name).Elements() {
+				all[s.Name] = append(all[s.Name], ruleset.Element{Key: e.Key, Last: e.Last, Ends: e.Ends})
+			}
+		}
+	}
+	return all, nil
+}
+
+// readDifference compares the kernel's table with the wanted one, on a connection of its own.
+func readDifference(
+	ctx context.Context, netNS int, name string, want *ruleset.State,
+) (d *readback.Difference, err error) {
+	conn, err := nfnl.Dial(nfnl.Config{NetNS: netNS})
+	if err != nil {
+		return nil, fmt.Errorf("applier: read table %s: %w", name, err)
+	}
+	defer func() { err = errors.Join(err, conn.Close()) }()
+	if d, err = readGeneration(ctx, conn, name, want); err != nil {
+		return nil, fmt.Errorf("applier: read table %s: %w", name, err)
+	}
+	return d, nil
 }
 
 // readGeneration compares the kernel's table with the wanted one, in one generation of the ruleset.

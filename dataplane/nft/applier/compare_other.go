@@ -14,3 +14,8 @@ import (
 func Compare(context.Context, int, *ruleset.Table) (Comparison, error) {
 	return Comparison{}, ErrUnsupported
 }
+
+// Elements returns ErrUnsupported.
+func Elements(context.Context, int, *ruleset.Table) (map[string][]ruleset.Element, error) {
+	return nil, ErrUnsupported
+}
