@@ -31,12 +31,11 @@ type Dataplane struct {
 	state      *state
 	filter     filter
 	devices    devices
+	interfaces interfaceObserver
 	outDevices outDevices
 	rotation   rotation
 	// remoteNodes are the remote nodes for which program was last called, by name.
 	remoteNodes map[string]*remoteNode
-	// unfinished is a closed channel if Finish has work, otherwise nil.
-	unfinished chan struct{}
 	// last is the result of the last call of program, with the errors of a later Finish.
 	last result
 	// announced are the keys that Config.Announce has received.
@@ -54,7 +53,8 @@ func New(cfg Config) (*Dataplane, error) {
 	cfg = cfg.withDefaults()
 	d := &Dataplane{
 		cfg: cfg, outDevices: outDevices{}, rotation: rotation{device: noDevice},
-		devices: devices{namespace: cfg.NetNS}, applyTimer: applyTimer{now: time.Now, wake: make(chan struct{}, 1)},
+		devices: devices{namespace: cfg.NetNS}, interfaces: interfaceObserver{namespace: cfg.NetNS},
+		applyTimer: applyTimer{now: time.Now, wake: make(chan struct{}, 1)},
 	}
 	names := make([]string, 0, len(cfg.Devices))
 	for _, c := range cfg.Devices {
@@ -102,7 +102,7 @@ func (d *Dataplane) ApplyVisible(ctx context.Context, b dataplane.Batch) error {
 }
 
 // Unfinished implements dataplane.Finisher.
-func (d *Dataplane) Unfinished() <-chan struct{} { return d.unfinished }
+func (d *Dataplane) Unfinished() <-chan struct{} { return d.last.unfinished }
 
 // Resync implements dataplane.Dataplane. It repairs objects of this Dataplane that differ in the
 // kernel. If ApplyVisible has left removals to Finish, Resync leaves them to Finish, too. Errors:
@@ -111,7 +111,7 @@ func (d *Dataplane) Resync(ctx context.Context) error {
 	if !d.state.inSync {
 		return nil
 	}
-	pending := d.unfinished != nil // removals of a batch that later dataplanes may not have received yet
+	pending := d.last.unfinished != nil // removals of a batch that later dataplanes may not have received yet
 	err := d.program(ctx, true)
 	if pending {
 		return err
@@ -133,7 +133,7 @@ func (d *Dataplane) Keys() []policy.WireguardKey {
 func (d *Dataplane) Teardown(ctx context.Context) error {
 	d.state, d.outDevices = newState(&d.cfg), outDevices{}
 	d.reconciler.forget() // Watch uses the keeper
-	d.announced, d.last, d.unfinished = nil, result{}, nil
+	d.announced, d.last = nil, result{}
 	d.rotation = rotation{device: noDevice}
 	d.applyTimer.schedule(time.Time{})
 	d.devices.forget()
@@ -178,7 +178,7 @@ func (d *Dataplane) Plan(ctx context.Context, b dataplane.Batch) (string, error)
 	if err := d.devices.loadKeys(readKey); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return "", err
 	}
-	if err := errors.Join(d.devices.observe(), d.readInterfaces(state)); err != nil {
+	if err := errors.Join(d.devices.observe(), d.interfaces.read(state)); err != nil {
 		return "", err
 	}
 	nodes := state.remoteNodes(d.devices.publicKeys())

@@ -21,8 +21,10 @@ type filter struct {
 	applier *applier.Applier // nil if it is not open
 	// absent is set once no table of an earlier process is left.
 	absent bool
-	// own are the prefixes of the last apply or add.
-	own ownPrefixes
+	// own are the prefixes of the last apply or add. Before the first one, readOwn sets it to those
+	// of an earlier process, and then sets read.
+	own  ownPrefixes
+	read bool
 }
 
 // priority is that of NF_IP_PRI_RAW, before connection tracking. natPriority is the next one after
@@ -39,6 +41,9 @@ const (
 	// 4861). Nodes send it unencrypted.
 	routerSolicitation, redirect = 133, 137
 )
+
+// ownSetName is the name of the sets of the own encrypted prefixes, without the IP version.
+const ownSetName = "own"
 
 // filterFamily has the constants of an IP version in the table.
 type filterFamily struct {
@@ -75,7 +80,7 @@ func (f *filter) table(own ownPrefixes) *ruleset.Table {
 	isTranslated := equals(ruleset.CtStatus, ruleset.Uint32(ruleset.CtSNAT|ruleset.CtDNAT))
 	t := &ruleset.Table{Name: f.cfg.FilterTable, Chains: []*ruleset.Chain{raw, translated}}
 	for _, family := range filterFamilies() {
-		ownSet := family.set("own", own.encrypted)
+		ownSet := family.set(ownSetName, own.encrypted)
 		t.Sets = append(t.Sets, ownSet)
 		if !f.cfg.HostEncryption { // other nodes send unencrypted packets to these addresses, as to a NodePort
 			hosts := family.set("hosts", own.hosts)
@@ -164,8 +169,12 @@ func oneOf(f ruleset.Field, values ...ruleset.Value) ruleset.Match {
 }
 
 // add does the same as apply, but removes no encrypted prefix that this node no longer has: later
-// dataplanes may still have routes to workloads in it. The next apply removes it.
+// dataplanes may still have routes to workloads in it. The next apply removes it. This holds for
+// the prefixes of an earlier process, too.
 func (f *filter) add(ctx context.Context, own ownPrefixes) error {
+	if err := f.readOwn(ctx); err != nil {
+		return err
+	}
 	all := append(slices.Clone(own.encrypted), f.own.encrypted...)
 	slices.SortFunc(all, dataplane.ComparePrefixes)
 	own.encrypted = nil
@@ -177,6 +186,44 @@ func (f *filter) add(ctx context.Context, own ownPrefixes) error {
 		}
 	}
 	return f.apply(ctx, own)
+}
+
+// readOwn reads the encrypted prefixes of an earlier process from the kernel.
+func (f *filter) readOwn(ctx context.Context) error {
+	if f.read || !f.cfg.RequireEncryption {
+		return nil
+	}
+	t := &ruleset.Table{Name: f.cfg.FilterTable}
+	for _, family := range filterFamilies() {
+		t.Sets = append(t.Sets, family.set(ownSetName, nil))
+	}
+	sets, err := applier.Elements(ctx, f.cfg.NetNS, t)
+	if err != nil {
+		return err
+	}
+	for _, elements := range sets {
+		for _, e := range elements {
+			if p, ok := elementPrefix(e); ok {
+				f.own.encrypted = append(f.own.encrypted, p)
+			}
+		}
+	}
+	f.read = true
+	return nil
+}
+
+// elementPrefix returns the longest prefix that contains an element of a set of addresses.
+func elementPrefix(e ruleset.Element) (netip.Prefix, bool) {
+	first, ok := netip.AddrFromSlice(e.Key[0])
+	last, isRange := netip.AddrFromSlice(e.Last)
+	if !isRange {
+		last = first
+	}
+	p := netip.PrefixFrom(first, first.BitLen())
+	for ok && !p.Contains(last) {
+		p = netip.PrefixFrom(first, p.Bits()-1).Masked()
+	}
+	return p, ok
 }
 
 // apply brings the table to the desired state. Without Config.RequireEncryption it removes the
@@ -221,7 +268,7 @@ func (f *filter) open() (err error) {
 
 // remove deletes the table, and closes the connection.
 func (f *filter) remove(ctx context.Context) error {
-	f.own = ownPrefixes{}
+	f.own, f.read = ownPrefixes{}, false
 	if err := f.open(); err != nil {
 		return err
 	}

@@ -3,14 +3,18 @@
 package wireguard
 
 import (
+	"context"
 	"net/netip"
 	"os/exec"
+	"slices"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"golang.zx2c4.com/wireguard/wgctrl/wgtypes"
 
 	"github.com/wayleave/wayleave/dataplane"
+	"github.com/wayleave/wayleave/dataplane/interfaces"
 	"github.com/wayleave/wayleave/dataplane/routes"
 )
 
@@ -135,6 +139,69 @@ func TestWorkloadOnBridge(t *testing.T) {
 	require.Contains(t, a.ownBlackholes(), "10.9.0.5")
 }
 
+// Watch reports that a bridge gets or loses its address, or that the address of the node moves to another interface.
+func TestWatchInterfaces(t *testing.T) {
+	a := newTestDataplane(t)
+	a.addUplink()
+	a.ip("link add br0 type bridge")
+	a.ip("link set br0 up")
+	_ = a.Apply(t.Context(), dataplane.Batch{Events: append(network(),
+		routeUpdate("10.9.0.5/32", "a", dataplane.RouteLocalWorkload),
+	)})
+	ctx, cancel := context.WithCancel(t.Context())
+	reported, ended := make(chan struct{}, 100), make(chan error)
+	go func() { ended <- a.Watch(ctx, func(dataplane.Drift) { reported <- struct{}{} }) }()
+	for _, step := range []struct {
+		command string
+		want    bool // whether packets to the workload are dropped
+	}{
+		{"addr add 10.9.0.1/24 dev br0", false},
+		{"addr del 10.9.0.1/24 dev br0", true},
+		{"addr add 10.9.0.1/24 dev br0", false},
+		{"addr add 192.0.2.1/24 dev br0", true},
+		{"addr del 192.0.2.1/24 dev br0", false},
+		{"link set br0 down", true},
+	} {
+		a.ip(step.command)
+		for slices.Contains(a.ownBlackholes(), "10.9.0.5") != step.want {
+			select {
+			case <-reported: // perhaps for another reason
+				_ = a.applyVisible(&dataplane.NodeRemove{Name: "none"})
+				_ = a.Finish(t.Context())
+			case <-time.After(10 * time.Second):
+				t.Fatalf("not reported: %s", step.command)
+			}
+		}
+	}
+	cancel()
+	require.ErrorIs(t, <-ended, context.Canceled)
+}
+
+// Other changes of interfaces do not count.
+func TestOtherInterfaces(t *testing.T) {
+	a := newTestDataplane(t)
+	a.addUplink()
+	differ := func() bool {
+		s, err := interfaces.Read(interfaces.Config{NetNS: a.ns.FD()})
+		require.NoError(t, err)
+		return a.interfaces.differ(s)
+	}
+	require.False(t, differ(), "nothing is programmed yet")
+	_ = a.Apply(t.Context(), dataplane.Batch{Events: network()})
+	for _, command := range []string{
+		"link add other type veth peer name peer1", "link set other up", "addr add 10.5.0.1/24 dev other",
+		"link add br0 type bridge", "addr add 10.9.0.1/24 dev br0",
+	} {
+		a.ip(command)
+		require.False(t, differ(), command)
+	}
+	a.ip("link set br0 up")
+	require.True(t, differ())
+	_, err := a.Plan(t.Context(), dataplane.Batch{})
+	require.NoError(t, err)
+	require.True(t, differ(), "a plan programs nothing")
+}
+
 // A local workload inside another node's block, which is inside an own block, has a blackhole route of its own.
 func TestBlockInsideOwnBlock(t *testing.T) {
 	a := newTestDataplane(t)
@@ -197,14 +264,7 @@ func TestFilterShrinksWithFinish(t *testing.T) {
 	_ = a.Apply(t.Context(), dataplane.Batch{Events: append(network(),
 		routeUpdate(address+"/32", "a", dataplane.RouteLocalWorkload),
 	)})
-	own := func() string {
-		var out []byte
-		require.NoError(t, a.ns.Do(func() (err error) {
-			out, err = exec.Command("nft", "list", "set", "inet", a.cfg.FilterTable, "own4").CombinedOutput()
-			return err
-		}), "%s", out)
-		return string(out)
-	}
+	own := a.ownSet
 	require.Contains(t, own(), address)
 	removed := &dataplane.RouteRemove{Dst: netip.MustParsePrefix(address + "/32")}
 	_ = a.applyVisible(removed)
@@ -216,4 +276,49 @@ func TestFilterShrinksWithFinish(t *testing.T) {
 	require.NoError(t, a.Finish(t.Context()))
 	require.NotContains(t, own(), "10.77")
 	require.NoError(t, a.Teardown(t.Context()))
+}
+
+// The same holds for addresses that the node lost while no process ran, whatever their form in the set. Teardown
+// forgets them.
+func TestFilterShrinksWithFinishAfterRestart(t *testing.T) {
+	a := newTestDataplane(t)
+	a.cfg.RequireEncryption = true
+	const address, block = "10.77.0.1", "10.78.0.64/26"
+	_ = a.Apply(t.Context(), dataplane.Batch{Events: append(network(),
+		routeUpdate(address+"/32", "a", dataplane.RouteLocalWorkload), routeUpdate(block, "a", dataplane.RouteBlackhole),
+		routeUpdate("10.78.0.128/25", "a", dataplane.RouteBlackhole), // next to the block
+		routeUpdate("fd00:77::/64", "a", dataplane.RouteBlackhole),
+	)})
+	before := a.ownSet()
+	require.Contains(t, before, block)
+	a.restart()
+	a.cfg.RequireEncryption = true
+	_ = a.applyVisible(network()...)
+	require.Equal(t, before, a.ownSet())
+	require.Contains(t, a.nft("list", "set", "inet", a.cfg.FilterTable, "own6"), "fd00:77::/64")
+	require.NoError(t, a.Finish(t.Context()))
+	require.NotContains(t, a.ownSet(), "10.7")
+	require.Contains(t, a.ownSet(), "10.0.1.0/26")
+
+	require.NoError(t, a.Teardown(t.Context()))
+	_ = a.applyVisible(append(network(), routeUpdate(block, "a", dataplane.RouteBlackhole))...)
+	require.Contains(t, a.ownSet(), block)
+	require.NoError(t, a.Teardown(t.Context()))
+	_ = a.applyVisible(network()...)
+	require.NotContains(t, a.ownSet(), block)
+}
+
+// nft returns the output of nft in the namespace.
+func (a *testDataplane) nft(arguments ...string) string {
+	var out []byte
+	require.NoError(a, a.ns.Do(func() (err error) {
+		out, err = exec.Command("nft", arguments...).CombinedOutput()
+		return err
+	}), "%s", out)
+	return string(out)
+}
+
+// ownSet returns the set of the own encrypted IPv4 prefixes.
+func (a *testDataplane) ownSet() string {
+	return a.nft("list", "set", "inet", a.cfg.FilterTable, "own4")
 }

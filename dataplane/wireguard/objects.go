@@ -55,7 +55,7 @@ func (s *state) desiredObjects(nodes map[string]*remoteNode, deviceName func(*re
 	// With strict rp_filter, the kernel drops unencrypted IPv4 packets from an address that is
 	// routed by a WireGuard device, such as packets to a pod by a NodePort. With HostEncryption it
 	// also ignores ARP requests.
-	for _, name := range s.uplinks {
+	for _, name := range s.interfaces.uplinks {
 		all.add(routes.Setting{Path: "net/ipv4/conf/" + name + "/rp_filter", Value: "2"})
 	}
 	for _, n := range nodes {
@@ -93,7 +93,7 @@ func (s *state) desiredObjects(nodes map[string]*remoteNode, deviceName func(*re
 func (s *state) ownBlackholes() objects {
 	all := objects{}
 	for dst, r := range s.routes {
-		outside := r.Type == dataplane.RouteLocalWorkload && !s.inOwnBlock(dst) && !hasShorterPrefix(s.bridged, dst)
+		outside := r.Type == dataplane.RouteLocalWorkload && !s.inOwnBlock(dst) && !hasShorterPrefix(s.interfaces.bridged, dst)
 		if r.Type == dataplane.RouteBlackhole || outside {
 			all.add(routes.Route{Dst: dst, Table: routes.DefaultTable, Type: routes.Blackhole, Metric: dropMetric})
 		}

@@ -7,12 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net/netip"
 	"slices"
 	"time"
 
 	"github.com/wayleave/wayleave/dataplane"
-	"github.com/wayleave/wayleave/dataplane/interfaces"
 	"github.com/wayleave/wayleave/policy"
 )
 
@@ -26,6 +24,8 @@ type result struct {
 	// retry is set if another call of program may succeed. An invalid announcement of another node
 	// needs no retry.
 	retry bool
+	// unfinished is a closed channel if Finish has work, otherwise nil.
+	unfinished chan struct{}
 }
 
 // program brings the kernel to the desired state, except for removals: Finish removes unwanted
@@ -40,7 +40,7 @@ func (d *Dataplane) program(ctx context.Context, resync bool) error {
 		return err
 	}
 	r := result{time: d.applyTimer.now(), removal: d.last.removal}
-	interfacesErr := d.readInterfaces(d.state)
+	interfacesErr := d.interfaces.update(d.state)
 	// Without these routes, no key and no peer is set: packets that the devices decrypt could leave
 	// unencrypted.
 	own := d.state.ownBlackholes()
@@ -51,8 +51,8 @@ func (d *Dataplane) program(ctx context.Context, resync bool) error {
 		movingSince = d.programAll(ctx, resync, installed, &r)
 	}
 	r.device = errors.Join(r.device, interfacesErr)
-	d.unfinished = make(chan struct{})
-	close(d.unfinished)
+	r.unfinished = make(chan struct{})
+	close(r.unfinished)
 	d.recordResult(r)
 	if installed {
 		d.announce()
@@ -106,11 +106,11 @@ func (r *result) addPeers(anyRefused bool, err error) {
 // Finish returns only the error of ctx. After another error, Watch makes the Driver call Apply,
 // which tries again and returns the error.
 func (d *Dataplane) Finish(ctx context.Context) error {
-	if err := ctx.Err(); err != nil || d.unfinished == nil {
+	if err := ctx.Err(); err != nil || d.last.unfinished == nil {
 		return err
 	}
 	r := d.last
-	d.unfinished, r.removal = nil, nil
+	r.unfinished, r.removal = nil, nil
 	if _, general := keeperFault(r.keeper); !general {
 		if err := d.reconciler.finish(ctx); r.keeper == nil { // otherwise Apply has reported the error
 			r.removal = err
@@ -128,7 +128,7 @@ func (d *Dataplane) Finish(ctx context.Context) error {
 
 // finishNow calls Finish if it has work, and returns all faults. err is the result of ApplyVisible.
 func (d *Dataplane) finishNow(ctx context.Context, err error) error {
-	if d.unfinished == nil {
+	if d.last.unfinished == nil {
 		return err
 	}
 	if err := d.Finish(ctx); err != nil {
@@ -148,31 +148,6 @@ func (d *Dataplane) recordResult(r result) {
 		r.filter != nil || r.removal != nil
 	d.last = r
 	d.last.err = d.faults()
-}
-
-// readInterfaces sets the uplinks and the bridged subnets of a state. If it fails, it leaves them
-// unchanged.
-func (d *Dataplane) readInterfaces(s *state) error {
-	all, err := interfaces.Read(interfaces.Config{NetNS: d.cfg.NetNS})
-	if err != nil {
-		return err
-	}
-	s.uplinks, s.bridged = nil, map[netip.Prefix]struct{}{}
-	if n := s.nodes[s.cfg.Node]; n != nil {
-		for _, p := range n.Addresses {
-			for _, i := range all.Holding(p.Addr()) {
-				s.uplinks = append(s.uplinks, i.Name)
-			}
-		}
-	}
-	for _, i := range all.All() {
-		if i.Kind == "bridge" && i.Up && !slices.Contains(s.uplinks, i.Name) {
-			for _, p := range i.Addresses {
-				s.bridged[p.Masked()] = struct{}{}
-			}
-		}
-	}
-	return nil
 }
 
 // announce sends the keys to Config.Announce if they have changed, or if another program has

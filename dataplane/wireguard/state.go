@@ -26,11 +26,7 @@ type state struct {
 	nodes         map[string]*dataplane.Node
 	routes        map[netip.Prefix]*dataplane.Route
 	hostEndpoints map[policy.Key]*dataplane.HostEndpoint
-	// uplinks are the names of the interfaces that have the node's addresses.
-	uplinks []string
-	// bridged has the subnets of bridges that have no address of the node. Packets to them do not
-	// leave the node.
-	bridged map[netip.Prefix]struct{}
+	interfaces    localInterfaces
 	// encrypting is set once this node's Node resource has had keys, even keys of an earlier
 	// process.
 	encrypting bool
@@ -250,6 +246,14 @@ func (s *state) published(ownKeys []wgtypes.Key) []bool {
 		list[i] = i < len(keys) && keys[i].PublicKey == key.String()
 	}
 	return list
+}
+
+// nodeAddresses returns the addresses in this node's Node resource.
+func (s *state) nodeAddresses() []netip.Prefix {
+	if n := s.nodes[s.cfg.Node]; n != nil {
+		return n.Addresses
+	}
+	return nil
 }
 
 // resourceKeys returns the keys in this node's Node resource.

@@ -93,7 +93,7 @@ func TestObjects(t *testing.T) {
 
 	unencrypted := prefixes("192.0.2.9/32", "2001:db8::9/128")
 	s = stateOf(Config{HostEncryption: true, UnencryptedHosts: unencrypted}, network()...)
-	s.uplinks = []string{"eth0"}
+	s.interfaces.uplinks = []string{"eth0"}
 	text := s.text(true)
 	for _, line := range []string{
 		"192.0.2.2/32 dev wg.way src 10.0.1.0 table 22361", "blackhole 192.0.2.2/32 metric 2147483648 table 22361",

@@ -4,6 +4,7 @@ package wireguard
 
 import (
 	"context"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -22,27 +23,28 @@ const minCheckInterval, maxCheckInterval = 100 * time.Millisecond, 30 * time.Sec
 //     complete.
 //   - A step of a key rotation is due.
 //   - A removal failed.
+//   - The node's addresses move to other interfaces, or a bridge gets or loses an address.
 //
 // The kernel sends no notifications about keys and peers. If another process changes them, only
 // Resync repairs them.
 //
-// Errors: as routes.Keeper.Watch.
+// Watch calls drifted from several goroutines. Errors: as routes.Keeper.Watch and interfaces.Watch.
 func (d *Dataplane) Watch(ctx context.Context, drifted func(dataplane.Drift)) error {
 	report := func() {
 		d.applyTimer.fired.Store(true)
 		drifted(dataplane.Drift{Backend: backend, Object: "set of objects at fault", OnlyFaults: true})
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		d.applyTimer.run(ctx, report)
-	}()
-	defer func() {
-		cancel()
-		<-ended
-	}()
-	return d.reconciler.keeper.Watch(ctx, report)
+	inner, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var all sync.WaitGroup
+	all.Go(func() { d.applyTimer.run(inner, report) })
+	all.Go(func() { cancel(d.interfaces.watch(inner, report)) })
+	all.Go(func() { cancel(d.reconciler.keeper.Watch(inner, report)) })
+	all.Wait()
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	return context.Cause(inner)
 }
 
 // nextStep returns when Apply is to be called next; zero if it need not be called. movingSince is
