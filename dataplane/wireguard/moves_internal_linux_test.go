@@ -285,7 +285,8 @@ func TestFilterShrinksWithFinishAfterRestart(t *testing.T) {
 	a.cfg.RequireEncryption = true
 	const address, block = "10.77.0.1", "10.78.0.64/26"
 	_ = a.Apply(t.Context(), dataplane.Batch{Events: append(network(),
-		routeUpdate(address+"/32", "a", dataplane.RouteLocalWorkload), routeUpdate(block, "a", dataplane.RouteBlackhole),
+		routeUpdate(address+"/32", "a", dataplane.RouteLocalWorkload),
+		routeUpdate(block, "a", dataplane.RouteBlackhole),
 		routeUpdate("10.78.0.128/25", "a", dataplane.RouteBlackhole), // next to the block
 		routeUpdate("fd00:77::/64", "a", dataplane.RouteBlackhole),
 	)})

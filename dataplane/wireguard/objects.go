@@ -93,7 +93,8 @@ func (s *state) desiredObjects(nodes map[string]*remoteNode, deviceName func(*re
 func (s *state) ownBlackholes() objects {
 	all := objects{}
 	for dst, r := range s.routes {
-		outside := r.Type == dataplane.RouteLocalWorkload && !s.inOwnBlock(dst) && !hasShorterPrefix(s.interfaces.bridged, dst)
+		outside := r.Type == dataplane.RouteLocalWorkload && !s.inOwnBlock(dst) &&
+			!hasShorterPrefix(s.interfaces.bridged, dst)
 		if r.Type == dataplane.RouteBlackhole || outside {
 			all.add(routes.Route{Dst: dst, Table: routes.DefaultTable, Type: routes.Blackhole, Metric: dropMetric})
 		}

@@ -43,7 +43,8 @@ spec: {node: n, expectedIPs: [192.0.2.77]}
 `
 	node := startAnAgent(t, folderOf(t, map[string]string{"pods.yaml": onePod, "host.yaml": host}))
 	require.NoError(t, node.Do(func() error {
-		return exec.Command("sh", "-c", "ip link add up0 type veth peer name up1 && ip addr add 192.0.2.77/24 dev up0").Run()
+		const commands = "ip link add up0 type veth peer name up1 && ip addr add 192.0.2.77/24 dev up0"
+		return exec.Command("sh", "-c", commands).Run()
 	}))
 	require.Eventually(t, func() bool {
 		_, out, _ := call(t, "ruleset")
