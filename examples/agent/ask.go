@@ -94,10 +94,12 @@ func send[T any](ctx context.Context, c cli.Console, o output, method, path stri
 }
 
 // listCommand returns a command that sends a GET request and prints the answer.
-func listCommand[T any](name, summary, path string, text func(width int, value T) string) cli.Command {
+func listCommand[T any](
+	name, summary, about, path string, text func(width int, value T) string,
+) cli.Command {
 	return cli.Command{
 		Name: name, Summary: summary,
-		About:    "Asks the agent that is running: " + summary + ". With -o json it is the agent's own words.",
+		About:    about + " With -o json, the command prints the agent's answer without a change.",
 		Examples: []string{name, name + " -o json"},
 		Prepare: func(flags *flag.FlagSet) cli.Action {
 			var o output
@@ -114,7 +116,10 @@ func listCommand[T any](name, summary, path string, text func(width int, value T
 }
 
 func statusCommand() cli.Command {
-	return listCommand("status", "show how the agent is", "/v1/status", func(width int, s api.Status) string {
+	const about = "Shows the state of the running agent: whether it is ready, what it waits for, its sources, " +
+		"the numbers of endpoints and objects, the last changes of the kernel, and its faults."
+	const summary = "show the state of the agent"
+	return listCommand("status", summary, about, "/v1/status", func(width int, s api.Status) string {
 		var rows [][]string
 		line := func(name, format string, args ...any) {
 			rows = append(rows, []string{fmt.Sprintf("%-10s", name), fmt.Sprintf(format, args...)})
@@ -200,7 +205,9 @@ func notJudged(e api.Endpoint) string {
 }
 
 func endpointsCommand() cli.Command {
-	return listCommand("endpoints", "list the node's endpoints, how far they are and what applies to them",
+	return listCommand("endpoints", "list the endpoints of this node, with state and policies",
+		"Lists the endpoints of this node: whether each is in the kernel, its interface and addresses, the "+
+			"policies and profiles that apply to it, and why it failed.",
 		"/v1/endpoints",
 		func(width int, list []api.Endpoint) string {
 			var rows [][]string
@@ -274,7 +281,9 @@ func wireguardTexts(w *api.Wireguard) (lines []string) {
 func none(text string) string { return cmp.Or(text, "-") }
 
 func policiesCommand() cli.Command {
-	return listCommand("policies", "list the policies that are in use on the node", "/v1/policies",
+	return listCommand("policies", "list the policies that are in use on this node",
+		"Lists the policies that apply to endpoints of this node: the tier, the number of endpoints, and the "+
+			"selector.", "/v1/policies",
 		func(width int, list []api.Policy) string {
 			var rows [][]string
 			for _, p := range list {
@@ -285,7 +294,10 @@ func policiesCommand() cli.Command {
 }
 
 func setsCommand() cli.Command {
-	return listCommand("sets", "list the sets of addresses that rules refer to", "/v1/sets?members=true",
+	return listCommand("sets", "list the sets of addresses that rules refer to",
+		"Lists the sets of addresses (IP sets) that rules of this node refer to, with their sizes and first "+
+			"members.",
+		"/v1/sets?members=true",
 		func(width int, list []api.Set) string {
 			var rows [][]string
 			for _, s := range list {
@@ -302,7 +314,9 @@ func setsCommand() cli.Command {
 }
 
 func routesCommand() cli.Command {
-	return listCommand("routes", "list where addresses are, seen from the node", "/v1/routes",
+	return listCommand("routes", "list where prefixes of addresses are",
+		"Lists the prefixes of addresses that the agent knows: what each is, its node, the node's address, and "+
+			"its pool.", "/v1/routes",
 		func(width int, list []api.Route) string {
 			var rows [][]string
 			for _, r := range list {
@@ -315,8 +329,9 @@ func routesCommand() cli.Command {
 func waitCommand() cli.Command {
 	return cli.Command{
 		Name: "wait", Args: "ENDPOINT", Summary: "wait until an endpoint is programmed",
-		About: `Waits until the policy and the routes of ENDPOINT (NAMESPACE/NAME), as the sources have it now, are
-in the kernel, also where the endpoint is yet to come. Fails when the time is over, and says why.`,
+		About: `Waits until the kernel has the policy and the routes of ENDPOINT (NAMESPACE/NAME). Policy and
+routes are those that the sources have when the command starts. The sources may get the endpoint itself later.
+If the time of --timeout is over, the command fails and says what is missing.`,
 		Examples: []string{"wait shop/web", "wait shop/web --timeout 10s"},
 		Prepare: func(flags *flag.FlagSet) cli.Action {
 			var o output
@@ -341,16 +356,15 @@ in the kernel, also where the endpoint is yet to come. Fails when the time is ov
 func configCommand() cli.Command {
 	return cli.Command{
 		Name: "config", Summary: "show the effective settings, and where each comes from",
-		About: `Shows the settings of the running agent. With --check it contacts no agent: it checks the
-environment, the file and the flags given here, and reports all problems. It accepts exactly what
-'run' accepts with the same flags. A directory that does not exist is only a warning: 'run' waits
-for it.`,
+		About: `Shows the settings of the running agent. With --check, it asks no agent. Instead, it checks
+the settings of the environment, the file and the flags, in the same way as "agent run", and reports all
+problems. If a directory does not exist, this is only a warning, because "agent run" waits for it.`,
 		Examples: []string{"config", "config --check --config /etc/wayleave/agent.yaml"},
 		Prepare: func(flags *flag.FlagSet) cli.Action {
 			declared := settings.Defaults()
 			settings.Declare(flags, &declared)
 			config := configFlag(flags)
-			check := flags.Bool("check", false, "contact no agent, but check the settings that one would get")
+			check := flags.Bool("check", false, "check the settings that an agent would get, and ask no agent")
 			var o output
 			o.declareFormat(flags)
 			o.declareTimeout(flags, answerTimeout)

@@ -20,12 +20,15 @@ func dataplaneCommand() cli.Command {
 		Name:    "dataplane",
 		Args:    "FOLDER",
 		Summary: "program this node for a policy engine in another process",
-		About: `Runs the nftables and routes backends for a policy engine in another process, until SIGINT or SIGTERM.
-That process serves two Unix sockets in FOLDER, with package dataplane/wire: 'policy' for nftables and 'routes' for
-routes. The command waits for them, and connects again whenever a connection ends. Meanwhile and afterwards, the kernel
-keeps what was programmed. The process must run as the same user or as root. Needs root (CAP_NET_ADMIN).
+		About: `Programs nftables and routes of this node for a policy engine that runs in another process.
+Runs until SIGINT or SIGTERM. Needs root (CAP_NET_ADMIN).
 
-'agent demo --wire' shows it.`,
+The policy engine serves two Unix sockets in FOLDER, with package dataplane/wire: "policy" for nftables and
+"routes" for routes. This command waits for the sockets. When a connection ends, it connects again. While
+there is no connection, and after the command ends, the kernel keeps what was programmed. The policy engine
+must run as the same user as this command, or as root.
+
+"agent demo --wire" shows how it works.`,
 		Examples: []string{"dataplane /run/wayleave/sockets"},
 		Prepare: func(flags *flag.FlagSet) cli.Action {
 			declared := settings.Defaults()

@@ -31,23 +31,22 @@ func demoCommand() cli.Command {
 	return cli.Command{
 		Name:    "demo",
 		Summary: "build a small node in a namespace and measure it with real packets",
-		About: `Builds a node with a few workloads and a host outside, each in a network namespace of its own, runs
-the agent on it, and prints who reaches whom: before there is any policy, with policy, and
-after the label of a running pod was changed. Every cell is measured with real packets and held
-against what the policy evaluator says. In the end it captures packets between two nodes: directly,
-in VXLAN, in IP in IP and encrypted in WireGuard. Exits with 1 if any differs.
+		About: `Builds a node with a few workloads and a host outside, each in a network namespace of its own,
+and runs the agent on the node. Then it sends packets from each to each, and prints who reaches whom: without
+policy, with policy, and after a label of a running pod has changed. It compares each result with the verdict
+of the policy evaluator. At the end, it captures packets between two nodes: sent directly, in VXLAN, in
+IP-in-IP and encrypted by WireGuard. The exit status is 1 if a result differs.
 
-Runs as root or, in a user namespace, as an ordinary user. It needs neither network nor other
-programs, does not touch the machine's own network, and leaves nothing behind.
+The demo runs as root, or as an ordinary user in a user namespace. It needs no network and no other program.
+It does not touch the machine's own network, and leaves nothing behind.
 
-Own manifests: pods and namespaces in files of their own; every named TCP or UDP port of a pod is
-tried. The host outside has the addresses 198.51.100.10 and 2001:db8:f::10.
+With --manifests, the demo uses your manifests. Write pods and namespaces in separate files. It tries each TCP
+or UDP port of a pod that has a name. The host outside has the addresses 198.51.100.10 and 2001:db8:f::10.
 
-With --wire: two processes instead of one. This one computes, and a second one, 'agent dataplane', programs the
-kernel.
+With --wire, a second process, "agent dataplane", programs the kernel.
 
-With --etcd: an etcd and three nodes with an agent each, linked to it; one policy is written to it
-once, and what comes of that is measured on every node, before and after.`,
+With --etcd, the demo runs an etcd and three nodes, each with an agent. It writes one policy to etcd, and
+measures on each node who reaches whom, before and after.`,
 		Examples: []string{"demo", "demo --wire", "demo --manifests /etc/wayleave/manifests --ruleset"},
 		Prepare: func(flags *flag.FlagSet) cli.Action {
 			var o demoOptions

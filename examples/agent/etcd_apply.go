@@ -29,14 +29,16 @@ const progressInterval = 50 * time.Millisecond
 func applyCommand() cli.Command {
 	return cli.Command{
 		Name: "apply", Summary: "write manifests to the etcd that nodes share",
-		About: `Writes the objects of the manifests to the etcd of --etcd. Deletes objects that an earlier 'apply' with the
-same --owner wrote and the manifests no longer have. If an object is invalid, nothing is written.
-Settings (kind AgentConfig) are written for all nodes or for one; they stay until others are
-written.
+		About: `Writes the objects of the manifests to the etcd of --etcd. It deletes the objects that an
+earlier "agent apply" with the same --owner wrote and that the manifests no longer have. If an object is
+invalid, the command writes nothing.
 
-Nodes use a cluster once it is complete: give --init after the first objects were written. With
---wait the command returns when all objects are in the kernel of every node; it does not wait for
-settings to take effect.`,
+Manifests may have settings (kind AgentConfig) for all nodes or for one node. Settings stay in etcd until
+others replace them.
+
+Nodes do not use the objects of a cluster until the cluster is marked as complete. To mark it, set --init when
+all objects are written. With --wait, the command waits until all objects are in the kernel of each node. It
+does not wait until settings take effect.`,
 		Examples: []string{
 			"apply --etcd http://127.0.0.1:2379 -f manifests --init",
 			"apply --etcd http://127.0.0.1:2379 -f manifests --wait 30s",
@@ -51,15 +53,15 @@ settings to take effect.`,
 				return nil
 			})
 			flags.StringVar(&o.owner, "owner", "agent-apply",
-				"`NAME` of the stream that the manifests are: what left it is deleted")
+				"`NAME` of this set of manifests: deletes what was written under the NAME and is not in the manifests")
 			flags.BoolVar(&o.trust, "trust-annotations", false,
 				"let pods name their interface and MAC address by annotations")
 			flags.BoolVar(&o.adopt, "adopt", false, "take over objects that others wrote")
 			flags.BoolVar(&o.empty, "allow-empty", false,
-				"let the manifests be empty, so that all that was written is deleted")
+				"if the manifests are empty, delete all objects that were written, instead of failing")
 			flags.BoolVar(&o.init, "init", false, "mark the cluster as complete, so that nodes use its objects")
 			flags.DurationVar(&o.wait, "wait", 0,
-				"wait for `TIME` at most until all nodes have it in force; 0 for not at all")
+				"wait at most `TIME` until all nodes have programmed the objects; 0: do not wait")
 			return func(ctx context.Context, c cli.Console, _ []string) error {
 				below, above := layers(flags, *config)
 				effective, err := settings.Resolve(append(below, above...)...)

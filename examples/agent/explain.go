@@ -21,12 +21,15 @@ func explainCommand() cli.Command {
 		Name:    "explain",
 		Args:    "FROM TO PROTOCOL[/PORT]",
 		Summary: "say whether policy lets one party reach another, and why",
-		About: `Walks through every tier, policy and rule that has a say in a flow. FROM and TO are pods
-(NAMESPACE/NAME, or a pattern with *) or addresses; where both families are possible each is
-explained. It asks the agent that is running; with --manifests it reads these instead, touches
-nothing and needs no rights. The command in examples/explain asks more of manifests. With -o json
-there is an object a line, one for each flow. Of each rule it prints where its author wrote it: the file
-and line, or the object of the Kubernetes API, and the field with the peer and the port.`,
+		About: `Prints the verdict of policy for a flow, and each tier, policy and rule that led to it. For
+each rule it prints where the rule comes from: the file and line, or the object of the Kubernetes API, and the
+field with the peer and the port. FROM and TO are addresses or pods (NAMESPACE/NAME; * matches any text). If
+both have IPv4 and IPv6 addresses, the command explains a flow of each.
+
+The command asks the running agent. With --manifests, it reads the manifests instead, and needs neither an
+agent nor root. With -o json, it prints a JSON object for each flow, one on each line.
+
+The program in examples/explain answers more questions about manifests.`,
 		Examples: []string{
 			"explain shop/web data/db tcp/5432",
 			"explain --manifests /etc/wayleave/manifests 198.51.100.10 shop/web icmp",

@@ -32,11 +32,13 @@ func flowOrders() map[string]func(api.Flow) uint64 {
 func flowsCommand() cli.Command {
 	return cli.Command{
 		Name: "flows", Summary: "show which workloads talk to each other, and by which policy",
-		About: `Prints the flows that the agent has counted: source, destination and port, the verdict, the policy and
-rule that decided, and the connections, packets and bytes. A connection between two workloads of the node has a line for
-the policy of each end. Of what is denied, the dropped packets count. The agent's setting flows has to be set.
+		About: `Prints the flows that the agent has counted: source, destination and port; the verdict, and
+the policy and rule that decided; the numbers of connections, packets and bytes. A connection between two
+workloads of this node has two lines, one for the policy of each workload. For a denied flow, the numbers are
+those of the dropped packets. The agent counts flows only with its setting "flows".
 
-With --watch, it prints them again and again, until an interrupt; with -o json an object each time.`,
+With --watch, the command prints the flows again after each interval, until it is interrupted. With -o json,
+it prints a JSON object each time.`,
 		Examples: []string{"flows --top 10 --sort connections", "flows --watch 2s --denied"},
 		Prepare: func(flags *flag.FlagSet) cli.Action {
 			var o output

@@ -18,9 +18,12 @@ import (
 func healthCommand() cli.Command {
 	return cli.Command{
 		Name: "health", Summary: "fail if a part of the agent is stuck; for a liveness probe",
-		About: `Asks the agent that is running for /livez, or for /readyz with --ready, over its socket, and prints
-each part. Exits with 1 if a part is stuck or not ready, or if the agent does not answer. Unlike a
-probe of http-address, it cannot be delayed by other users of the node.`,
+		About: `Asks the running agent, over its socket, for its health: whether a part is stuck (/livez) or,
+with --ready, also whether a part is not ready yet (/readyz). It prints each part. The exit status is 1 if a
+part is stuck or not ready, or if the agent does not answer.
+
+Use this command for probes. A probe of http-address can be delayed by other users of the node, this command
+cannot.`,
 		Examples: []string{"health", "health --ready --timeout 2s"},
 		Prepare: func(flags *flag.FlagSet) cli.Action {
 			var o output

@@ -22,14 +22,15 @@ func installCNICommand() cli.Command {
 	return cli.Command{
 		Name:    "install-cni",
 		Summary: "install the CNI plugin and its network configuration on this node",
-		About: `Copies the plugin to BIN-DIR/wayleave, then the network configuration to
-CONF-DIR/10-wayleave.conflist. Each file is replaced atomically, so the container runtime never reads a
-part of one. A file that is already the same stays. Nothing is removed, also not later: pods keep their
-network while the agent does not run.
+		About: `Copies the plugin to BIN-DIR/wayleave, and then the network configuration to
+CONF-DIR/10-wayleave.conflist. It replaces each file atomically, so the container runtime never reads half a
+file. A file with the same content stays. Neither this command nor the agent removes these files: pods keep
+their network while the agent does not run.
 
-The text "POD_CIDRS" in the configuration is replaced by the pod CIDRs of this node, as the ranges of
-the plugin host-local: "ranges": "POD_CIDRS". They come from the Kubernetes API, so this needs
---in-cluster or --kubeconfig. Settings of the environment and the file apply, too.`,
+If the configuration contains "ranges": "POD_CIDRS", the command replaces the text "POD_CIDRS" by the pod
+CIDRs of this node, in the form that the plugin host-local expects. It reads the pod CIDRs from the Kubernetes
+API, so it needs --in-cluster or --kubeconfig. These settings can also be in the environment or in the file of
+--config.`,
 		Examples: []string{
 			"install-cni --plugin ./wayleave-cni --conflist ./10-wayleave.conflist",
 			"install-cni --in-cluster --node n1 --plugin /cni --conflist /etc/wayleave/cni.conflist",
@@ -78,8 +79,8 @@ func uninstallCNICommand() cli.Command {
 	return cli.Command{
 		Name:    "uninstall-cni",
 		Summary: "remove the network configuration that install-cni installed",
-		About: `Removes CONF-DIR/10-wayleave.conflist, so that the container runtime makes no pod with the plugin any
-more. The plugin stays, because the runtime calls it when a pod ends.`,
+		About: `Removes CONF-DIR/10-wayleave.conflist. Then the container runtime uses the plugin for no new
+pod. The plugin stays, because the runtime also calls it when a pod ends.`,
 		Examples: []string{"uninstall-cni", "uninstall-cni --conf-dir /host/etc/cni/net.d"},
 		Prepare: func(flags *flag.FlagSet) cli.Action {
 			dir := flags.String("conf-dir", "/etc/cni/net.d",

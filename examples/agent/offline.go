@@ -60,8 +60,9 @@ func rulesetCommand() cli.Command {
 	return cli.Command{
 		Name:    "ruleset",
 		Summary: "show the nftables rules of the agent, or those for manifests",
-		About: `Prints, in the syntax of nft, the table that the running agent last wrote. With --manifests: the one
-that 'agent run' would write for these; that touches nothing and needs no rights.`,
+		About: `Prints the nftables table that the running agent wrote last, in the syntax of nft. With
+--manifests, it prints the table that "agent run" would write for these manifests. For that, it needs neither
+an agent nor root.`,
 		Examples: []string{"ruleset", "ruleset --manifests /etc/wayleave/manifests --node n1"},
 		Prepare: func(flags *flag.FlagSet) cli.Action {
 			s := offline()

@@ -21,10 +21,14 @@ import (
 func planCommand() cli.Command {
 	return cli.Command{
 		Name: "plan", Args: "FOLDER", Summary: "say what other manifests would change in the kernel, and which flows",
-		About: `Tells what would happen if the agent's manifests were those in FOLDER: the objects that come, change
-and go; the commands, of nft and ip, that would be run; and the flows that would be judged
-otherwise, found by trying every port that counts between all pods and to and from the networks that
-policies mention. Nothing is changed.`,
+		About: `Prints what would change if the agent's manifests were those in FOLDER:
+
+  - the objects that are added, changed and removed;
+  - the commands of nft and ip with the same effect as the changes of the kernel;
+  - the flows that would get another verdict.
+
+To find these flows, it tries each port that policies or pods mention, between all pods, and between pods and
+one address of each network that policies mention. It changes nothing.`,
 		Examples: []string{"plan new-manifests", "plan --on-top one-policy"},
 		Prepare: func(flags *flag.FlagSet) cli.Action {
 			var o output

@@ -29,24 +29,29 @@ func runCommand() cli.Command {
 	return cli.Command{
 		Name:    "run",
 		Summary: "program this node, and react to changes",
-		About: `Programs the policy and routes of this node from the manifests in a directory, and then every change
-of them, until SIGINT or SIGTERM. The kernel state stays: policy is still enforced, and the next run
-adopts it. Needs root (CAP_NET_ADMIN).
+		About: `Programs the policy and the routes of this node from the manifests in a directory. It programs
+each change of the manifests, until SIGINT or SIGTERM. When it ends, everything stays in the kernel: policy is
+still enforced. The next run continues with that. Needs root (CAP_NET_ADMIN).
 
-An invalid manifest is logged with file, document and field. Its objects are absent, and all others
-are used. If a rule of a policy is invalid, only the rule is closed: the policy still isolates pods.
+If a manifest is invalid, the agent logs its file, document and field. It ignores the objects of this
+manifest, and uses all others. If one rule of a policy is invalid, the policy still applies: an invalid Allow
+rule matches nothing, and an invalid Deny rule denies everything.
 
-With --etcd, the node shares an etcd with others: it also reads objects and settings from there, and
-reports what it has applied.
+With --etcd, the agent also reads objects and settings from an etcd that several nodes share, and reports
+there what it has programmed. With --kubeconfig or --in-cluster, it reads objects from the API of a Kubernetes
+cluster.
 
-With --kubeconfig or --in-cluster, it reads objects from the API of a Kubernetes cluster.
+Each setting can come from five places. Of two places, the later one in this list takes precedence:
 
-Every setting below can be set in five places; later ones take precedence: the environment
-(WAYLEAVE_APPLY_INTERVAL for --apply-interval), the file of --config or WAYLEAVE_CONFIG (YAML,
-apply-interval: 20ms), objects of kind AgentConfig among the manifests or in etcd, for all nodes and
-for one, and the command line. 'agent config' shows the values and their places. On SIGHUP the file is
-read again: settings that can be in an AgentConfig take effect at once. Changes of others, and errors,
-are in the log and in 'agent status'.`,
+  1. the environment: WAYLEAVE_APPLY_INTERVAL for --apply-interval
+  2. the YAML file of --config or WAYLEAVE_CONFIG: apply-interval: 20ms
+  3. an object of kind AgentConfig for all nodes, among the manifests or in etcd
+  4. an object of kind AgentConfig for this node
+  5. the command line
+
+"agent config" shows each setting and the place it comes from. On SIGHUP, the agent reads the file again.
+Changes of settings that an AgentConfig may have take effect at once. The log and "agent status" show errors,
+and changes that take effect only after a restart.`,
 		Examples: []string{
 			"run --manifests /etc/wayleave/manifests",
 			"run --in-cluster --node n1 --verdict-log-group 100 --flows",

@@ -21,22 +21,24 @@ func teardownCommand() cli.Command {
 	return cli.Command{
 		Name:    "teardown",
 		Summary: "remove from the kernel everything that the agent made",
-		About: `Removes what 'agent run' left in this node's kernel: routes, neighbour and proxy entries, rules,
-WireGuard, VXLAN and IP-in-IP devices, and the nftables table. Restores each sysctl that still has the value
-that the agent set. Prints each change as a command of ip, bridge, sysctl or nft. Afterwards no policy is enforced,
-and workloads have no connectivity.
+		About: `Removes from this node's kernel what "agent run" left: routes, neighbour and proxy entries,
+routing rules, WireGuard, VXLAN and IP-in-IP devices, and the nftables table. It restores each sysctl that
+still has the value of the agent. It prints each change as a command of ip, bridge, sysctl or nft. Afterwards,
+no policy is enforced, and workloads have no connectivity. Needs root (CAP_NET_ADMIN).
 
-Stop the agent first. Only the settings below are used; the other settings of 'agent run' are not
-checked. If the file of --config cannot be read, all of them have to be flags. Files in the endpoint
-directory and the private keys of WireGuard stay. Needs root (CAP_NET_ADMIN).
+Stop the agent first. The files in the endpoint directory stay, and so do the private keys of WireGuard.
 
-With --hold, the command stays after that until it is stopped: the pod of a DaemonSet has to.`,
+The command uses the settings below and ignores the other settings of "agent run". If it cannot read the file
+of --config, give all settings as flags.
+
+With --hold, the command does not end after success, but waits until it is stopped. A DaemonSet needs that,
+because it would start an ended pod again.`,
 		Examples: []string{"teardown --dry-run", "teardown --config /etc/wayleave/agent.yaml"},
 		Prepare: func(flags *flag.FlagSet) cli.Action {
 			declared := settings.Defaults()
 			settings.DeclareIdentity(flags, &declared)
 			config := configFlag(flags)
-			dry := flags.Bool("dry-run", false, "print the changes, and make none")
+			dry := flags.Bool("dry-run", false, "print the changes, but do not make them")
 			hold := flags.Bool("hold", false, "stay after success, until the command is stopped")
 			return func(ctx context.Context, c cli.Console, _ []string) error {
 				below, above := layers(flags, *config)

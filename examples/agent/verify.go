@@ -24,16 +24,18 @@ const (
 func verifyCommand() cli.Command {
 	return cli.Command{
 		Name: "verify", Summary: "prove that the kernel enforces the policy of this node",
-		About: `Asks the running agent to read its nftables table back from the kernel and to compare every rule, set
-and element with the desired table. Then it proves the desired table equal to policy: it runs one
-packet of every kind that policy or table can tell apart through the table, for every endpoint of
-the node, and compares the result with the verdict of policy. It prints the first differences with
-their explanation, and what is not proved. Nothing is changed or repaired.
+		About: `Makes two comparisons for the running agent. First, the agent reads its nftables table from
+the kernel, and compares each rule, set and element with the desired table. Then it compares the desired table
+with policy: for each endpoint of the node, it takes one packet of each kind that policy or the table can tell
+apart, evaluates the table for this packet, and compares the result with the verdict of policy.
 
-With --manifests or --resources it does without an agent and the kernel: it proves the table that
-'agent run' would write for these.
+The command prints the first differences with an explanation, and lists what it did not compare. It changes
+and repairs nothing.
 
-The exit status is 0 if all is equal, 1 if something differs, and 2 if the comparison failed.`,
+With --manifests or --resources, it makes the second comparison alone, with the table that "agent run" would
+write for these objects. It then needs no agent.
+
+The exit status is 0 if there is no difference, 1 if there is one, and 2 if the comparison failed.`,
 		Examples: []string{"verify", "verify --manifests /etc/wayleave/manifests --node n1"},
 		Prepare: func(flags *flag.FlagSet) cli.Action {
 			s := offline()

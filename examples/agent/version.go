@@ -13,8 +13,9 @@ import (
 func versionCommand() cli.Command {
 	return cli.Command{
 		Name: "version", Summary: "show the version of this program",
-		About: `Prints the version, the revision and the Go version that this program was built from. The running
-agent's is in the metric wayleave_build_info and in 'agent status'.`,
+		About: `Prints the version of this program, its revision in Git, and the version of Go that built it.
+The metric wayleave_build_info and "agent status" show the version of the running agent, which may be another
+one.`,
 		Examples: []string{"version", "version -o json"},
 		Prepare: func(flags *flag.FlagSet) cli.Action {
 			var o output

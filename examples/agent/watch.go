@@ -23,9 +23,10 @@ const watchIndent = len("15:04:05.000 endpoint ")
 func watchCommand() cli.Command {
 	return cli.Command{
 		Name: "watch", Summary: "follow what happens",
-		About: `Prints what happens as it does: changes of endpoints, what is applied, drift, what is rejected,
-changed settings. With -o json there is an object a line. Ends with an interrupt, or when the agent
-does.`,
+		About: `Prints events of the running agent as they happen: changes of endpoints and settings, changes
+of the kernel, changes that another process made to the agent's objects (drift), and rejected objects. With -o
+json, it prints a JSON object for each event, one on each line. The command ends when it is interrupted, or
+when the agent ends.`,
 		Examples: []string{"watch", "watch -o json"},
 		Prepare: func(flags *flag.FlagSet) cli.Action {
 			var o output
@@ -49,11 +50,13 @@ does.`,
 func dropsCommand() cli.Command {
 	return cli.Command{
 		Name: "drops", Summary: "follow the packets that policy denies, and what denies them",
-		About: `Prints each packet about which a rule that logs its verdict to an nflog group decided: who it is
-from and to, and the tier, policy and rule, with the rule's annotations. Rules are known by ids that
-outlast edits of others, and those that are gone are known still. Any number of these commands may
-run at once, but no other program can follow the group then. With -o json there is an object a line.
-Ends with an interrupt, or when the agent does.`,
+		About: `Prints the packets about which a rule decided that logs its verdict to an nflog group: source
+and destination, and the tier, policy and rule with its annotations. This works also for a rule that has since
+changed or been deleted. The agent logs verdicts only with its setting verdict-log-group.
+
+Several of these commands can run at the same time. While one runs, no other program can receive the packets
+of the group. With -o json, it prints a JSON object for each packet, one on each line. The command ends when
+it is interrupted, or when the agent ends.`,
 		Examples: []string{"drops", "drops --all --rate 10"},
 		Prepare: func(flags *flag.FlagSet) cli.Action {
 			var o output

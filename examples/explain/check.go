@@ -19,29 +19,30 @@ func checkCommand() cli.Command {
 	return cli.Command{
 		Name:    "check",
 		Args:    "PATH...",
-		Summary: "hold manifests against a file of expectations",
-		About: `Says whether what a file expects of files and folders of manifests is so, and explains what is not.
-For a pull request:
+		Summary: "check manifests against a file of expectations",
+		About: `Checks whether manifests allow and deny the flows that a file of expectations lists. It
+explains each expectation that is not met. For a pull request:
 
   explain check manifests --expect expect.yaml
 
-The file:
+This is an example of such a file:
 
   expect:
   - from: shop/web              # one party, or a list of them
     to: [shop/api, shop/cart]
     port: tcp/8080              # one port, or a list of them
     allow: true
-  - name: the database is for the api alone     # for the report
+  - name: only the api uses the database     # for the report
     from: [shop/web, 198.51.100.7]
     to: shop/db
     port: [tcp/postgres, icmp]
-    allow: false
-` + partiesHelp + `
-"allow: true" holds if every flow is allowed, in each family that both parties have, and
-"allow: false" if every one is denied. A flow to which no policy applies meets neither. Exit status: 0
-if all expectations hold, 1 if one does not, 2 for an error, as a field, a pod or a port name that
-does not exist, or a file that expects nothing.` + exitStatuses,
+    allow: false` + partiesHelp + `
+
+An expectation with "allow: true" is met if all its flows are allowed, over IPv4 and IPv6 as far as both parties have
+such addresses. With "allow: false", it is met if all are denied. If policy does not apply to a flow, neither is met.
+
+The exit status is 0 if all expectations are met, 1 if one is not, and 2 after an error. It is an error if a field, a
+pod or the name of a port does not exist, or if the file has no expectation.` + exitStatuses,
 		Prepare: func(flags *flag.FlagSet) cli.Action {
 			var q checkQuestion
 			q.reading.flags(flags)

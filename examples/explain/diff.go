@@ -20,32 +20,31 @@ func diffCommand() cli.Command {
 		Name:    "diff",
 		Args:    "OLD NEW",
 		Summary: "show which verdicts differ between two folders",
-		About: `Shows what a change of policy does before it is made: which flows get another verdict in the
-manifests of NEW (a folder or a file) than in those of OLD, and what decided before and after.
-Examples:
+		About: `Shows which flows would get another verdict if the manifests of NEW replaced those of OLD, and
+which rules decide before and after. OLD and NEW are folders or files. Examples:
 
   explain diff old new
   explain diff old new --port tcp/5432 --external 198.51.100.7
   explain diff old new --explain
 
-Without flags it tries, between all pods that are in both, every port that policies or pods mention
-and one that nobody does, pings and other protocols, and the same to and from one address of every
-network that is mentioned and one that is not: enough to find every change that does not hang on the
-source port. Pods that policy cannot tell apart are tried once. Pods that are in one folder only, or
-have other addresses, are listed and not tried. If there are more flows to try than --max-flows,
-nothing is tried.
+The command tries flows between all pods that are in both OLD and NEW. It also tries flows between these pods
+and one address of each network that policies mention, and one address outside of all these networks. Each
+flow is tried with each port that policies or pods mention, with one other port, with pings and with other
+protocols. This finds every change, except one that depends on the source port. Of pods that policy cannot
+tell apart, it tries one. Pods that are only in OLD or only in NEW, or whose addresses differ, are listed and
+not tried. If there are more flows than --max-flows, the command tries none.
 
-A flow is listed as well where it is still denied, but no longer by both sides, or by both now. Exit
-status: 0 if nothing changes, 1 if a verdict does or the pods differ, 2 for an error.
-` + partiesHelp + exitStatuses,
+A flow can be denied by its source, by its destination or by both. If it is denied before and after, but not
+by the same parties, it is listed, too. The exit status is 0 if nothing changes, 1 if a verdict changes or the
+pods differ, and 2 after an error.` + partiesHelp + exitStatuses,
 		Prepare: func(flags *flag.FlagSet) cli.Action {
 			var q diffQuestion
 			q.reading.flags(flags)
-			flags.Var(&q.ports, "port", "`PORT` to try instead of all that count; may be repeated")
+			flags.Var(&q.ports, "port", "`PORT` to try, instead of all ports that matter; may be repeated")
 			flags.Var(&q.external, "external",
 				"`ADDRESS` outside to try instead of one of each network; may be repeated")
 			flags.IntVar(&q.maxFlows, "max-flows", maxFlows, "try at most this `NUMBER` of flows")
-			flags.BoolVar(&q.explain, "explain", false, "print the whole explanations, of one flow for each line")
+			flags.BoolVar(&q.explain, "explain", false, "print the whole explanation of one flow of each line")
 			flags.BoolVar(&q.json, "json", false, "write JSON")
 			return func(ctx context.Context, c cli.Console, args []string) error {
 				if len(args) != 2 {

@@ -34,7 +34,7 @@ func main() {
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return cli.Program{
 		Name:     "explain",
-		About:    "explain answers from manifests alone, without a cluster, who may talk to whom, and why.",
+		About:    "explain answers who may talk to whom, and why. It reads manifests and needs no cluster.",
 		Commands: commands(),
 		Failed:   failed,
 	}.Run(ctx, cli.Console{Out: stdout, Err: stderr}, args)
@@ -46,18 +46,18 @@ func commands() []cli.Command {
 
 // exitStatuses ends each help text.
 const exitStatuses = `
-An object that cannot be understood is printed on the error output. The answer is about a world
-without it, so the exit status is then 2 in any case, unless --allow-rejected says that this is
-fine.`
+
+If an object cannot be understood, the command prints an error and answers without this object. Then the exit status
+is always 2, unless you set --allow-rejected.`
 
 // reading has the flags about reading manifests.
 type reading struct{ recursive, allowRejected, assume bool }
 
 func (r *reading) flags(flags *flag.FlagSet) {
-	flags.BoolVar(&r.recursive, "recursive", false, "read the folders in folders too")
+	flags.BoolVar(&r.recursive, "recursive", false, "read folders inside folders, too")
 	flags.BoolVar(&r.allowRejected, "allow-rejected", false,
-		"let the exit status say nothing of objects that cannot be understood")
-	flags.BoolVar(&r.assume, "assume", false, "invent the node and the addresses of pods that have none")
+		"do not set the exit status 2 for objects that cannot be understood")
+	flags.BoolVar(&r.assume, "assume", false, "give pods without a node or address an invented one")
 }
 
 // read reads manifests, and prints their errors on the error output. If a command reads several

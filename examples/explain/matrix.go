@@ -21,25 +21,24 @@ func matrixCommand() cli.Command {
 		Name:    "matrix",
 		Args:    "PATH...",
 		Summary: "show who may talk to whom",
-		About: `Draws who may talk to whom, from files and folders of Kubernetes and Calico manifests: a table for
-each port. Examples:
+		About: `Prints a table for each port that shows who may talk to whom. It reads files and folders of
+Kubernetes and Calico manifests. Examples:
 
   explain matrix manifests --port tcp/80
   explain matrix manifests --port tcp/80 --port udp/53 --external 198.51.100.7 --external 2001:db8::7
   explain matrix manifests --pods 'shop/*' --all
   explain matrix manifests --port http --json
 
-Without --port there is a table for every port that the policies or pods mention, and one for pings.
-Pods that policy cannot tell apart, as the replicas of a workload, share a row; --all gives each a
-row of its own. Exit status: 0, or 2 for an error.
-` + partiesHelp + exitStatuses,
+Without --port, there is a table for each port that policies or pods mention, and one for pings. Pods that
+policy cannot tell apart, such as the replicas of a Deployment, share a row. With --all, each pod has a row.
+The exit status is 0, or 2 after an error.` + partiesHelp + exitStatuses,
 		Prepare: func(flags *flag.FlagSet) cli.Action {
 			var q matrixQuestion
 			q.reading.flags(flags)
 			flags.Var(&q.ports, "port", "`PORT` to reach; may be repeated")
 			flags.Var(&q.external, "external", "`ADDRESS` outside to include; may be repeated")
 			flags.Var(&q.pods, "pods", "`PODS` to show instead of all, a name or a pattern; may be repeated")
-			flags.BoolVar(&q.all, "all", false, "a row for each pod, also for those that are alike")
+			flags.BoolVar(&q.all, "all", false, "print a row for each pod, also for pods that policy cannot tell apart")
 			flags.IntVar(&q.width, "width", 120, "draw tables that are wider than `COLUMNS` in parts; 0 for no limit")
 			flags.BoolVar(&q.json, "json", false, "write JSON, with every pair of pods")
 			return func(ctx context.Context, c cli.Console, args []string) error {

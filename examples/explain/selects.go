@@ -25,15 +25,14 @@ func selectsCommand() cli.Command {
 		Name:    "selects",
 		Args:    "PATH...",
 		Summary: "list which endpoints each policy selects",
-		About: `Lists the endpoints that each policy of files and folders of Kubernetes and Calico manifests selects, by
-their labels and those of their namespaces and service accounts. A policy that selects nothing often
-has a label that nobody has. Examples:
+		About: `Lists the endpoints that each policy selects by their labels and by the labels of their
+namespaces and service accounts. It reads files and folders of Kubernetes and Calico manifests. If a policy
+selects nothing, its selector often has a misspelt label. Examples:
 
   explain selects manifests
   explain selects manifests --json
 
-Exit status: 0, 1 if a policy selects nothing, 2 for an error.
-` + exitStatuses,
+The exit status is 0, or 1 if a policy selects nothing, or 2 after an error.` + exitStatuses,
 		Prepare: func(flags *flag.FlagSet) cli.Action {
 			var q selectsQuestion
 			q.reading.flags(flags)

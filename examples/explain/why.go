@@ -13,34 +13,50 @@ import (
 
 // partiesHelp explains the syntax of parties and ports, in help texts.
 const partiesHelp = `
-A party is a pod (NAMESPACE/NAME), several pods by a pattern (shop/web-*), an IP address, or the
-backends of a service (svc/NAMESPACE/NAME). A port is PROTOCOL/PORT as in tcp/80, PROTOCOL/NAME or
-NAME for a port that the pod names, icmp for a ping, icmp/TYPE or icmp/TYPE/CODE, or ip/NUMBER for a
-protocol without ports. Of a service it is the port of the backends.
-`
+
+A party is one of these:
+
+  shop/web-0        a pod: NAMESPACE/NAME
+  shop/web-*        all pods whose name matches the pattern
+  198.51.100.7      an IP address
+  svc/shop/web      the backends of a service: svc/NAMESPACE/NAME
+
+A port is one of these. For a service, it is the port of the backends:
+
+  tcp/80            a protocol and a number
+  http, tcp/http    a port that the pod names, with or without the protocol
+  icmp              a ping
+  icmp/3, icmp/3/4  an ICMP type, or a type and a code
+  ip/89             the number of a protocol without ports`
 
 func whyCommand() cli.Command {
 	return cli.Command{
 		Name:    "why",
 		Args:    "PATH...",
 		Summary: "say whether A may talk to B, and why (not)",
-		About: `Walks through every tier, policy and rule that has a say in a flow, from files and folders of
-Kubernetes and Calico manifests. Pods need an address: a manifest as "kubectl get pods -o yaml"
-prints it. Examples:
+		About: `Prints the verdict of policy for a flow, and each tier, policy and rule that led to it. It
+reads files and folders of Kubernetes and Calico manifests. Pods need an address, as in the output of "kubectl
+get pods -o yaml". Examples:
 
   explain why manifests --from shop/web --to shop/db --port tcp/5432
   explain why manifests --from 198.51.100.7 --to shop/web --port http
-  explain why cluster.yaml policies --from shop/web --to shop/api --port icmp --json
-` + partiesHelp + `
-Between two pods there is a flow for each family that both have, and more if a pattern or a name
-means several. Exit status: 0 if all are allowed, 1 if one is denied, 2 for an error, 3 if none is
-denied but no policy has a say in one: neither of the two is a pod that policy applies to, as with
-the network of a node.` + exitStatuses,
+  explain why cluster.yaml policies --from shop/web --to shop/api --port icmp --json` + partiesHelp + `
+
+If both parties have IPv4 and IPv6 addresses, the command explains a flow of each. It explains more flows if a party
+is a pattern or a service, or if several ports have the name.
+
+The exit status is
+
+  0  if all flows are allowed
+  1  if one is denied
+  2  after an error
+  3  if none is denied, but policy applies to neither party of one: for example, a pod with
+     hostNetwork and an address outside` + exitStatuses,
 		Prepare: func(flags *flag.FlagSet) cli.Action {
 			var q whyQuestion
 			q.reading.flags(flags)
 			flags.StringVar(&q.from, "from", "", "`PARTY` that sends (required)")
-			flags.StringVar(&q.to, "to", "", "`PARTY` that is to be reached (required)")
+			flags.StringVar(&q.to, "to", "", "`PARTY` that receives (required)")
 			flags.StringVar(&q.port, "port", "", "`PORT` to reach (required)")
 			flags.UintVar(&q.sourcePort, "source-port", probe.DefaultSourcePort,
 				"port `NUMBER` that the sender uses")

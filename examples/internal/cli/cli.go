@@ -69,7 +69,8 @@ type Command struct {
 	// Group is the title above the command in this list. Commands of one group must follow each
 	// other.
 	Group string
-	// About is the whole description.
+	// About is the whole description. The help fills its paragraphs. It keeps the lines of a
+	// paragraph with an indented line.
 	About string
 	// Examples are command lines without the name of the program, for the help.
 	Examples []string
@@ -179,7 +180,7 @@ func (p Program) dispatch(ctx context.Context, c Console, args []string) error {
 		rest, err := parse(flags, args[1:])
 		switch {
 		case help || errors.Is(err, flag.ErrHelp):
-			c.Printf("%s", Fold(p.help(cmd, flags), c.Width()))
+			c.Printf("%s", p.help(cmd, flags, c.Width()))
 			return nil
 		case err != nil:
 			return Usagef("%s: %w", cmd.Name, flagError(err, cmd))
@@ -244,15 +245,23 @@ func (p Program) overview() string {
 		}
 		fmt.Fprintf(&out, "  %-*s  %s\n", width, cmd.Name, cmd.Summary)
 	}
-	fmt.Fprintf(&out, "\n'%s help COMMAND' tells more of one.\n", p.Name)
+	fmt.Fprintf(&out, "\n'%s help COMMAND' describes a command.\n", p.Name)
 	return out.String()
 }
 
-// help describes a command and its flags.
-func (p Program) help(c Command, flags *flag.FlagSet) string {
+// maxHelpWidth is the maximum number of columns of a paragraph of the help: longer lines are hard to
+// read.
+const maxHelpWidth = 100
+
+// help describes a command and its flags. Width 0 means no limit by a terminal.
+func (p Program) help(c Command, flags *flag.FlagSet, width int) string {
+	limit := maxHelpWidth
+	if width > 0 {
+		limit = min(limit, width)
+	}
 	var out strings.Builder
 	usage := strings.TrimSpace(p.Name + " " + c.Name + " [FLAGS] " + c.Args)
-	fmt.Fprintf(&out, "Usage: %s\n\n%s\n", usage, strings.TrimSpace(c.About))
+	fmt.Fprintf(&out, "Usage: %s\n\n%s\n", usage, fill(strings.TrimSpace(c.About), limit))
 	for i, example := range c.Examples {
 		if i == 0 {
 			out.WriteString("\nExamples:\n\n")
@@ -266,7 +275,12 @@ func (p Program) help(c Command, flags *flag.FlagSet) string {
 		if f.DefValue != "" && f.DefValue != "false" {
 			usage += fmt.Sprintf(" (default %s)", f.DefValue)
 		}
-		fmt.Fprintf(&out, "        %s\n", usage)
+		for _, line := range wrapLines(usage, max(limit-len(usageIndent), minColumn)) {
+			out.WriteString(usageIndent + line + "\n")
+		}
 	})
-	return out.String()
+	return Fold(out.String(), width)
 }
+
+// usageIndent precedes each line of the description of a flag.
+const usageIndent = "        "

@@ -114,6 +114,19 @@ func Fold(text string, width int) string {
 	return out.String()
 }
 
+// fill fills the paragraphs of a text, which are separated by empty lines. It keeps the lines of a
+// paragraph with an indented line.
+func fill(text string, width int) string {
+	paragraphs := strings.Split(text, "\n\n")
+	for i, p := range paragraphs {
+		if !strings.HasPrefix(p, " ") && !strings.Contains(p, "\n ") {
+			line := strings.ReplaceAll(p, "\n", " ")
+			paragraphs[i] = strings.Join(wrapLines(line, max(width, minColumn)), "\n")
+		}
+	}
+	return strings.Join(paragraphs, "\n\n")
+}
+
 // wrapLines splits a text into lines that are not longer than the width.
 func wrapLines(text string, width int) (lines []string) {
 	for line := range strings.SplitSeq(text, "\n") {

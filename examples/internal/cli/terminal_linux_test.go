@@ -30,7 +30,7 @@ func TestTerminal(t *testing.T) {
 	require.False(t, c.Coloured())
 
 	program := cli.Program{Name: "prog", Commands: []cli.Command{{
-		Name: "slow", About: "Takes a while, and says so in more than forty columns.",
+		Name: "slow", About: "Takes a while, and says so\nin more than forty columns.\n\n  kept\n  lines",
 		Prepare: func(*flag.FlagSet) cli.Action {
 			return func(_ context.Context, c cli.Console, _ []string) error {
 				p := cli.NewProgress(c, "a text that is far longer than the terminal is wide")
@@ -45,7 +45,7 @@ func TestTerminal(t *testing.T) {
 	text, err := terminal.Text()
 	require.NoError(t, err)
 	require.Contains(t, text, "a text that is far longer than the term\r\x1b[K")
-	require.Contains(t, text, "Takes a while, and says so in more than\n    forty columns.\n")
+	require.Contains(t, text, "Takes a while, and says so in more than\nforty columns.\n\n  kept\n  lines\n")
 }
 
 // A device that is no terminal has neither.

@@ -247,7 +247,7 @@ func Declare(flags *flag.FlagSet, s *Settings) {
 		"`NAMESPACE/NAME` of the ConfigMap with settings for all nodes; that of one node is NAME-node-NODE; none if "+
 			"empty")
 	flags.BoolVar(&s.KubernetesPodCIDRs, "kubernetes-pod-cidrs", s.KubernetesPodCIDRs,
-		"make routes to the pod CIDRs of all nodes; pods must have their addresses from there")
+		"make routes to the pod CIDRs of all nodes; the addresses of pods must be in the pod CIDR of their node")
 	flags.BoolVar(&s.KubernetesVXLAN, "kubernetes-vxlan", s.KubernetesVXLAN,
 		"give all nodes VXLAN devices, with the first address of their pod CIDRs; pools determine whether traffic uses them")
 	flags.BoolVar(&s.KubernetesIPIP, "kubernetes-ipip", s.KubernetesIPIP,
@@ -263,9 +263,9 @@ func Declare(flags *flag.FlagSet, s *Settings) {
 	DeclareIdentity(flags, s)
 	declarePrefix(flags, s)
 	flags.BoolVar(&s.SharedTable, "shared-table", s.SharedTable,
-		"let other processes change the table; without it the agent owns it while it runs, from Linux 6.9 on")
+		"let other processes change the table; if false, the agent owns the table while it runs (from Linux 6.9 on)")
 	flags.BoolVar(&s.ForwardIPv6, "forward-ipv6", s.ForwardIPv6,
-		"forward IPv6 between all of the node's interfaces; workloads have none otherwise, and the node then ignores "+
+		"forward IPv6 packets between all interfaces of the node, so that workloads can use IPv6; the node then ignores "+
 			"router advertisements")
 	flags.StringVar(&s.HTTPAddress, "http-address", s.HTTPAddress,
 		"`ADDRESS` to serve /livez, /readyz and /metrics on; none if empty")
@@ -278,8 +278,8 @@ func Declare(flags *flag.FlagSet, s *Settings) {
 	flags.DurationVar(&s.ResyncInterval, "resync-interval", s.ResyncInterval,
 		"`TIME` between two comparisons of the kernel with the desired state; 0 for never")
 	flags.IntVar(&s.VerdictLogGroup, "verdict-log-group", s.VerdictLogGroup,
-		"`NUMBER` of the nflog group that each packet is sent to that policy allows or denies, for the command "+
-			"drops; -1 for none")
+		"`NUMBER` of the nflog group to which rules log the packets that they allow or deny, for the command drops; "+
+			"-1: no logging")
 	flags.BoolVar(&s.Flows, "flows", s.Flows,
 		"count which workloads talk to each other, with packets, bytes and the policy that decided, for the command flows; "+
 			"needs verdict-log-group, and sets net.netfilter.nf_conntrack_acct")
@@ -293,7 +293,7 @@ func Declare(flags *flag.FlagSet, s *Settings) {
 			"uplink may use the fast path; if empty, only those between workloads")
 	flags.StringVar(&s.RecordFile, "record-file", s.RecordFile,
 		"`FILE` to record the agent's inputs in, for package calcgraph/replay; none if empty")
-	flags.IntVar(&s.RecordLimit, "record-limit", s.RecordLimit, "`MIB` after which recording ends")
+	flags.IntVar(&s.RecordLimit, "record-limit", s.RecordLimit, "size of the file in `MIB` after which recording ends")
 	flags.TextVar(&s.LogLevel, "log-level", s.LogLevel, "minimum `LEVEL` that is logged: DEBUG, INFO, WARN or ERROR")
 	explain(flags)
 }
@@ -302,7 +302,7 @@ func Declare(flags *flag.FlagSet, s *Settings) {
 func DeclareSources(flags *flag.FlagSet, s *Settings) {
 	flags.StringVar(&s.Manifests, "manifests", s.Manifests, "`DIR` with the manifests: *.yaml, *.yml and *.json")
 	flags.StringVar(&s.Resources, "resources", s.Resources,
-		"`DIR` with resources of Wayleave's own, a *.json file each")
+		"`DIR` with *.json files, each with a resource of Wayleave's own format")
 	flags.BoolVar(&s.TrustAnnotations, "trust-annotations", s.TrustAnnotations,
 		"let pods name their interface and MAC address by the annotations wayleave.dev/interface and wayleave.dev/mac")
 }
@@ -382,17 +382,18 @@ func declarePrefix(flags *flag.FlagSet, s *Settings) {
 	flags.StringVar(&s.Bridges, "bridges", s.Bridges,
 		"`NAMES` of the bridges whose ports are workloads' interfaces, separated by commas; none if empty")
 	flags.BoolVar(&s.TCPFromSYN, "tcp-from-syn", s.TCPFromSYN,
-		"drop TCP packets of workloads that begin a connection without a SYN; false where connections were not "+
-			"tracked before the first start")
+		"drop TCP packets of workloads that belong to no known connection and are no SYN; set false if the node did "+
+			"not track connections before the agent's first start")
 	flags.BoolVar(&s.NATExcludeNodes, "nat-exclude-nodes", s.NATExcludeNodes,
 		"do not translate the source of packets that pods of natOutgoing pools send to nodes, so that policy of "+
 			"host endpoints sees the pod; nodes need routes to the pods")
 	flags.StringVar(&s.TunnelsFromNodes, "tunnels-from-nodes", s.TunnelsFromNodes,
-		"drop VXLAN and IP in IP to the node unless the source is an address of a Node: `MODE` true, false, or "+
-			"auto: VXLAN with kubernetes-vxlan, IP in IP with kubernetes-ipip, neither if kubernetes-omit names nodes")
+		"drop VXLAN and IP-in-IP packets to this node unless their source is an address of a Node: `MODE` true, false, "+
+			"or auto, which drops VXLAN with kubernetes-vxlan and IP-in-IP with kubernetes-ipip, but neither if "+
+			"kubernetes-omit names nodes")
 	flags.StringVar(&s.EndpointToHost, "endpoint-to-host", s.EndpointToHost,
-		"what becomes of packets from workloads to their own node that policy allows: `ACTION` drop, accept, or "+
-			"return to leave them to other tables; Kubernetes needs accept, which is the default with kubeconfig or "+
+		"what happens to packets from workloads to their own node that policy allows: `ACTION` drop, accept, or "+
+			"return, which leaves them to other tables; Kubernetes needs accept, which is the default with kubeconfig or "+
 			"in-cluster")
 }
 

@@ -29,7 +29,7 @@ const minKeyLifetime = time.Hour
 // declareWireguard declares the flags of encryption.
 func declareWireguard(flags *flag.FlagSet, s *Settings) {
 	flags.BoolVar(&s.Wireguard, "wireguard", s.Wireguard,
-		"encrypt traffic between nodes that have it, by WireGuard")
+		"encrypt traffic with other nodes that have keys, with WireGuard")
 	flags.StringVar(&s.WireguardDir, "wireguard-dir", s.WireguardDir,
 		"`DIR` that keeps the private keys of WireGuard, first.key and second.key, across restarts")
 	flags.IntVar(&s.WireguardPort, "wireguard-port", s.WireguardPort,
@@ -39,12 +39,12 @@ func declareWireguard(flags *flag.FlagSet, s *Settings) {
 	flags.DurationVar(&s.WireguardKeyLifetime, "wireguard-key-lifetime", s.WireguardKeyLifetime,
 		"`TIME` after which the key of a WireGuard device is replaced, by a second device; 0 for never")
 	flags.BoolVar(&s.WireguardHostEncryption, "wireguard-host-encryption", s.WireguardHostEncryption,
-		"encrypt between the nodes' own addresses, too; all nodes must have it")
+		"also encrypt packets between the nodes' own addresses; set it on all nodes")
 	flags.StringVar(&s.WireguardUnencryptedHosts, "wireguard-unencrypted-hosts", s.WireguardUnencryptedHosts,
-		"`ADDRESSES` or prefixes whose packets are never encrypted, separated by commas: with "+
-			"wireguard-host-encryption, those of the API servers, or none")
+		"`ADDRESSES` or prefixes, separated by commas, whose packets are never encrypted; "+
+			"wireguard-host-encryption needs it: the addresses of the API servers, or the word none")
 	flags.BoolVar(&s.WireguardRequireEncryption, "wireguard-require-encryption", s.WireguardRequireEncryption,
-		"drop what comes unencrypted from nodes that this node encrypts to; set it once all nodes encrypt")
+		"drop unencrypted packets from nodes to which this node encrypts; set it when all nodes encrypt")
 }
 
 // WireguardDevices returns the devices: two if keys are rotated.
