@@ -70,9 +70,7 @@ type backend struct {
 	// failing is set if the dataplane must be called again: its last call returned an error, or it
 	// reported that its faults changed.
 	failing bool
-	// generalError is set if the last call returned a general error. Then the kernel may still have
-	// a route that was to be removed. Until that route is gone, an earlier dataplane that encrypts
-	// its packets must not make the deletions that it has deferred: see Finisher.
+	// generalError is set if the last call returned a general error.
 	generalError bool
 	// lost is set if the last Resync returned a general error. The next attempt repeats it, because
 	// Apply alone may not find all differences.
@@ -87,6 +85,13 @@ func newBackend(dp Dataplane) *backend {
 		withheldRoutes: map[netip.Prefix]*Route{}, knownRoutes: map[netip.Prefix]struct{}{},
 		stuck: map[policy.Key]*Endpoint{},
 	}
+}
+
+// lags reports whether the kernel may still have a route of this dataplane that was to be removed or
+// replaced. Until that route is gone, an earlier dataplane that encrypts its packets must not make
+// the deletions that it has deferred: see Finisher.
+func (be *backend) lags() bool {
+	return be.generalError || len(be.withheldRoutes) > 0 || be.inSync // not sent yet
 }
 
 // batch returns the part of a batch to send to the dataplane. Removals of endpoints are left out:

@@ -5,7 +5,11 @@ package dataplane_test
 import (
 	"cmp"
 	"context"
+	"errors"
+	"fmt"
+	"net/netip"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -26,12 +30,20 @@ type finisher struct {
 	ready chan struct{}
 	rest  chan struct{} // what ready is after Finish
 	err   error         // of Finish
+	fails error         // of ApplyVisible
 }
 
 func (f *finisher) call(name string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.calls = append(f.calls, name)
+}
+
+// fail sets the error of ApplyVisible.
+func (f *finisher) fail(err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.fails = err
 }
 
 func (f *finisher) made() []string {
@@ -52,7 +64,9 @@ func (f *finisher) ApplyVisible(ctx context.Context, b dataplane.Batch) error {
 		time.AfterFunc(cmp.Or(f.after, time.Second), func() { close(ready) })
 		f.ready = ready
 	}
-	return f.Mirror.Apply(ctx, b)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return errors.Join(f.fails, f.Mirror.Apply(ctx, b))
 }
 
 func (f *finisher) Unfinished() <-chan struct{} { return f.ready }
@@ -117,17 +131,68 @@ func TestFinishInAnyOrder(t *testing.T) {
 		require.NoError(t, err)
 		ctx, stop := context.WithCancel(context.Background())
 		go func() { _ = driver.Run(ctx) }()
-		send := func() {
-			require.NoError(t, driver.Send(ctx, dataplane.Batch{Events: []dataplane.Event{&dataplane.InSync{}}}))
-			synctest.Wait()
-		}
-		send()
-		time.Sleep(time.Minute)
-		send() // the driver looks at all dataplanes again
+		require.NoError(t, driver.Send(ctx, dataplane.Batch{Events: []dataplane.Event{&dataplane.InSync{}}}))
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
 		earlyCalls, lateCalls := early.made(), late.made()
 		stop()
 		require.Contains(t, earlyCalls, "finish")
 		require.NotContains(t, lateCalls, "finish")
 		synctest.Wait()
 	})
+}
+
+// TestFinishWaitsForWithheldRoutes: a dataplane does not finish while the driver withholds InSync or a route from a
+// later one, whichever dataplane has the fault: the later one may still have the old route (S173). A removal of an
+// endpoint does not make it finish, either.
+func TestFinishWaitsForWithheldRoutes(t *testing.T) {
+	for _, withheld := range []string{"InSync", "route"} {
+		for _, faulty := range []int{0, 1} {
+			t.Run(fmt.Sprintf("%s, dataplane %d is at fault", withheld, faulty), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) { testFinishWaits(t, withheld, faulty) })
+			})
+		}
+	}
+}
+
+func testFinishWaits(t *testing.T, withheld string, faulty int) {
+	all := []*finisher{{Mirror: dptest.NewMirror()}, {Mirror: dptest.NewMirror()}}
+	f := all[1]
+	driver, err := dataplane.NewDriver(dataplane.DriverConfig{
+		Dataplanes: []dataplane.Dataplane{all[0], f, dptest.NewMirror()}, MinBackoff: time.Minute, MaxBackoff: time.Minute,
+	})
+	require.NoError(t, err)
+	ctx, stop := context.WithCancel(context.Background())
+	defer synctest.Wait()
+	defer stop()
+	go func() { _ = driver.Run(ctx) }()
+	at := dptest.NewState()
+	send := func(to dptest.State) {
+		require.NoError(t, driver.Send(ctx, dptest.Transition(at, to)))
+		at = to.Clone()
+		time.Sleep(5 * time.Second)
+		synctest.Wait()
+	}
+	finished := func() int { return strings.Count(strings.Join(f.made(), ","), "finish") }
+
+	s := world("a")
+	want := 0
+	if withheld == "route" {
+		send(s)
+		want = 1
+	}
+	all[faulty].fail(errBoom)
+	dst := netip.MustParsePrefix("10.0.0.0/26")
+	s.Routes[dst] = &dataplane.Route{Dst: dst, Type: dataplane.RouteBlackhole, Node: "n"}
+	send(s)
+	require.Equal(t, want, finished())
+	delete(s.Endpoints, endpointKey("a"))
+	send(s)
+	require.Equal(t, want, finished())
+	require.NotContains(t, f.made(), "apply")
+
+	all[faulty].fail(nil)
+	time.Sleep(2 * time.Minute)
+	synctest.Wait()
+	require.Equal(t, want+1, finished())
 }

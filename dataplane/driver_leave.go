@@ -108,7 +108,7 @@ func (be *backend) remove(ctx context.Context, keys []policy.Key) error {
 	if part.Empty() && !again {
 		return nil
 	}
-	err := be.dp.Apply(ctx, part)
+	err := be.apply(ctx, part)
 	be.failing = err != nil
 	objects, general := ApplyErrors(err)
 	for _, k := range keys {

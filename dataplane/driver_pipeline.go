@@ -86,31 +86,26 @@ func (p *pipeline) recordTargets(b Batch) {
 	}
 }
 
-// unfinished returns a channel that is closed once a backend can finish without waiting, and the
-// index of the backend. It prefers a backend that can finish already. It leaves out a backend while
-// a later one has a general error. The channel is nil if no backend has anything to finish.
-func (p *pipeline) unfinished() (first <-chan struct{}, backend int) {
-	for i, be := range p.backends {
-		f, ok := be.dp.(Finisher)
-		if !ok || anyGeneralError(p.backends[i+1:]) {
-			continue
-		}
-		ready := f.Unfinished()
-		select {
-		case <-ready:
-			return ready, i
-		default:
-		}
-		if first == nil {
-			first, backend = ready, i
-		}
-	}
-	return first, backend
+// unfinished has a backend that has something to finish, and a channel that is closed once it can
+// do so without waiting.
+type unfinished struct {
+	backend int
+	ready   <-chan struct{}
 }
 
-// anyGeneralError reports whether the last call of a backend returned a general error.
-func anyGeneralError(backends []*backend) bool {
-	return slices.ContainsFunc(backends, func(be *backend) bool { return be.generalError })
+// unfinished returns the backends that have something to finish. It leaves out a backend while a
+// later one lags.
+func (p *pipeline) unfinished() (all []unfinished) {
+	for i, be := range p.backends {
+		f, ok := be.dp.(Finisher)
+		if !ok || slices.ContainsFunc(p.backends[i+1:], (*backend).lags) {
+			continue
+		}
+		if ready := f.Unfinished(); ready != nil {
+			all = append(all, unfinished{i, ready})
+		}
+	}
+	return all
 }
 
 // finish calls Finish of the backend with this index.

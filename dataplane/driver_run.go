@@ -6,6 +6,7 @@ import (
 	"context"
 	"log/slog"
 	"math/rand/v2"
+	"reflect"
 	"sync"
 	"time"
 
@@ -60,19 +61,17 @@ func (l *loop) run(ctx context.Context) error {
 	}
 	for {
 		due := false // whether a retry is due
-		unfinished, backend := d.pipeline.unfinished()
-		select {
-		case <-unfinished:
-			d.finish(ctx, backend)
-			continue
-		case <-ctx.Done():
-		case <-d.life.quit:
-		case <-d.wake:
-		case <-slow:
+		all := d.pipeline.unfinished()
+		switch chosen := l.wait(ctx, slow, all); chosen {
+		case chosenDone, chosenQuit, chosenWork:
+		case chosenSlow:
 			d.requestResync(nil)
-		case <-l.retry:
+		case chosenRetry:
 			due = true
 			l.back.grow()
+		default:
+			d.finish(ctx, all[chosen-chosenFinish].backend)
+			continue
 		}
 		l.waitForRate(ctx)
 		// The select above chooses at random among ready channels. After a stop, nothing must be
@@ -92,6 +91,35 @@ func (l *loop) run(ctx context.Context) error {
 		}
 		w.reply(ctx, d, result.err())
 	}
+}
+
+// The results of loop.wait: what has happened. chosenFinish and the numbers after it are the
+// unfinished backends.
+const (
+	chosenDone = iota
+	chosenQuit
+	chosenWork
+	chosenSlow
+	chosenRetry
+	chosenFinish
+)
+
+// wait waits until there is something to do, and returns what. slow ticks when a Resync is due.
+func (l *loop) wait(ctx context.Context, slow <-chan time.Time, all []unfinished) int {
+	cases := make([]reflect.SelectCase, 0, chosenFinish+len(all))
+	receive := func(channel any) {
+		cases = append(cases, reflect.SelectCase{Dir: reflect.SelectRecv, Chan: reflect.ValueOf(channel)})
+	}
+	receive(ctx.Done())
+	receive(l.driver.life.quit)
+	receive(l.driver.wake)
+	receive(slow)
+	receive(l.retry)
+	for _, u := range all {
+		receive(u.ready)
+	}
+	chosen, _, _ := reflect.Select(cases)
+	return chosen
 }
 
 // waitForRate waits until the rate allows another attempt.
