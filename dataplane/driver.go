@@ -137,8 +137,9 @@ func (c DriverConfig) validate() error {
 //
 // A general error is an error that names no object. After a general error of a dataplane, the
 // Driver treats all endpoints and host endpoints as at fault. The later dataplanes also get no new
-// or changed routes, and no InSync. They get all other events. If a Finisher comes before a
-// dataplane that has a general error, the Driver does not call its Finish.
+// or changed routes, and no InSync. They get all other events. The Driver does not call Finish of a
+// Finisher while a later dataplane has a general error, or while a route or InSync is withheld from
+// a later dataplane.
 //
 // # Endpoints that are not ready
 //

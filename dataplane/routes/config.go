@@ -78,8 +78,8 @@ type Config struct {
 	// bridge, are the administrator's task. Empty means none.
 	Bridges []string
 	// UnknownRouteTimeout is for routes with our protocol that no known workload needs: a CNI
-	// plugin may have added one before the workload is known. Such a route stays for this time
-	// after its interface was first seen. Then Watch or the next Apply removes it. 0 means at once.
+	// plugin may have added one before the workload is known. Such a route, which has no gateway,
+	// stays for this time after its interface was first seen. Then Watch or the next Apply removes it. 0 means at once.
 	UnknownRouteTimeout time.Duration
 	// ForwardAllIPv4 sets net.ipv4.conf.all.forwarding. The kernel then forwards packets from all
 	// interfaces, also those to other nodes.

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/wayleave/wayleave/internal/rtnl"
 )
 
 // KeeperConfig configures a Keeper. The zero value has the defaults.
@@ -249,6 +251,24 @@ func (k *Keeper) Resync(ctx context.Context) error {
 	}
 	k.view.synced, k.additionsOnly = false, false
 	return k.applyLocked(ctx)
+}
+
+// Foreign reports whether an interface of another process has the name of a device of ours. Apply
+// returns ErrForeign for such a device. Foreign changes nothing. Errors: the kernel cannot be read.
+func (k *Keeper) Foreign(device string) (bool, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if err := k.view.connect(); err != nil {
+		return false, fmt.Errorf("routes: %w", err)
+	}
+	link, err := k.view.sockets.conn.Link(device)
+	if errors.Is(err, rtnl.ErrNotFound) {
+		return false, nil
+	}
+	if err != nil {
+		return false, errors.Join(fmt.Errorf("routes: read interface %s: %w", device, err), k.view.disconnect())
+	}
+	return link.Name == device && foreignDevice(link, k.cfg.Protocol), nil
 }
 
 // Teardown clears the desired state and removes all objects of ours, also those of an earlier

@@ -498,8 +498,10 @@ func TestKeeperUnknownRouteTimeout(t *testing.T) {
 	k.k.SetClock(func() time.Time { return now })
 	k.ip("route add 10.0.0.1 dev a proto 219")
 	k.ip("route add blackhole 10.1.0.0/16 proto 219")
+	k.ip("route add 10.2.0.0/16 via 10.0.0.9 dev a onlink proto 219")
 	k.mustApply()
-	require.Equal(t, []string{"10.0.0.1 dev a scope link"}, k.ours("main"), "of no interface: goes at once")
+	require.Equal(t, []string{"10.0.0.1 dev a scope link"}, k.ours("main"),
+		"a route of no interface, or with a gateway, is of no workload and goes at once")
 	now = now.Add(time.Minute)
 	k.addLinks("b")
 	k.ip("route add 10.0.0.2 dev b proto 219")

@@ -163,7 +163,8 @@ func drop(slot *routeSlot, strays []stray, deletions []routeChange) []routeChang
 }
 
 // sweep plans a slot without a desired route: it deletes the slot's routes. A route over a new
-// interface may belong to a workload that is not known yet, and stays for UnknownRouteTimeout.
+// interface may belong to a workload that is not known yet, and stays for UnknownRouteTimeout. A
+// route with a gateway belongs to no workload.
 func (p *pass) sweep(slot *routeSlot, deletions []routeChange) []routeChange {
 	if len(slot.strays) == 0 {
 		p.view.stores.routes.remove(slot)
@@ -178,7 +179,7 @@ func (p *pass) sweep(slot *routeSlot, deletions []routeChange) []routeChange {
 			p.view.stores.routes.markDirty(slot)
 			return deletions
 		}
-		if !o.found || o.route.Index == 0 || p.view.stores.tearingDown {
+		if !o.found || o.route.Index == 0 || o.route.Gateway.IsValid() || p.view.stores.tearingDown {
 			continue
 		}
 		if until := p.view.links.since(o.route.Index).Add(p.cfg.UnknownRouteTimeout); p.view.now().Before(until) {

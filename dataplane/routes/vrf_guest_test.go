@@ -105,4 +105,5 @@ func TestDummyIsSource(t *testing.T) {
 	c.start(pools(policy.EncapAlways)...)
 	c.reach()
 	require.NotEmpty(t, c.nodes[0].list("mtu 1350 ", "ip", "-o", "link", "show", "dev", "vxlan.way"))
+	require.NotEmpty(t, c.nodes[0].list("mtu 1380 ", "ip", "-o", "link", "show", "dev", "ipip.way"))
 }

@@ -69,6 +69,7 @@ func New(cfg Config) (*Dataplane, error) {
 		return nil, err
 	}
 	d.reconciler, d.state, d.filter.cfg = newReconciler(keeper), newState(&d.cfg), &d.cfg
+	d.devices.foreign = keeper.Foreign
 	return d, nil
 }
 
@@ -111,7 +112,8 @@ func (d *Dataplane) Resync(ctx context.Context) error {
 	if !d.state.inSync {
 		return nil
 	}
-	pending := d.last.unfinished != nil // removals of a batch that later dataplanes may not have received yet
+	// There may be removals of a batch that later dataplanes have not received yet.
+	pending := d.last.unfinished != nil || d.last.skipped
 	err := d.program(ctx, true)
 	if pending {
 		return err

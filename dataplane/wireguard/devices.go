@@ -17,6 +17,8 @@ type devices struct {
 	namespace int    // Config.NetNS
 	kernel    kernel // nil if the connection is not open
 	list      []*device
+	// foreign reports whether a device of another process has the name.
+	foreign func(name string) (bool, error)
 }
 
 // loadKeys calls load for each device whose private key is not loaded yet. load is loadKey or
@@ -94,24 +96,38 @@ func (ds *devices) known() bool {
 }
 
 // read reads the state of all devices. It sets the private key and the port of a device where they
-// differ from the loaded key and the configured port.
+// differ from the loaded key and the configured port. The state of a device at fault is then
+// unknown.
 func (ds *devices) read() error {
 	ds.forget()
 	if err := ds.open(); err != nil {
 		return err
 	}
 	var errs []error
+	failed := 0 // devices that cannot be read
 	for _, dev := range ds.list {
-		exists, needsKey, err := dev.read(ds.kernel)
-		if err == nil && exists && needsKey {
+		exists, needsKey, err := ds.readDevice(dev)
+		if err != nil {
+			failed++
+		} else if exists && needsKey {
 			err = ds.setKey(dev)
 		}
 		errs = append(errs, err)
 	}
-	if err := errors.Join(errs...); err != nil {
-		return errors.Join(err, ds.close())
+	if failed == len(ds.list) { // perhaps because of the connection
+		errs = append(errs, ds.close())
 	}
-	return nil
+	return errors.Join(errs...)
+}
+
+// readDevice reads the state of a device. A device of another process with its name is not read,
+// so nothing configures it; the keeper reports it.
+func (ds *devices) readDevice(dev *device) (exists, needsKey bool, err error) {
+	dev.peers = nil
+	if foreign, err := ds.foreign(dev.cfg.Name); err != nil || foreign {
+		return false, false, err
+	}
+	return dev.read(ds.kernel)
 }
 
 // observe reads the devices whose state is unknown. Unlike read, it changes nothing.
@@ -123,7 +139,7 @@ func (ds *devices) observe() error {
 		if dev.peers != nil {
 			continue
 		}
-		if _, _, err := dev.read(ds.kernel); err != nil {
+		if _, _, err := ds.readDevice(dev); err != nil {
 			return err
 		}
 	}
@@ -183,10 +199,9 @@ func (ds *devices) addPeersToNewDevices(nodes map[string]*remoteNode, outs outDe
 		return false, nil
 	}
 	// Open a new connection: the kernel module may have been loaded since this one was opened.
-	if err := errors.Join(ds.close(), ds.read()); err != nil {
-		return false, err
-	}
-	return ds.addPeers(nodes, outs)
+	readErr := errors.Join(ds.close(), ds.read())
+	anyRefused, err = ds.addPeers(nodes, outs) // on the devices without a fault
+	return anyRefused, errors.Join(readErr, err)
 }
 
 // removePeers removes unwanted peers and allowed IPs from the devices whose state is known.

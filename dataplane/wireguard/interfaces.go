@@ -16,8 +16,8 @@ import (
 type localInterfaces struct {
 	// uplinks are the names of the interfaces that have the node's addresses.
 	uplinks []string
-	// bridged has the subnets of bridges that have no address of the node. Packets to them do not
-	// leave the node.
+	// bridged has the subnets of bridges that have a carrier and no address of the node. Packets to
+	// them do not leave the node. Without a carrier, the kernel may ignore the route to the subnet.
 	bridged map[netip.Prefix]struct{}
 }
 
@@ -31,7 +31,7 @@ func findLocalInterfaces(s *interfaces.Snapshot, addresses []netip.Prefix) local
 		}
 	}
 	for _, i := range s.All() {
-		if i.Kind == "bridge" && i.Up && !slices.Contains(l.uplinks, i.Name) {
+		if i.Kind == "bridge" && i.Running && !slices.Contains(l.uplinks, i.Name) {
 			for _, p := range i.Addresses {
 				l.bridged[p.Masked()] = struct{}{}
 			}

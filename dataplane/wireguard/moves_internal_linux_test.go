@@ -134,6 +134,18 @@ func TestWorkloadOnBridge(t *testing.T) {
 	_ = a.Apply(t.Context(), dataplane.Batch{})
 	require.NotContains(t, a.ownBlackholes(), "10.9.0.5")
 
+	a.ip("link add p0 type veth peer name p1") // a port without carrier
+	a.ip("link set p0 master br0")
+	require.NoError(t, a.ns.SetSysctl("net/ipv4/conf/br0/ignore_routes_with_linkdown", "1"))
+	_ = a.Apply(t.Context(), dataplane.Batch{})
+	require.Contains(t, a.ownBlackholes(), "10.9.0.5", "the kernel ignores the route to the bridge's subnet")
+	a.ip("link set p1 up")
+	a.ip("link set p0 up")
+	require.Eventually(t, func() bool {
+		_ = a.Apply(t.Context(), dataplane.Batch{})
+		return !slices.Contains(a.ownBlackholes(), "10.9.0.5")
+	}, 10*time.Second, 10*time.Millisecond)
+
 	a.ip("addr add 192.0.2.1/24 dev br0") // now the bridge is the uplink
 	_ = a.Apply(t.Context(), dataplane.Batch{})
 	require.Contains(t, a.ownBlackholes(), "10.9.0.5")

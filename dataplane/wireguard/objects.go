@@ -68,11 +68,12 @@ func (s *state) desiredObjects(nodes map[string]*remoteNode, deviceName func(*re
 			// This route drops packets while there is no route over the device: while the device is
 			// missing or down, or the remote node is at fault.
 			all.add(routes.Route{Dst: dst, Table: s.cfg.Table, Type: routes.Blackhole, Metric: dropMetric})
+			route := routes.Route{Dst: dst, Table: s.cfg.Table, Type: routes.Blackhole}
 			if n.err == nil {
-				all.add(routes.Route{
-					Dst: dst, Table: s.cfg.Table, Interface: deviceName(n), Source: s.ownAddress(version(dst.Addr())),
-				})
+				route.Type, route.Interface = routes.Unicast, deviceName(n)
+				route.Source = s.ownAddress(version(dst.Addr()))
 			}
+			all.add(route) // also if packets are dropped: it takes the place of a throw route of before
 		}
 	}
 	for dst, r := range s.routes {

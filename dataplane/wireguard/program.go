@@ -24,8 +24,10 @@ type result struct {
 	// retry is set if another call of program may succeed. An invalid announcement of another node
 	// needs no retry.
 	retry bool
-	// unfinished is a closed channel if Finish has work, otherwise nil.
+	// unfinished is a closed channel if Finish has work, otherwise nil. skipped is set if the last
+	// call of Finish left its work, because of a fault.
 	unfinished chan struct{}
+	skipped    bool
 }
 
 // program brings the kernel to the desired state, except for removals: Finish removes unwanted
@@ -39,7 +41,7 @@ func (d *Dataplane) program(ctx context.Context, resync bool) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	r := result{time: d.applyTimer.now(), removal: d.last.removal}
+	r := result{time: d.applyTimer.now(), removal: d.last.removal, skipped: d.last.skipped}
 	interfacesErr := d.interfaces.update(d.state)
 	// Without these routes, no key and no peer is set: packets that the devices decrypt could leave
 	// unencrypted.
@@ -101,7 +103,8 @@ func (r *result) addPeers(anyRefused bool, err error) {
 
 // Finish implements dataplane.Finisher. It first removes unwanted routes and rules, and then
 // unwanted peers. Then it removes prefixes that this node no longer has from the filter table. It
-// removes nothing while a rule or a blackhole route cannot be installed.
+// removes nothing while a rule, a blackhole route or the filter table cannot be installed: with such
+// a fault, later dataplanes do not get new routes.
 //
 // Finish returns only the error of ctx. After another error, Watch makes the Driver call Apply,
 // which tries again and returns the error.
@@ -111,14 +114,13 @@ func (d *Dataplane) Finish(ctx context.Context) error {
 	}
 	r := d.last
 	r.unfinished, r.removal = nil, nil
-	if _, general := keeperFault(r.keeper); !general {
+	_, general := keeperFault(r.keeper)
+	if r.skipped = general || r.filter != nil; !r.skipped {
 		if err := d.reconciler.finish(ctx); r.keeper == nil { // otherwise Apply has reported the error
 			r.removal = err
 		}
-		r.removal = errors.Join(r.removal, d.devices.removePeers(d.remoteNodes, d.outDevices))
-		if r.filter == nil {
-			r.removal = errors.Join(r.removal, d.filter.apply(ctx, d.state.findOwnPrefixes()))
-		}
+		r.removal = errors.Join(r.removal, d.devices.removePeers(d.remoteNodes, d.outDevices),
+			d.filter.apply(ctx, d.state.findOwnPrefixes()))
 	}
 	if d.recordResult(r); r.removal != nil {
 		d.applyTimer.schedule(r.time.Add(retryInterval))
