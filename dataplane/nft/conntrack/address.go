@@ -31,14 +31,15 @@ const (
 
 // EndAddresses ends every flow that has one of the addresses, and returns the number of these
 // flows. The address may be source or destination, in either direction, before or after
-// translation. Use EndAddresses for moved addresses, which belong to another workload than when
-// their flows began. EndAddresses may also end flows that begin while it runs. It treats
-// IPv4-mapped IPv6 addresses as IPv4 addresses.
+// translation. Use EndAddresses when addresses have moved to another workload after their flows
+// began. EndAddresses may also end flows that begin while it runs. It treats IPv4-mapped IPv6
+// addresses as IPv4 addresses.
 //
-// EndAddresses uses the faster of two ways. One walk of the kernel's hash table finds the flows of
-// all addresses, at 2 µs for each flow of the family. For IPv4, the kernel can also filter by
-// address: this takes four walks for each address, at 0.2 µs for each flow. A walk of a table
-// without flows takes about 10 ms. If no connection is tracked, EndAddresses does not walk.
+// EndAddresses uses the faster of two ways. It can read all flows of the family in one walk of the
+// kernel's hash table, which takes 2 µs for each flow. For IPv4, it can also let the kernel filter
+// the flows by address. This takes four walks for each address, and 0.2 µs for each flow in a walk.
+// A walk of a table without flows takes about 10 ms. If no connection is tracked, EndAddresses does
+// not walk.
 //
 // Errors: as for Flows and End. After an error, EndAddresses may be called again.
 func (c *Conn) EndAddresses(ctx context.Context, addresses ...netip.Addr) (ended int, err error) {
@@ -46,17 +47,16 @@ func (c *Conn) EndAddresses(ctx context.Context, addresses ...netip.Addr) (ended
 }
 
 // EndHosts ends the flows of the hosts that have the addresses. It ends a flow if one of the
-// addresses is the source before source NAT, or the destination after destination NAT. It takes
-// half the time of EndAddresses. If no address is translated, EndHosts ends the same flows as
-// EndAddresses.
+// addresses is the source before source NAT, or the destination after destination NAT. If no
+// address is translated, EndHosts ends the same flows as EndAddresses, in half the time.
 //
 // Errors: as for EndAddresses.
 func (c *Conn) EndHosts(ctx context.Context, addresses ...netip.Addr) (ended int, err error) {
 	return c.endAddresses(ctx, addresses, hostPlaces())
 }
 
-// EndHostsFunc does what EndHosts does, for each address for which wanted returns true. It reads
-// all flows, at 2 µs each.
+// EndHostsFunc does what EndHosts does, for the addresses for which wanted returns true. It reads
+// all flows, which takes 2 µs for each.
 //
 // Errors: as for EndAddresses.
 func (c *Conn) EndHostsFunc(ctx context.Context, wanted func(netip.Addr) bool) (ended int, err error) {
@@ -165,10 +165,9 @@ func (c *Conn) endFiltered(ctx context.Context, a netip.Addr, places []place) (e
 	return ended, nil
 }
 
-// checkFilter tests whether a filter by IPv6 address selects the flows without that address, unless
-// that is already known. A dump that selects nothing does not prove that, because all flows may
-// have the address. So checkFilter filters by the unspecified address, which no flow has: a broken
-// filter then selects all flows.
+// checkFilter tests whether the kernel's filter by IPv6 address is broken, so that it selects the
+// flows without the address. It does nothing if that is already known. checkFilter filters by the
+// unspecified address, which no flow has: a broken filter then selects all flows.
 func (c *Conn) checkFilter(ctx context.Context, family uint8) error {
 	if family == familyIPv4 || *c.support(family) != filterUnknown {
 		return nil

@@ -56,7 +56,7 @@ const (
 	// DefaultJudgeRate is in flows per second. With it, a sweep of 100,000 flows takes half a
 	// second.
 	DefaultJudgeRate = 200_000
-	// DefaultEndRate, in flows per second, limits the number of clients that reconnect at once.
+	// DefaultEndRate is in flows per second. It limits how many clients reconnect at once.
 	DefaultEndRate = 10_000
 	// DefaultDelay is far longer than the time that a packet needs to pass the node.
 	DefaultDelay = 20 * time.Millisecond
@@ -81,10 +81,10 @@ type Config struct {
 	// Retry is the wait after a failure. 0 means DefaultRetry.
 	Retry time.Duration
 	// BeforeEnd, if set, receives each flow before the Sweeper ends it, possibly several times.
-	// Step calls BeforeEnd on its own goroutine. BeforeEnd may also receive a flow that continues,
-	// because a later change allows it. If BeforeEnd returns an error, the Sweeper ends the flows
-	// nevertheless. At the end of the pass, Step then returns the error, and later repeats the
-	// pass. BeforeEnd must not keep the slice, and must not call the Sweeper.
+	// Step calls BeforeEnd on the goroutine of its caller. BeforeEnd may also receive a flow that
+	// continues, because a later change allows it. If BeforeEnd returns an error, the Sweeper ends
+	// the flows nevertheless. At the end of the pass, Step then returns the error, and later
+	// repeats the pass. BeforeEnd must not keep the slice, and must not call the Sweeper.
 	BeforeEnd func([]Flow) error
 	// Hooks are optional functions.
 	Hooks Hooks

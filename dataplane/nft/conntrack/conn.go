@@ -17,8 +17,8 @@ const (
 	// deleteBatch is the number of flows that one system call ends. All answers fit into a receive
 	// buffer.
 	deleteBatch = 64
-	// A Sweeper with BeforeEnd collects flows before it ends some of them: at most maxQueue flows,
-	// and for at most announceInterval.
+	// A Sweeper with BeforeEnd collects flows that must end, and passes them to BeforeEnd together.
+	// It collects at most maxQueue flows, and for at most announceInterval.
 	maxQueue         = 1 << 16
 	announceInterval = time.Second
 	// dumpAttempts is the number of consecutive interrupted passes after which Step returns
@@ -114,12 +114,13 @@ func (c *Conn) Flows(ctx context.Context) (all []Flow, err error) {
 	return all, nil
 }
 
-// End ends the flows, and returns the number of flows that it ended. It does not count a flow that
-// has already ended. It does not end a newer flow with the same tuples but another ID.
+// End ends the flows, and returns how many it ended. It does not count flows that had already
+// ended. If such a flow was replaced by a newer one with the same tuples and another ID, End does
+// not end the newer flow.
 //
 // Errors: if the kernel refuses to end some flows, End ends all others, and returns a join with an
-// *EndError for each flow that continues. After any other error, some of the flows may not be
-// ended. Then End may be called again.
+// *EndError for each flow that continues. After any other error, some of the flows may continue,
+// and End may be called again.
 func (c *Conn) End(flows []Flow) (ended int, err error) {
 	var before error
 	if c.beforeEnd != nil && len(flows) > 0 {

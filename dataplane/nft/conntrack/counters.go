@@ -10,9 +10,9 @@ import (
 )
 
 // Counters has the packets and bytes of a flow: in the direction of its first packet (Original),
-// and in the direction of its replies. Bytes are those of IP packets. The kernel counts packets
-// only for flows that began while net.netfilter.nf_conntrack_acct was set. If a flow is in a
-// flowtable without a counter, the kernel does not count the packets that bypass the chains.
+// and in the direction of its replies. The bytes are those of whole IP packets. The kernel counts
+// packets only for flows that began while net.netfilter.nf_conntrack_acct was set. If a flow is in
+// a flowtable without a counter, the kernel does not count the packets that bypass the chains.
 type Counters struct {
 	OriginalPackets, OriginalBytes uint64
 	ReplyPackets, ReplyBytes       uint64

@@ -18,8 +18,8 @@
 // # Which flows end
 //
 // A Judge is a function that returns whether a ruleset allows the first packet of a flow. After a
-// change of the ruleset, a Sweeper ends a flow if and only if the old ruleset allows its first
-// packet and the new one denies it. So these flows continue:
+// change of the ruleset, a Sweeper judges all flows (a sweep). It ends a flow if and only if the
+// old ruleset allows its first packet and the new one denies it. So these flows continue:
 //
 //   - flows that the new ruleset allows, even if an earlier one of several quick changes denied
 //     them;
@@ -32,22 +32,22 @@
 //
 // A flow may end by itself before the Sweeper deletes its entry, and a new flow with the same
 // tuples may begin. Usually the new flow has another ID, and the kernel refuses to delete it. But a
-// new entry often gets the memory of the previous entry, and with it the same ID. Then the new flow
-// is ended. This is right if it began under the old ruleset, because equal tuples get equal
-// verdicts. If it began under a later ruleset that allows it, it is not ended: after each change,
-// the Sweeper judges the flows again that it is about to end.
+// new entry often gets the memory of the previous entry, and with it the same ID. Then the Sweeper
+// ends the new flow. This is right if the new flow began under the old ruleset, because equal
+// tuples get equal verdicts. If the new flow began under a later ruleset that allows it, it
+// continues: when the ruleset changes, the Sweeper again judges all flows that it is about to end.
 //
 // If the size of the kernel's hash table (net.netfilter.nf_conntrack_buckets) changes during a
 // walk, the Sweeper may miss flows, and the kernel does not report that.
 //
 // The kernel expects some flows because of another flow, their master. An example is an FTP data
-// connection. Such a flow gets the verdict of its master, as if the addresses of the master were
-// not translated.
+// connection. Such a flow gets the verdict of its master. The Sweeper judges the master as if its
+// addresses were not translated, because the kernel returns only the original tuple of a master.
 //
 // # Moved addresses
 //
-// When an address moves to another workload, all of its flows must end, so no Judge and no Sweeper
-// is needed. Conn has three methods for this:
+// When an address moves to another workload, all flows of the address must end, whatever policy
+// says. A Conn has three methods for this, which need no Judge:
 //
 //   - EndHosts ends flows whose source, or whose destination after destination NAT, is one of the
 //     addresses.
@@ -63,9 +63,9 @@
 // connection continues.
 //
 //   - TCP: by default, the kernel accepts a first packet from the middle of a connection
-//     (net.netfilter.nf_conntrack_tcp_loose=1). To prevent that an ended connection continues, a
-//     ruleset must drop TCP packets in state new that are not a SYN. Package nft does so with
-//     render.Config.TCPFromSYN.
+//     (net.netfilter.nf_conntrack_tcp_loose=1). So that an ended connection cannot continue, the
+//     ruleset must drop TCP packets that are in state new and are not a SYN. Package nft does so
+//     with render.Config.TCPFromSYN.
 //   - UDP: a late packet of the server looks like the first packet of a flow that the server may
 //     begin. Config.BeforeEnd gets the flows before they end, so that rules can drop such late
 //     packets. Package nft does so.

@@ -22,7 +22,7 @@ const (
 )
 
 // WatchEnded calls cfg.Ended for each flow that ends, until ctx is done. It calls the functions of
-// cfg on its own goroutine.
+// cfg on the goroutine of its caller.
 //
 // Errors: the error of the context, or of a system call.
 func WatchEnded(ctx context.Context, cfg WatchConfig) error {

@@ -14,8 +14,8 @@ const (
 	protocolICMPv6 = 58
 )
 
-// Tuple identifies the packets of one direction of a flow. It is comparable. The zero Tuple means
-// that there is no tuple, for example no master.
+// Tuple identifies the packets of one direction of a flow. It is comparable. A field that has no
+// tuple has the zero Tuple, for example Flow.Master of most flows.
 type Tuple struct {
 	// Source and Destination of the packets in this direction. The ports are zero if the protocol
 	// has none. For GRE, they are the keys.
@@ -58,8 +58,8 @@ type Status uint32
 
 // The flags that users of the package need.
 const (
-	// StatusExpected: the kernel expected this flow because of another one, its master. An example
-	// is an FTP data connection.
+	// StatusExpected: the kernel expected this flow because of another flow, its master. For
+	// example, an FTP control connection is the master of its data connections.
 	StatusExpected Status = 1 << 0
 	// StatusSeenReply: there were packets in both directions.
 	StatusSeenReply Status = 1 << 1
@@ -69,7 +69,7 @@ const (
 	StatusSourceNAT Status = 1 << 4
 	// StatusDestinationNAT: the destination of the original direction is translated.
 	StatusDestinationNAT Status = 1 << 5
-	// StatusOffload: the flow is in a flowtable. Then the kernel does not report its Timeout.
+	// StatusOffload: the flow is in a flowtable, and the kernel does not report its Timeout.
 	StatusOffload Status = 1 << 14
 )
 
@@ -84,7 +84,8 @@ const (
 //	Reply     10.0.0.2:8080 > 192.0.2.1:61000     Destination()    Translated()
 type Flow struct {
 	Original, Reply Tuple
-	// Master is the original tuple of the master flow. It is set if Status has StatusExpected.
+	// Master is the original tuple of the master, if Status has StatusExpected. Otherwise it is
+	// zero.
 	Master Tuple
 	// Zone is the connection tracking zone of both directions; zero is the default zone.
 	Zone uint16

@@ -21,7 +21,7 @@ const (
 
 // Judge returns the verdict of one ruleset on the first packet of a flow. The verdict is Allowed
 // only if the packet passes all hooks, with the egress policy of the source and the ingress policy
-// of the destination. Replies do not matter.
+// of the destination. The verdict does not depend on whether replies would pass.
 //
 // A Judge must always return the same verdict for a flow, so its ruleset must not change. It must
 // not keep or change the flow. Step calls it on the goroutine of Step. A nil Judge returns Unknown.
@@ -34,8 +34,8 @@ func (j Judge) verdict(f *Flow) Verdict {
 	return j(f)
 }
 
-// change has a ruleset that was replaced, and the earliest time at which a sweep for this change
-// may begin.
+// change has the ruleset that was replaced, and the earliest time at which the sweep for this
+// change may begin.
 type change struct {
 	before Judge
 	due    time.Time

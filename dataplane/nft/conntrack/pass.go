@@ -12,7 +12,8 @@ import (
 	"github.com/wayleave/wayleave/internal/netlink"
 )
 
-// pass is one walk of the table. A sweep needs another pass if the first one fails.
+// pass is one walk of the connection tracking table. A sweep is the work for one or more changes.
+// It needs several passes if the first one fails.
 type pass struct {
 	covered int    // number of changes whose sweep this pass completes
 	queue   []Flow // flows to end
@@ -28,22 +29,24 @@ type pass struct {
 	walked, lost bool
 }
 
-// Step evaluates flows, and ends those that a change turned from allowed to denied. It returns in
-// these cases:
+// Step judges flows, and ends those that a change turned from allowed to denied. All the work for a
+// change is a sweep: it judges every flow of the connection tracking table. Each call of Step
+// continues the walk of the table, and returns in these cases:
 //
-//   - It has judged as many flows as budget says. It may judge some more, the rest of one system
-//     call (about 100 flows).
+//   - It has judged as many flows as budget says. It may judge up to about 100 more, because it
+//     always judges all flows that one system call returns.
 //   - Config.JudgeRate or Config.EndRate allows no more flows at the moment.
 //   - It has passed flows to BeforeEnd. The caller can now call Change before the next Step ends
 //     these flows.
-//   - No sweep is pending, or its time has not come yet.
+//   - No change is pending, or it is too early for its sweep (see Config.Delay).
 //
-// The next call continues the walk of the table. A complete walk is a pass.
+// A complete walk of the table is a pass. A sweep needs another pass if the first one fails.
 //
 // Errors: the error of the context or of a system call, or ErrInterrupted. At the end of a pass,
 // Step also returns a join of the errors of BeforeEnd and of each *EndError. With an error, the
-// Progress is zero; the next call returns how long to wait. After any error except the context's,
-// the changes are still pending, and the next pass begins after Config.Retry.
+// Progress is zero: call Step again to learn how long to wait. After an error of the context, the
+// pass continues with the next call. After any other error, the changes are still pending, and the
+// next pass begins after Config.Retry.
 func (s *Sweeper) Step(ctx context.Context, budget int) (Progress, error) {
 	for {
 		if err := ctx.Err(); err != nil {
@@ -188,8 +191,8 @@ func (p *pass) judgeAgain(r rules) {
 	p.queue, p.announced, p.version = kept, announced, r.version
 }
 
-// flush ends announced flows of the queue, as many as the rate allows. If flows are left, it
-// returns the time until the rate allows more.
+// flush ends flows of the queue that BeforeEnd has received, as many as Config.EndRate allows. If
+// flows are left, it returns the time until the rate allows more.
 func (s *Sweeper) flush(now time.Time) (wait time.Duration, err error) {
 	p := s.pass
 	if len(p.queue) == 0 {
@@ -209,8 +212,8 @@ func (s *Sweeper) flush(now time.Time) (wait time.Duration, err error) {
 }
 
 // endsNow reports whether queued flows must be ended before more flows are judged. With BeforeEnd,
-// it waits until there are maxQueue flows, or until announceInterval has passed, because each call
-// of BeforeEnd may cost a transaction.
+// this is so only once there are maxQueue flows, or announceInterval has passed: each call of
+// BeforeEnd may cost a transaction.
 func (s *Sweeper) endsNow(now time.Time) bool {
 	p := s.pass
 	return s.cfg.BeforeEnd == nil || p.walked || p.announced > 0 || len(p.queue) >= maxQueue ||

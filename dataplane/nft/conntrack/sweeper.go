@@ -15,23 +15,24 @@ type Stats struct {
 	Sweeps, Interrupted uint64
 	// Judged is the number of judged flows. A flow counts once in each pass.
 	Judged uint64
-	// Unknown is the number of judged flows for which the latest ruleset has no verdict.
+	// Unknown is the number of judged flows for which the Judge of the latest ruleset returned
+	// Unknown.
 	Unknown uint64
 	// Ended is the number of ended flows. Vanished is the number of flows that had already ended.
 	// Failed is the number of flows that the kernel refused to end; the next pass tries these
 	// again.
 	Ended, Vanished, Failed uint64
-	// Pending is the number of changes whose sweep is not done yet.
+	// Pending is the number of changes for which not all flows have been judged yet.
 	Pending int
 }
 
 // Progress is the result of a Step.
 type Progress struct {
-	// Done means that no sweep is pending.
+	// Done means that no change is pending.
 	Done bool
-	// Wait is the time until the next Step can do something: until the end of Config.Delay or
-	// Config.Retry, or until the rates allow more. It is zero if Done is set, or if the next Step
-	// can continue at once.
+	// Wait is the time until the next Step can do something: until Config.Delay or Config.Retry has
+	// passed, or until Config.JudgeRate and EndRate allow more. It is zero if Done is set, or if
+	// the next Step can continue at once.
 	Wait time.Duration
 }
 
@@ -83,7 +84,7 @@ func newSweeper(cfg Config, dial func() (*Conn, error)) (*Sweeper, error) {
 	return s, nil
 }
 
-// Close closes the sockets. Pending sweeps are not done.
+// Close closes the sockets. The Sweeper does no further work, even if changes are pending.
 //
 // Errors: those of the system calls.
 func (s *Sweeper) Close() error {
@@ -96,10 +97,11 @@ func (s *Sweeper) Close() error {
 	return errors.Join(errs...)
 }
 
-// Change records that one ruleset has replaced another in the kernel. The next sweep ends a flow if
-// before returns Allowed for it and after returns Denied. If Change is called again before the
-// sweep is done, the sweep ends a flow if the latest ruleset denies it and at least one earlier
-// ruleset allowed it, because the flow may have begun under that ruleset.
+// Change records that one ruleset has replaced another in the kernel. Then Step judges all flows of
+// the connection tracking table, which is called a sweep. It ends a flow if before returns Allowed
+// for it and after returns Denied. Change may be called again before the sweep is done. Step then
+// ends a flow if the latest ruleset denies it and at least one earlier ruleset allowed it, because
+// the flow may have begun under that ruleset.
 func (s *Sweeper) Change(before, after Judge) {
 	due := s.cfg.now().Add(max(0, s.cfg.Delay))
 	s.mu.Lock()
