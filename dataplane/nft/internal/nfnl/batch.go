@@ -42,9 +42,9 @@ func (o Object) String() string {
 	return o.Kind + " " + o.Name
 }
 
-// Batch is an nf_tables transaction that is being built. Message begins a message of the
-// transaction, and the methods for attributes add to the message that was begun last. A Batch is
-// not safe for concurrent use.
+// Batch is an nf_tables transaction that is being built. Message begins a new message of the
+// transaction. The methods for attributes add them to this message. A Batch is not safe for
+// concurrent use.
 type Batch struct {
 	netlink.Messages
 	// objects[i] is the object of the message with the sequence number i+1.
@@ -73,16 +73,16 @@ func (b *Batch) Reset() {
 	b.Uint32(batchGeneration, 0)
 }
 
-// Guard makes the batch valid for one generation of the ruleset only. If the ruleset has another
-// generation when the batch is sent, the kernel refuses the batch with unix.ERESTART. Zero, the
-// default, makes the batch valid for all generations.
+// Guard makes the batch valid only for one generation of the ruleset. If the ruleset has another
+// generation when the batch is sent, the kernel refuses the batch with unix.ERESTART. With 0, the
+// default, the batch is valid for all generations.
 func (b *Batch) Guard(generation uint32) {
 	b.PutUint32(guardAt, generation)
 }
 
 // Message ends the current message and begins a new one. typ is the type of the nf_tables message
-// (NFT_MSG_...). flags are netlink flags in addition to the request flag. object is the object that
-// the message is about, for errors.
+// (NFT_MSG_...). flags are netlink flags; the request flag is always set. object is what the
+// message is about. It appears in errors.
 func (b *Batch) Message(typ, flags uint16, family uint8, object Object) {
 	b.objects = append(b.objects, object)
 	b.Open(subsystem<<8|typ, flags, uint32(len(b.objects)), family, 0, 0, 0)
@@ -95,9 +95,10 @@ func (b *Batch) Len() int { return len(b.objects) }
 func (b *Batch) Total() int { return b.Size(0) }
 
 // finish requests an acknowledgement of the last message, and ends the batch. whole has all bytes
-// of the transaction. check has the same bytes without the message that ends the batch: without it,
-// the kernel processes all messages, answers, and aborts. The request for the acknowledgement is
-// not in the message that ends the batch, because kernels before 6.10 ignore it there.
+// of the transaction. check has the same bytes without the message that ends the batch. Without
+// this message, the kernel processes all others, answers, and aborts. The request for the
+// acknowledgement is not in the message that ends the batch, because kernels before 6.10 ignore it
+// there.
 func (b *Batch) finish() (whole, check []byte, err error) {
 	if b.end == 0 {
 		b.Flag(netlink.FlagAck)

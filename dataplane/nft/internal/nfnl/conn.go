@@ -53,13 +53,12 @@ func NewConn(sock netlink.Socket) *Conn { return &Conn{link: netlink.NewConn(soc
 func (c *Conn) Close() error { return c.link.Close() }
 
 // Port returns the socket's netlink port. In a notification, the port identifies the socket that
-// made the change. Port returns zero before the first call of Generation, whose answer has the
-// port.
+// made the change. Port returns zero before the first call of Generation, which reads the port.
 func (c *Conn) Port() uint32 { return c.port }
 
 // Commit sends the batch as one transaction. It does not send a batch without messages. If each is
-// not nil, Commit calls it with the answers to messages that request an echo (NLM_F_ECHO). If the
-// first message requests an echo, Commit also calls each with the new generation.
+// not nil, Commit calls it with the answers to those messages that request an echo (NLM_F_ECHO). If
+// the first message requests an echo, Commit also calls each with the new generation.
 //
 // Errors:
 //
@@ -153,8 +152,7 @@ func (c *Conn) Generation() (uint32, error) {
 // Dump calls each with every object that the kernel lists. typ is the type of the request
 // (NFT_MSG_GET...). attrs limit the request, for example to one table. Dump calls begin before the
 // first object. If the ruleset changes during the dump, Dump calls begin again and starts from the
-// first object. The function begin must discard the objects that were received before. It may be
-// nil.
+// first object. So begin must discard the objects that each has received before. begin may be nil.
 //
 // Errors: an error of each or of a system call. unix.ENOENT means that an object to which attrs
 // refer does not exist. unix.EINTR means that several dumps in a row were interrupted by changes of

@@ -8,18 +8,17 @@
 //
 // A Batch is one buffer of messages and attributes. Commit sends the whole buffer with one sendmsg,
 // which makes the transaction atomic. For each message, the Batch has the Object that the message
-// is about, so that an error of the kernel can name the object. With Guard, a batch is refused
-// unless the ruleset has a given generation. With Check, the kernel validates a batch without a
+// is about, so that an error can name the object. After Batch.Guard, the kernel refuses the batch
+// unless the ruleset has a given generation. Conn.Check makes the kernel validate a batch without a
 // commit.
 //
 // Dump lists objects as raw attributes, and starts again if the ruleset changes during the dump. A
 // Monitor receives notifications of the transactions of all processes. The package does not
 // interpret rules and sets.
 //
-// The kernel writes notifications if any process listens, even in another network namespace. So if
-// there is a Monitor or an "nft monitor" anywhere on the machine, the kernel writes a notification
-// for each element of each transaction. That doubles the time of a large transaction; see
-// Monitor.Pause.
+// The kernel writes a notification for each element of a transaction if any process on the machine
+// listens, even in another network namespace. So a Monitor or an "nft monitor" doubles the time of
+// large transactions. Monitor.Pause avoids that.
 //
 // # Usage
 //

@@ -12,11 +12,11 @@ const familyHeader = 4
 type Message struct {
 	// Type is the type within the subsystem (NFT_MSG_...).
 	Type uint16
-	// Port is the netlink port of the socket whose request the message is about. In a notification,
-	// this is the socket that changed the ruleset.
+	// Port is the netlink port of the socket whose request the message answers. In a notification,
+	// it is the port of the socket that changed the ruleset.
 	Port uint32
-	// Sequence is the number of the request that the message is about. In a batch, numbers begin at
-	// 1.
+	// Sequence is the number of the request that the message answers. In a batch, the numbers of
+	// messages begin at 1.
 	Sequence uint32
 	// Family of the table.
 	Family uint8

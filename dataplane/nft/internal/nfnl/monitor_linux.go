@@ -48,10 +48,10 @@ func Listen(cfg Config) (*Monitor, error) {
 // Close closes the socket. Errors: that of the system call.
 func (m *Monitor) Close() error { return m.sock.Close() }
 
-// Pause stops the notifications until Resume. Call it before a large transaction: if nobody
-// listens, the kernel writes no notifications, and the transaction is faster. (A notification takes
-// a page of memory for each element.) The Monitor does not receive the changes that are made before
-// Resume.
+// Pause stops the notifications until Resume. Call it before a large transaction: if no process
+// listens, the kernel writes no notifications, and the transaction is faster. (Each element has a
+// notification, which takes a page of memory.) The Monitor does not receive notifications of
+// changes that are made before Resume.
 func (m *Monitor) Pause() error {
 	if err := m.sock.Leave(unix.NFNLGRP_NFTABLES); err != nil {
 		return fmt.Errorf("nfnl: stop listening to nf_tables: %w", err)
@@ -72,7 +72,7 @@ func (m *Monitor) Wait() error { return m.sock.Wait() }
 
 // Wake ends all current and future calls of Wait.
 func (m *Monitor) Wake() {
-	// It cannot fail on an open socket, and nobody waits for a closed one.
+	// This cannot fail on an open socket. On a closed socket, nobody waits.
 	_ = m.sock.SetDeadline(time.Unix(1, 0))
 }
 

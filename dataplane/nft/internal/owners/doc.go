@@ -4,25 +4,26 @@
 // address before a new owner gets the address.
 //
 // When an address moves to another endpoint, its connections must end (S168), because policy
-// allowed them for the former owner. Policy does not deny them later, because the table accepts
-// established connections before policy. So the connections are ended between two transactions:
+// allowed them for the former owner. Policy does not deny their later packets, because the table
+// accepts established connections before policy. So this package ends the connections between two
+// transactions:
 //
 //	remove old owner ─▶ grace period ─▶ end connections ─▶ admit new owner
 //	(new owner drops)   no packet of
 //	                    the old owner
 //	                    is in flight
 //
-// In the first transaction, each new owner is withheld: it is programmed as if it were down, so its
-// packets drop. One transaction is enough in these cases:
+// The first transaction withholds each new owner: the owner is programmed as if it were down, so
+// its packets drop. In two cases, one transaction is enough:
 //
 //   - The address has no new owner. Then its connections end after the transaction.
 //   - The address has no former owner and no connections.
 //
 // If an address has connections, but no former owner on this node, another host may still use the
-// address. Then the address is treated as moved.
+// address. Then the package treats the address as moved.
 //
 // An endpoint may also send from the prefixes of its AllowedSources. If a prefix moves from one
-// endpoint to another, all this holds for the prefix, too.
+// endpoint to another, the package takes the same steps for the prefix.
 //
 // # Usage
 //

@@ -30,21 +30,22 @@ type Kernel interface {
 type Connections struct {
 	// Hosts selects the connections with packets that one of the addresses sends or receives.
 	Hosts []netip.Addr
-	// Floating selects the same connections, and also those that are translated from or to one of
-	// the addresses.
+	// Floating also has addresses. It selects the connections that Hosts would select, and those
+	// that are translated from or to one of the addresses.
 	Floating []netip.Addr
-	// Sources selects the connections with packets that an address sends or receives for which the
-	// function returns true. It may be nil.
+	// Sources is a function that returns true for some addresses. It selects the connections with
+	// packets that one of these addresses sends or receives. It may be nil.
 	Sources func(netip.Addr) bool
 }
 
 // Handover programs the desired state by Kernel.Program, and ends the connections of addresses and
-// prefixes that have moved. While it does, it withholds their new owners. done reports whether the
-// kernel has the desired state, except for objects that it refused.
+// prefixes that have moved. Until these connections are ended, it withholds the new owners: it
+// programs them as if they were down. done reports whether the kernel has the desired state, except
+// for objects that the kernel refused.
 //
-// Errors: those of Program; the context's. If the connections of an address or prefix could not be
-// ended, there is a *dataplane.ApplyError with the key of its new owner, or of its former owner if
-// there is no new one. The next call tries to end these connections again.
+// Errors: those of Program, and the context's. If the connections of an address or prefix could not
+// be ended, there is a *dataplane.ApplyError with the key of the new owner, or of the former owner
+// if there is no new one. The next call tries to end these connections again.
 func (o *Tracker) Handover(ctx context.Context, k Kernel) (errs []error, done bool) {
 	h := handover{o, k}
 	all, gained, taken := o.moves()
@@ -88,9 +89,9 @@ type handover struct {
 	kernel  Kernel
 }
 
-// endConnections ends the connections of moved addresses and prefixes. If there were any, a packet
-// under way may still belong to an ended connection, or create a new one. So endConnections then
-// waits for a grace period, and ends connections again.
+// endConnections ends the connections of moved addresses and prefixes. If it has ended any, it
+// waits for a grace period and ends connections again: a packet under way may still belong to an
+// ended connection, or create a new one.
 func (h handover) endConnections(ctx context.Context, moved moves) (ended int, errs []error) {
 	if moved.empty() {
 		return 0, nil

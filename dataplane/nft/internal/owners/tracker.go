@@ -16,7 +16,7 @@ import (
 type owner struct {
 	key        policy.Key
 	iface, mac string
-	// floating is set if the address is a floating address, which is translated to internal, an
+	// floating is set if the address is a floating address. It is then translated to internal, an
 	// address of the endpoint.
 	floating bool
 	internal netip.Addr
@@ -29,7 +29,7 @@ type claim struct {
 }
 
 // Tracker maps addresses to the workload endpoints that own them. It records which addresses have
-// moved: their owner is no longer the one that they had when their connections began (S168).
+// moved: such an address has another owner than when its connections began (S168).
 type Tracker struct {
 	endpoints map[policy.Key]*dataplane.Endpoint
 	claims    map[netip.Addr][]claim // in the order of the endpoints' keys
@@ -48,7 +48,7 @@ type Tracker struct {
 // movedAddress describes an address whose owners have changed since its connections were last
 // ended.
 type movedAddress struct {
-	// former has the owners at the time when its connections were last ended.
+	// former has the owners that the address had when its connections were last ended.
 	former []owner
 	// floating is set if the address is or was translated.
 	floating bool
@@ -188,8 +188,8 @@ func (o *Tracker) setOwners(a netip.Addr) {
 }
 
 // newOwners returns the owners of a moved address that are withheld until the address's connections
-// have ended. An owner that only translates a floating address to another address of its own is not
-// a new owner.
+// have ended. If an owner only maps a floating address to another one of its addresses, it is not a
+// new owner.
 func (o *Tracker) newOwners(a netip.Addr) []owner {
 	former := o.moved[a].former
 	return slices.DeleteFunc(slices.Clone(o.owners[a]), func(w owner) bool {
@@ -200,8 +200,9 @@ func (o *Tracker) newOwners(a netip.Addr) []owner {
 	})
 }
 
-// movedAddresses returns three sorted lists: all moved addresses, those of them with new owners or
-// senders (gained), and those of gained that also have former owners (taken).
+// movedAddresses returns three sorted lists. all has the moved addresses. gained has those among
+// them that have new owners or senders. taken has the addresses of gained that also have former
+// owners.
 func (o *Tracker) movedAddresses() (all, gained, taken []netip.Addr) {
 	all = slices.SortedFunc(maps.Keys(o.moved), netip.Addr.Compare)
 	for _, a := range all {
@@ -234,9 +235,9 @@ func (o *Tracker) ended(of moves) {
 	o.endedSources(of.prefixes)
 }
 
-// Adopt marks addresses as moved if their owners differ from those in the table of an earlier
-// process. before has the interfaces of each address in that table. If an endpoint is down and had
-// an address in that table, it still counts as the address's owner. Floating addresses are never
+// Adopt marks addresses as moved if they have other owners than in the table of an earlier process.
+// before has the interfaces of each address in that table. An endpoint that is down now, and had an
+// address in that table, still counts as the owner of the address. Floating addresses are never
 // marked, because the table does not record their owners.
 func (o *Tracker) Adopt(before map[netip.Addr][]string) {
 	o.Forget()
@@ -271,13 +272,14 @@ func (o *Tracker) Adopt(before map[netip.Addr][]string) {
 	}
 }
 
-// Forget clears the moved addresses and the lost prefixes. Call it after each Update before
-// anything has been programmed: then the former owners had no policy in the kernel, and no
+// Forget clears the moved addresses and the lost prefixes. As long as nothing has been programmed,
+// call it after each Update: the former owners then had no policy in the kernel, and no
 // connections.
 func (o *Tracker) Forget() { o.moved, o.lost = reuse.Map(o.moved), reuse.Map(o.lost) }
 
 // newOwnersOf returns the keys of the endpoints that are withheld because of moved addresses and
-// prefixes: their new owners and new senders, sorted.
+// prefixes. These are the new owners of the addresses and the new senders of the prefixes. The keys
+// are sorted.
 func (o *Tracker) newOwnersOf(moved moves) (keys []policy.Key) {
 	for _, a := range moved.addresses {
 		for _, w := range o.newOwners(a) {
@@ -292,8 +294,9 @@ func (o *Tracker) newOwnersOf(moved moves) (keys []policy.Key) {
 	return slices.Compact(keys)
 }
 
-// Changes has the new interfaces of each changed address, and the new AllowedSources behind each
-// changed interface. If an address or interface has none any more, its list is empty.
+// Changes has the changes since the last call of TakeChanges. It has the new interfaces of each
+// changed address, and the new AllowedSources of each changed interface. An empty list means that
+// the address has no interface any more, or that the interface has no AllowedSources any more.
 type Changes struct {
 	// Interfaces has, for each address, the interfaces of the workloads that have the address.
 	Interfaces map[netip.Addr][]string

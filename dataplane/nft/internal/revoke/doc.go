@@ -20,6 +20,6 @@
 // # Errors
 //
 // If a connection cannot be judged or ended, it continues. The Stats count such connections, and
-// the log has the error. If a change cannot be applied to the Revoker's copy of the table, no
-// connection is ended until Changed receives a whole table.
+// the log has the error. If a change cannot be applied to the Revoker's copy of the table, the
+// Revoker ends no connection until Changed receives a whole table.
 package revoke

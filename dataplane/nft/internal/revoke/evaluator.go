@@ -27,15 +27,15 @@ type EvaluatorConfig struct {
 	Table string
 	// Host has the names of the chains that lead to policy of host endpoints.
 	Host HostChains
-	// Finder finds out where addresses are that belong to no endpoint.
+	// Finder returns the possible interfaces of an address that belongs to no endpoint.
 	Finder Finder
 }
 
-// Change is a change of the table by one transaction, or by several transactions of which only the
-// last is known to have succeeded.
+// Change is a change of the table, made by one or more transactions. If there are several, only the
+// last one is known to have succeeded: the kernel may have refused the others.
 type Change struct {
-	// Reset is set if the state before the change is unknown, so that no connection is known to
-	// have begun under it.
+	// Reset is set if the state before the change is unknown. Then nobody knows which connections
+	// that state allowed, and none is ended.
 	Reset bool
 	// Table is the whole table, if it is not nil. Deltas are changes of this table.
 	Table     *ruleset.Table
@@ -48,16 +48,17 @@ func (c *Change) empty() bool {
 	return !c.Reset && c.Table == nil && len(c.Deltas) == 0 && len(a.Interfaces)+len(a.Sources)+len(a.Bridges) == 0
 }
 
-// AddressChanges has the addresses and interfaces that have changed, with their new values. An
-// empty list means that the address has no interface any more, or the interface no AllowedSources.
-// The receiver must not change the lists, and neither may the caller afterwards.
+// AddressChanges has the addresses and interfaces that have changed, with their new lists. An empty
+// list means that the address has no interface any more, or that the interface has no
+// AllowedSources any more. Neither the caller nor the receiver may change the lists afterwards.
 type AddressChanges struct {
 	// Interfaces has, for each address, the interfaces behind which it is.
 	Interfaces map[netip.Addr][]string
 	// Sources has, for each interface, the AllowedSources of the workloads behind it.
 	Sources map[string][]netip.Prefix
-	// Bridges has the new bridge of each interface whose bridge has changed; "" for none. Rules see
-	// packets of such an interface with the bridge as interface.
+	// Bridges has the new bridge of each interface whose bridge has changed, or "" if the interface
+	// is on no bridge any more. To rules, packets of a bridge's port have the bridge as their
+	// interface.
 	Bridges map[string]string
 }
 
@@ -68,8 +69,8 @@ type Evaluator struct {
 	// state is nil if it is unknown.
 	state *ruleset.State
 	// interfaces has, for each address, the interfaces behind which it is. sources has, for each
-	// interface, the prefixes from which workloads behind it may send in addition. The lists never
-	// change; new ones replace them.
+	// interface, the AllowedSources of the workloads behind it. The lists never change; new ones
+	// replace them.
 	interfaces map[netip.Addr][]string
 	sources    map[string][]netip.Prefix
 	// bridges has the bridge of each interface that is a port of a configured bridge.
@@ -185,9 +186,9 @@ func (e *Evaluator) prepare() bool {
 
 // Judge returns the verdict on the first packet of a connection, in the connection's original
 // direction: out of the source's endpoint and into the destination's. It does not judge replies,
-// because policy does not see them. If source or destination may be behind several interfaces,
-// Judge computes the verdict for each of them. If these verdicts differ, it returns Unknown. Judge
-// implements conntrack.Judge.
+// because policy does not see them. If the source or the destination may be behind several
+// interfaces, Judge computes the verdict for each interface. If these verdicts differ, Judge
+// returns Unknown. Judge implements conntrack.Judge.
 func (e *Evaluator) Judge(f *conntrack.Flow) conntrack.Verdict {
 	if !e.prepare() {
 		return conntrack.Unknown

@@ -19,8 +19,8 @@ import (
 
 const (
 	// maxEarlier limits the earlier rulesets that are kept for connections that began under them. A
-	// sweep usually begins 20 ms after a change and takes less than a second. So only a burst of
-	// changes reaches the limit.
+	// sweep (a walk over all connections) usually begins 20 ms after a change and takes less than a
+	// second. So only a burst of changes reaches the limit.
 	maxEarlier = 16
 	// maxUnprogrammed limits the deltas that are kept while programming fails. Beyond the limit,
 	// the whole table replaces them.
@@ -38,18 +38,18 @@ type Config struct {
 	Table string
 	// Host has the names of the chains that lead to policy of host endpoints.
 	Host HostChains
-	// Late receives the connections before they end, and drops their late packets. If it is nil,
-	// policy decides about late packets as about all others.
+	// Late receives the connections before they end, and drops packets that the servers still send
+	// after that. If it is nil, policy decides about these packets as about all others.
 	Late *late.Table
 	// Encapsulations are those of tunnels between this node and others. Late does not receive
-	// connections of encapsulated packets to the node. The node itself sends encapsulated packets,
-	// which would count as late replies.
+	// connections of encapsulated packets to the node: it would take encapsulated packets that the
+	// node itself sends for late replies, and drop them.
 	Encapsulations []policy.Encapsulation
 }
 
 // Revoker ends connections that an earlier ruleset allowed and the current one denies. The caller
 // reports each change of the table. A goroutine applies the changes to a copy of the table's state,
-// and examines all connections.
+// and judges all connections after each change. This is called a sweep.
 //
 //	Changed ──▶ pending ──Programmed──▶ queue ──▶ goroutine: present ──clone──▶ earlier
 //	(deltas)    until one succeeds                              └─────after───┬────┘
@@ -73,8 +73,8 @@ type Revoker struct {
 	// Only the goroutine uses the following fields.
 	routes  *routeFinder
 	present *Evaluator // the ruleset in the kernel
-	// keepsEarlier has an entry for each change whose sweep is not done. It is true if the ruleset
-	// before that change is kept.
+	// keepsEarlier has an entry for each change whose sweep is not done. The entry is true if the
+	// ruleset before that change is kept.
 	keepsEarlier []bool
 }
 
@@ -132,8 +132,8 @@ func (r *Revoker) isTunnel(f *conntrack.Flow) bool {
 	)
 }
 
-// Close ends the goroutine, waits for it, and closes the sockets. Sweeps that are not done are
-// abandoned.
+// Close ends the goroutine, waits for it, and closes the sockets. If connections have not been
+// judged yet since the last change, they continue.
 //
 // Errors: those of closing the sockets.
 func (r *Revoker) Close() error {
@@ -163,12 +163,12 @@ func (r *Revoker) Changed(d *ruleset.Delta, table *ruleset.Table) {
 	}
 }
 
-// NeedsTable reports whether the next call of Changed must pass the whole table. This is the case
-// if too many deltas were recorded since programming last succeeded.
+// NeedsTable reports whether the next call of Changed must pass the whole table instead of a delta.
+// This is the case if programming has failed for so long that too many deltas are recorded.
 func (r *Revoker) NeedsTable() bool { return len(r.pending.Deltas) >= maxUnprogrammed }
 
-// Programmed records that programming succeeded, so that the kernel has every change that Changed
-// recorded. changes has the addresses that have changed since the last call.
+// Programmed records that programming succeeded: the kernel now has every change that Changed has
+// recorded. changes has the addresses that have changed since the last call of Programmed.
 func (r *Revoker) Programmed(changes AddressChanges) {
 	r.pending.Addresses = changes
 	if !r.pending.empty() {
