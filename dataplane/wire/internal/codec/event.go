@@ -43,7 +43,7 @@ func isNil(e dataplane.Event) bool {
 //
 //   - the message has no event of a known type;
 //   - the message, or a message within it, has an unknown field;
-//   - a field has a value that a server must not send.
+//   - a field has a value that the protocol forbids a server to send.
 func Decode(m *wirepb.Event) (dataplane.Event, error) {
 	if !hasContent(m) {
 		return nil, errors.New("codec: message without content that is known")

@@ -23,8 +23,8 @@ const (
 // hasPort reports whether a member belongs to a set of type IPSetPorts.
 func hasPort(m *dataplane.Member) bool { return m.Protocol != 0 || m.Port != 0 }
 
-// CheckMembers returns an error if Encode or Decode would refuse a member of a set. It reads the
-// members once, and allocates no memory.
+// CheckMembers returns an error if Encode or Decode would refuse a member of a set. It walks the
+// members once, without allocating memory.
 func CheckMembers(id dataplane.IPSetID, typ dataplane.IPSetType, members []dataplane.Member) error {
 	c := newCursor()
 	for i := range members {

@@ -19,8 +19,8 @@ import (
 const maxText = 4096
 
 // EncodeStatus converts an error of a dataplane.Dataplane to a list of statuses. The list has one
-// status for each object that the error names, sorted by key. If there are errors that name no
-// object, it also has one status without an object. For a nil error, the list is nil.
+// status for each object that the error names, sorted by key. All errors that name no object
+// together become one more status, which has no object. For a nil error, the list is nil.
 func EncodeStatus(err error) []*wirepb.ObjectStatus {
 	if err == nil {
 		return nil
@@ -64,10 +64,10 @@ func encodeObject(e *dataplane.ApplyError) *wirepb.ObjectStatus {
 	return m
 }
 
-// DecodeStatus converts a list of statuses to an error: a join of one *dataplane.ApplyError for
-// each object that is failed, pending or down. If there is no such object, the error is nil. A
-// status that is unknown or has no object becomes an ApplyError without Object, which means that
-// the state of all objects is unknown.
+// DecodeStatus converts a list of statuses to an error. It joins one *dataplane.ApplyError for each
+// object that is failed, pending or down. If a status is unknown or names no object, its ApplyError
+// has no Object, which means that the state of all objects is unknown. If all objects are
+// programmed or gone, the error is nil.
 func DecodeStatus(list []*wirepb.ObjectStatus) error {
 	var errs []error
 	for _, m := range list {
