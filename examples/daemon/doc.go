@@ -30,16 +30,16 @@
 //
 // # Concurrency
 //
-// One daemon at a time may run on a node. The requests of different pods may overlap.
+// One daemon at a time may run on a node. Requests for different pods may run at once.
 //
 // # Errors
 //
 // The program ends with exit code 1 if a part cannot start or fails; the kernel keeps the policy.
 //
-// If a request fails, its response has the status 400 or 500 and the reason as text. The plugin
-// must then fail, too, so that the container runtime calls it again. While the API server is
+// If a request fails, its response has the status 400 or 500, and the reason as text. The plugin
+// must then also fail, so that the container runtime calls it again. While the API server is
 // unavailable, requests wait until the plugin closes the connection.
 //
-// If an object is not understood, the daemon logs its name and the error, and the object fails
-// closed.
+// If the daemon does not understand an object, it logs the object's name and the error. A policy
+// rule that it does not understand allows nothing.
 package main

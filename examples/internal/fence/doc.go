@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package fence is for tests with testing/synctest and the race detector. There, synctest.Wait
-// orders the writes of the code under test before later reads of the test. It does not order these
-// reads before the next writes of the code, so the race detector reports a data race. The method
-// Cross of a Log orders them.
+// Package fence has a Log for tests that use testing/synctest. Its method Cross prevents false
+// reports of the race detector. In such a test, the code under test writes memory, and the test
+// reads it after synctest.Wait. Wait orders the writes before these reads. But nothing orders the
+// reads before the next writes of the code, so the race detector reports a data race. If both sides
+// call Cross, the reads and the next writes are ordered, too.
 //
 // # Usage
 //

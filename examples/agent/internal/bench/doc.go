@@ -4,7 +4,7 @@
 //
 //   - the time from a change at a source until the rule is in the kernel
 //   - the time of a start on an empty node, and of a restart on a programmed node
-//   - the memory
+//   - the memory of the agent's process
 //
 // # Usage
 //
@@ -12,7 +12,7 @@
 //	go test ./agent/internal/bench -run '^$' -bench . -full
 //
 // Without -full, only the smaller clusters are measured. In each cluster, 100 endpoints are on the
-// measured node; all others are on other nodes.
+// node that is measured, and all others are on other nodes.
 //
 // # Concurrency
 //

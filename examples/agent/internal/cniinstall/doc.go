@@ -8,13 +8,13 @@
 //	err = cniinstall.Remove("/etc/cni/net.d")
 //
 // A container runtime may call the plugin, or read the configuration, at any time. Therefore
-// Install writes each file under another name in its folder, syncs it, and renames it. It writes
-// the configuration after the plugin, because the runtime calls the plugin once it finds the
-// configuration. It does not write a file that already has the right content.
+// Install first writes each file under another name in the same folder, syncs it, and then renames
+// it. It writes the configuration after the plugin, because the runtime calls the plugin once it
+// finds the configuration. It does not write a file that already has the right content.
 //
 // # Concurrency
 //
-// Several calls of Install may run at once. The call that ends last determines the result.
+// Several calls of Install may run at once. The files are then those of the call that ends last.
 //
 // # Errors
 //

@@ -21,8 +21,8 @@ import (
 // this name.
 const Name = "wayleave"
 
-// ConflistName is the file name of the installed configuration. A runtime uses the configuration
-// whose name sorts first.
+// ConflistName is the file name of the installed configuration. If a folder has several
+// configurations, a container runtime uses the one whose name sorts first.
 const ConflistName = "10-wayleave.conflist"
 
 // unfinished is the beginning of the names of files that are being written. A runtime ignores them,
@@ -64,9 +64,9 @@ func Install(cfg Config) error {
 	return nil
 }
 
-// Remove removes the configuration. Afterwards the runtime creates no more pods with the plugin.
-// The plugin itself stays, because the runtime calls it when a pod ends. It is no error if there is
-// no configuration.
+// Remove removes the configuration, so that the container runtime no longer uses the plugin for new
+// pods. It does not remove the plugin itself, because the runtime still calls it when a pod ends. A
+// missing configuration is no error.
 //
 // Errors: those of the file system.
 func Remove(confDir string) error {
@@ -138,8 +138,8 @@ func removeUnfinished(dir string) {
 func NeedsPodCIDRs(conflist []byte) bool { return bytes.Contains(conflist, []byte(PodCIDRs)) }
 
 // WithPodCIDRs replaces the text PodCIDRs in a configuration with the pod CIDRs of a node, and
-// returns the result. It writes the pod CIDRs in the form that the plugin host-local expects as its
-// ranges.
+// returns the result. It writes the pod CIDRs in the form of the field "ranges" of the plugin
+// host-local.
 //
 // Errors: the node has no pod CIDR, or a pod CIDR is not valid.
 func WithPodCIDRs(conflist []byte, node string, cidrs []string) ([]byte, error) {

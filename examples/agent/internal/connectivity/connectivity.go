@@ -16,7 +16,7 @@ import (
 type Column struct {
 	// To is the index of the party that is to be reached.
 	To int
-	// Protocol: TCP, UDP, or ICMP for echo in both families.
+	// Protocol is TCP, UDP or ICMP. ICMP means echo requests, also over IPv6.
 	Protocol policy.Protocol
 	// Port; 0 for ICMP.
 	Port uint16
@@ -56,8 +56,8 @@ func (c Cell) mark() string {
 	return "!"
 }
 
-// Matrix has the results of all tests. It does not change after Measure has returned, and is then
-// safe for concurrent use.
+// Matrix has the results of all tests. After Measure has returned, the Matrix does not change, and
+// is safe for concurrent use.
 type Matrix struct {
 	// Parties in the order of the rows.
 	Parties []node.Party
@@ -92,7 +92,7 @@ func paint(marks string) string {
 	).Replace(marks)
 }
 
-// Differences describes the cells where packets and policy disagree, one a line.
+// Differences returns a text for each cell where packets and policy disagree.
 func (m *Matrix) Differences() []string {
 	var out []string
 	for _, c := range m.Cells {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package connectivity tests with packets which workloads and hosts can reach each other. It
-// compares the result with the decisions of the policy evaluator, package verdict.
+// Package connectivity sends packets between workloads and hosts to test which of them can reach
+// each other. It compares the results with the decisions of the policy evaluator, package verdict.
 //
 // # Usage
 //
@@ -11,14 +11,15 @@
 //	fmt.Print(m)
 //	for _, d := range m.Differences() { ... }
 //
-// A party is a workload of the node, or the host that stands for everything outside the node. A
-// party does not send packets to itself, because such packets do not pass the node.
+// A party is a workload of the node, or a host outside the node. There is one such host, which
+// stands for everything outside. A party does not send packets to itself, because such packets do
+// not pass the node.
 //
 // # Repeated tests
 //
-// If policy allows a flow and there is no answer, the flow is tested again with a longer timeout,
-// because the machine may be slow. If a flow that policy blocks gets an answer, it is not tested
-// again: this is a failure.
+// If policy allows a flow and there is no answer, Measure tests the flow again with a longer
+// timeout, because the machine may be slow. If policy blocks a flow and there is an answer, Measure
+// does not repeat the test: the answer proves that policy is not enforced.
 //
 // # Concurrency
 //
@@ -27,6 +28,7 @@
 //
 // # Errors
 //
-// Measure returns the error of its context. If packets pass although policy blocks them, or the
-// reverse, Measure returns no error: the Matrix has these differences.
+// Measure returns the error of its context. It returns no error if packets pass although policy
+// blocks them, or if packets that policy allows get no answer: the method Differences of the Matrix
+// returns these cases.
 package connectivity

@@ -33,7 +33,7 @@ type Party struct {
 	Ports []policy.EndpointPort
 }
 
-// Node is a node that was built. It is safe for concurrent use, except Close.
+// Node is a node that Build made. It is safe for concurrent use, except Close.
 type Node struct {
 	// NS is the network namespace of the node itself.
 	NS *netns.NS
@@ -41,8 +41,9 @@ type Node struct {
 	Parties []Party
 }
 
-// Build makes a node. It connects each workload to the node's interface that the endpoint names. It
-// connects the host outside to the interface uplink, through which the node's default route leads.
+// Build makes a node. For each endpoint, it makes a workload, and connects it to the node by the
+// interface that the endpoint names. It connects the host outside to the node by the interface
+// uplink, through which the node's default route leads.
 func Build(endpoints []*policy.WorkloadEndpoint, outside Party) (*Node, error) {
 	ns, err := netns.New()
 	if err != nil {

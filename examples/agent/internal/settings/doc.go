@@ -15,21 +15,22 @@
 // A setting has the same key in all sources: --apply-interval on the command line, apply-interval
 // in the file and in the datastore, WAYLEAVE_APPLY_INTERVAL in the environment.
 //
-// The datastore is a directory of manifests or an etcd. Settings there are AgentConfig objects. The
-// object "default" is for all nodes, and "node.NAME" for one node:
+// The datastore is a directory of manifests, or an etcd. It has the settings as AgentConfig
+// objects. The object "default" has settings for all nodes, and the object "node.NAME" has settings
+// for one node:
 //
 //	apiVersion: wayleave.dev/v1
 //	kind: AgentConfig
 //	metadata: {name: default}
 //	spec: {log-level: DEBUG, apply-interval: 20ms}
 //
-// In a Kubernetes cluster, settings are ConfigMaps: NAME for all nodes, and NAME-node-NODE for one
-// node.
+// In a Kubernetes cluster, two ConfigMaps have the settings: NAME for all nodes, and NAME-node-NODE
+// for one node.
 //
 // Some settings cannot be set in the datastore, because its users must not decide about them: the
 // node's name, whom the agent trusts, and which objects in the kernel belong to the agent. These
-// settings cannot change while the agent runs. When the sources are read again, Pin keeps the
-// values of these settings.
+// settings also cannot change while the agent runs: when the sources are read again, Pin keeps
+// their values.
 //
 // # Concurrency
 //
@@ -39,5 +40,5 @@
 // # Errors
 //
 // A *Problem names the source and the key. Resolve returns the problems of all sources, joined.
-// ResolveKeys returns only problems because of which it does not know the value of a key.
+// ResolveKeys returns only those problems that make the value of one of its keys unknown.
 package settings

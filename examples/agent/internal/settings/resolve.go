@@ -17,7 +17,7 @@ import (
 type Layer struct {
 	// Source is the name of the source, for display: "file /etc/wayleave/agent.yaml".
 	Source string
-	// Datastore means that the source is a datastore, so that keys which cannot be set there are
+	// Datastore is set if the source is a datastore. Keys that cannot be set there are then
 	// problems.
 	Datastore bool
 	// Values has the values by key.
@@ -95,12 +95,12 @@ func ResolvePartial(layers ...Layer) (*Effective, error) {
 }
 
 // ResolveKeys does the same as Resolve, but uses and checks only the settings with the given keys.
-// The value of a key comes from the last layer that sets the key. If the value of the key in a
-// layer is invalid, or if the whole source of a layer cannot be read, the value is not known. This
-// is an error, unless a later layer sets the key.
+// The value of a key comes from the last layer that sets the key. If the value in a layer is
+// invalid, or the source of a layer cannot be read, the value of the key is unknown, unless a later
+// layer sets the key. An unknown value is an error.
 //
-// Errors: a join of *Problem, and a text that lists the keys without a known value, as flags that
-// the user can set.
+// Errors: a join of *Problem. The text of the error also lists the flags by which the user can set
+// the unknown values.
 func ResolveKeys(layers []Layer, keys ...string) (*Effective, error) {
 	kept := make([]Layer, len(layers))
 	for i, l := range layers {
@@ -134,7 +134,7 @@ func ResolveKeys(layers []Layer, keys ...string) (*Effective, error) {
 		errors.Join(distinct(errs)...), flags)
 }
 
-// problemsOf returns the problems of a layer because of which the value of a key is not known.
+// problemsOf returns the problems of a layer that make the value of a key unknown.
 func (l Layer) problemsOf(key string) (errs []error) {
 	for _, p := range l.Problems {
 		if p.Key == "" || p.Key == key {
@@ -233,11 +233,11 @@ func CommandLine(flags *flag.FlagSet) Layer {
 }
 
 // Pin keeps the values of settings that cannot change while the agent runs. These are the settings
-// that cannot be set in the datastore. Pin compares the settings from the start of the agent with
-// those that were read now. For each such setting that has changed, it returns a layer with the
-// value from the start. The caller must give these layers precedence over all others.
+// that cannot be set in the datastore. start has the settings from the start of the agent, and now
+// those that were just read. For each setting that cannot change, but differs in now, Pin returns a
+// layer with the value from start. The caller must give these layers precedence over all others.
 //
-// Errors: a join of *Problem, one for each value that is kept. The layers are valid nevertheless.
+// Errors: a join of *Problem, one for each value that is kept. The layers are valid even then.
 func Pin(start, now *Effective) (kept []Layer, err error) {
 	var errs []error
 	locals := local()

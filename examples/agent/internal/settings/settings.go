@@ -108,8 +108,8 @@ type Settings struct {
 	// HealthTimeout is how long a part of the agent may be busy without progress. After that, the
 	// agent reports that it is unhealthy.
 	HealthTimeout time.Duration
-	// ApplyInterval is the minimum mean time between two attempts to program the kernel. ApplyBurst
-	// is the number of attempts that may follow each other without a pause.
+	// ApplyInterval is the minimum time, on average, between two attempts to program the kernel.
+	// ApplyBurst is the number of attempts that may follow each other without a pause.
 	ApplyInterval time.Duration
 	ApplyBurst    int
 	// ResyncInterval is the time between two comparisons of the kernel with the desired state. 0
@@ -135,10 +135,10 @@ type Settings struct {
 	// NATExcludeNodes means that packets from pods of NATOutgoing pools to nodes keep their source
 	// address.
 	NATExcludeNodes bool
-	// TunnelsFromNodes says whether VXLAN and IP-in-IP packets to the node are dropped unless their
-	// source is an address of a Node: "true", "false" or "auto". With "auto", VXLAN packets are
-	// dropped if KubernetesVXLAN is set, and IP-in-IP packets if KubernetesIPIP is set; but if
-	// KubernetesOmit contains Nodes, neither is dropped.
+	// TunnelsFromNodes is about VXLAN and IP-in-IP packets to the node whose source is not an
+	// address of a Node. With "true" they are dropped, with "false" they are not. With "auto",
+	// VXLAN packets are dropped if KubernetesVXLAN is set, and IP-in-IP packets if KubernetesIPIP
+	// is set; but if KubernetesOmit contains Nodes, neither is dropped.
 	TunnelsFromNodes string
 	// EndpointToHost decides about packets from a workload to its own node if the workload's policy
 	// allows them. "drop" drops them, "accept" accepts them, and "return" leaves the decision to
@@ -177,10 +177,12 @@ func (s Settings) OmittedKinds() []string { return split(s.KubernetesOmit) }
 // ReadsKubernetes reports whether objects come from the API of a Kubernetes cluster.
 func (s Settings) ReadsKubernetes() bool { return s.Kubeconfig != "" || s.InCluster }
 
-// VXLANFromNodes reports whether VXLAN to the node must come from addresses of Nodes.
+// VXLANFromNodes reports whether VXLAN packets to the node are dropped unless an address of a Node
+// has sent them.
 func (s Settings) VXLANFromNodes() bool { return s.fromNodes(s.KubernetesVXLAN) }
 
-// IPIPFromNodes reports whether IP in IP to the node must come from addresses of Nodes.
+// IPIPFromNodes reports whether IP-in-IP packets to the node are dropped unless an address of a
+// Node has sent them.
 func (s Settings) IPIPFromNodes() bool { return s.fromNodes(s.KubernetesIPIP) }
 
 // fromNodes reports whether encapsulated packets from other sources than Nodes are dropped. used
@@ -204,9 +206,8 @@ func hostActions() map[string]policy.HostAction {
 // EndpointToHostAction returns the action of EndpointToHost.
 func (s Settings) EndpointToHostAction() policy.HostAction { return hostActions()[s.EndpointToHost] }
 
-// SysctlFile returns the path of the file in which the agent keeps the values that sysctls had
-// before the agent changed them. The file is in the folder of the socket. Without a socket, the
-// path is empty.
+// SysctlFile returns the path of a file in the folder of the socket. Before the agent changes a
+// sysctl, it stores the earlier value in this file. Without a socket, the path is empty.
 func (s Settings) SysctlFile() string {
 	if s.Socket == "" {
 		return ""

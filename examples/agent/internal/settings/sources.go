@@ -30,7 +30,8 @@ func variable(key string) string {
 }
 
 // Environment returns the settings in the variables that begin with WAYLEAVE_. environ is the
-// result of os.Environ. WAYLEAVE_CONFIG is the path of the settings file, and not a setting.
+// result of os.Environ. Environment leaves out WAYLEAVE_CONFIG, which is the path of the settings
+// file.
 func Environment(environ []string) Layer {
 	l := Layer{Source: environment, Values: map[string]string{}}
 	for _, entry := range environ {
@@ -125,9 +126,9 @@ func OfNode(node string) string { return "node." + node }
 // separator is a line between two documents.
 var separator = regexp.MustCompile(`(?m)^---(?:[ \t].*)?$`)
 
-// Extract removes settings from a file of manifests. It returns the settings by the names of their
-// objects. It also returns the file with blank lines in place of the settings, so that line numbers
-// stay the same.
+// Extract removes the AgentConfig objects from a file of manifests. It returns the settings of each
+// object, by the object's name. It also returns the rest of the file, with blank lines in place of
+// these objects, so that line numbers stay the same.
 func Extract(file string, data []byte) (map[string]Layer, []byte) {
 	if !bytes.Contains(data, []byte(Kind)) {
 		return nil, data
