@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package idtable gives small integers (ids) to keys and stores values by id. It stores each key
-// once. The id of a removed key is used again for another key, and unused memory is released.
+// Package idtable gives small integers (ids) to keys, and stores values by id. It stores each key
+// once. After a key is removed, its id is used again for another key. Unused memory is released.
 //
 //	IDs     ids without keys
 //	Keys    key ──▶ id ──▶ key

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package netns makes temporary network namespaces and small topologies of veth pairs in them, as root or as an
-// ordinary user. Kernel tests and the demo use them. A namespace is connected only to what its creator connects it to.
+// ordinary user. Kernel tests and the demo use them. A namespace has no connections to others except those that its
+// creator adds.
 //
 // # Usage
 //
-// A program that is to work without root calls EnsureRoot first: it runs the program once more as root of a new user
+// To work without root, a program calls EnsureRoot first, which runs the program once more as root of a new user
 // namespace. Tests call nstest.Main instead.
 //
 //	ran, code, err := netns.EnsureRoot()

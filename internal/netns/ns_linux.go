@@ -22,8 +22,8 @@ type NS struct {
 	file *os.File
 }
 
-// New makes an empty network namespace whose loopback is up. IPv6 addresses can be used at once, without duplicate
-// address detection, and router advertisements are ignored.
+// New makes an empty network namespace whose loopback interface is up. In this namespace, IPv6 addresses can be used at
+// once, without duplicate address detection, and router advertisements are ignored.
 func New() (*NS, error) {
 	var n *NS
 	err := nsthread.Throwaway(func() error {
@@ -65,7 +65,7 @@ func (n *NS) FD() int { return int(n.file.Fd()) }
 func (n *NS) Close() error { return n.file.Close() }
 
 // Do runs fn in the namespace, on a new goroutine and thread, and returns its error. Sockets that fn opens and
-// processes that it starts stay in the namespace; goroutines that it starts are not in it. If fn ends with
+// processes that fn starts stay in the namespace. Goroutines that fn starts do not run in it. If fn ends with
 // runtime.Goexit, as a failing test does, Do returns an error.
 func (n *NS) Do(fn func() error) error {
 	defer runtime.KeepAlive(n)

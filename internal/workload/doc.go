@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package workload makes the resources of W1, a large cluster with which the benchmarks of several packages measure.
+// Package workload makes the resources of W1, a large cluster that the benchmarks of several packages use.
 //
 // # Usage
 //

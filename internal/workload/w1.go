@@ -15,7 +15,7 @@ import (
 const (
 	// Node is the node of the local endpoints.
 	Node = "n1"
-	// Local is the number of local endpoints in a workload of any size.
+	// Local is the number of local endpoints, whatever the size of the cluster.
 	Local = 200
 	// elsewhere is the node of all other endpoints.
 	elsewhere = "remotehost"
@@ -30,8 +30,8 @@ type W1 struct {
 	Policies int
 }
 
-// Updates returns the updates that add all resources, in the order in which they are sent. It makes them one by one, so
-// that an update that is no longer used needs no memory.
+// Updates returns the updates that add all resources, in the order in which benchmarks send them. It makes each update
+// only when the caller asks for it, so that the memory of earlier updates can be freed.
 func (w W1) Updates() iter.Seq[policy.Update] {
 	return func(yield func(policy.Update) bool) {
 		m := Markers()
@@ -65,8 +65,8 @@ func (w W1) Endpoints() iter.Seq[policy.Update] {
 	}
 }
 
-// Endpoint returns the endpoint with the number s. Endpoints 1 to Remote are remote, and the 200 endpoints after these
-// are local. m is the result of Markers.
+// Endpoint returns the endpoint with the number s, from 1 on. The first endpoints, up to number Remote, are remote. The
+// 200 endpoints after these are local. m is the result of Markers.
 func (w W1) Endpoint(m []string, s int) *policy.WorkloadEndpoint {
 	labels := make(map[string]string, 6)
 	for _, n := range []int{10, 11, 20, 30, 40} {
