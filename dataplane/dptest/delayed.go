@@ -20,9 +20,9 @@ var (
 
 var errDelayed = errors.New("not applied yet")
 
-// Delayed makes a dataplane asynchronous. Apply returns at once, and reports the endpoints of the
-// batch as pending. Watch then applies the batch to the inner dataplane, and reports that the
-// endpoints are no longer pending.
+// Delayed makes a dataplane asynchronous. Its method Apply returns at once, and reports the
+// endpoints of the batch as pending. Watch then applies the batch to the inner dataplane, and
+// reports that the endpoints are no longer pending.
 //
 // A Delayed is safe for concurrent use. It calls the inner dataplane from one goroutine at a time.
 type Delayed struct {
@@ -43,10 +43,10 @@ func NewDelayed(inner dataplane.Dataplane) *Delayed {
 	return &Delayed{inner: inner, pending: map[policy.Key]bool{}, wake: make(chan struct{}, 1)}
 }
 
-// Apply stores the batch, and Watch applies it later. Apply applies the batch itself if no endpoint
-// is pending. This is so before InSync, and if neither this batch nor a stored one has an endpoint.
-// Apply returns an *ApplyError, with Pending set, for each endpoint that is still to be applied.
-// For all other objects, it returns the last errors of the inner dataplane.
+// Apply stores the batch, so that Watch applies it later. From the batch with InSync on, the
+// endpoints of stored batches are pending. Apply returns an *ApplyError, with Pending set, for each
+// pending endpoint. For all other objects, it returns the last errors of the inner dataplane. If no
+// endpoint is pending, there is nothing to delay: Apply then applies the batch itself.
 func (d *Delayed) Apply(ctx context.Context, b dataplane.Batch) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -2,15 +2,15 @@
 
 // Package dptest helps to test dataplanes, and programs that send batches to dataplanes. It has a
 // strict dataplane in memory (Mirror) and fault injection (Faulty). The subpackage named
-// conformance has tests for dataplanes: they check that a dataplane keeps the contract, and that
-// its verdicts are right. Package dptest itself imports no test library, so programs may use the
-// Mirror, too.
+// conformance has tests for dataplanes: they check that a dataplane does what the interface
+// dataplane.Dataplane requires, and that its verdicts are right. Package dptest itself imports no
+// test library, so programs may use the Mirror, too.
 //
 // # Usage
 //
-// A Mirror receives the batches of a graph, and refuses a batch that breaks a rule in the
-// documentation of dataplane.Batch. It stores the state that results from the batches. Its method
-// Judge returns whether policy in this state allows a packet:
+// A Mirror receives batches, for example those that a calcgraph.Graph computes. It refuses a batch
+// that breaks a rule in the documentation of dataplane.Batch. It stores the state that results from
+// the batches. Its method Judge returns whether policy in this state allows a packet:
 //
 //	m := dptest.NewMirror()
 //	require.NoError(t, m.Play(graph.Flush()))
@@ -18,10 +18,10 @@
 //	require.True(t, m.Judge(packet).Allowed())
 //	require.Empty(t, m.Unused())
 //
-// A State can also be written by hand. Transition returns the batch that leads from one State to
+// A test can also write a State by hand. Transition returns the batch that leads from one State to
 // another.
 //
-// Faulty wraps a dataplane, and makes those calls fail that a test chooses.
+// Faulty wraps a dataplane. The test chooses which calls of the dataplane fail.
 //
 // # Concurrency
 //

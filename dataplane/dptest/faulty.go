@@ -18,7 +18,8 @@ var (
 // Faulty wraps a dataplane, to simulate faults of the kernel. The test chooses which calls fail. It
 // can also report drifts (changes by other processes) that did not happen.
 //
-// A Faulty is safe for concurrent use if its inner dataplane and the function fault are.
+// A Faulty is safe for concurrent use if its inner dataplane and the function fault (see NewFaulty)
+// are.
 type Faulty struct {
 	inner dataplane.Dataplane
 	fault func(Call) error
@@ -60,7 +61,7 @@ func NewFaulty(inner dataplane.Dataplane, fault func(Call) error) *Faulty {
 }
 
 // Apply applies the stored batches (see NewFaulty) and then b, unless fault blocks the call. It
-// returns the error of fault, joined with those of the inner dataplane.
+// returns the error of fault, joined with the errors of the inner dataplane.
 func (f *Faulty) Apply(ctx context.Context, b dataplane.Batch) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -83,7 +84,7 @@ func (f *Faulty) catchUpLocked(ctx context.Context) error {
 }
 
 // Resync applies the stored batches (see NewFaulty) and resyncs the inner dataplane, unless fault
-// blocks the call. It returns the error of fault, joined with those of the inner dataplane.
+// blocks the call. It returns the error of fault, joined with the errors of the inner dataplane.
 func (f *Faulty) Resync(ctx context.Context) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -122,7 +123,7 @@ func (f *Faulty) Drift(d dataplane.Drift) {
 // Watch reports each drift that the test passes to Drift. If the inner dataplane is a Watcher, it
 // also reports the drifts of the inner dataplane.
 //
-// Errors: the context's, or the inner dataplane's.
+// Errors: that of the context, or that of the inner dataplane.
 func (f *Faulty) Watch(ctx context.Context, drifted func(dataplane.Drift)) error {
 	w := &watcher{drifted}
 	f.watching.Lock()

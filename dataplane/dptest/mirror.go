@@ -48,7 +48,7 @@ func (e *PlayError) Error() string {
 
 // Play applies the batch to the state, event by event. It refuses these events:
 //
-//   - an event that is not in the order of Batch, or a second event of an object
+//   - an event that is not in the order that Batch requires, or a second event of an object
 //   - a reference to an object that does not exist, or to a set of the wrong type
 //   - the removal of an object that does not exist, or to which another object still refers
 //   - an IPSetDelta that adds a member that is present, or removes one that is absent
@@ -94,8 +94,8 @@ func (m *Mirror) playLocked(b dataplane.Batch) error {
 	return nil
 }
 
-// Apply is Play with one exception: if b has the same events as the last batch that was not empty, Apply treats b as a
-// retry, and ignores it. Every Dataplane must do this.
+// Apply does the same as Play, with one exception. If b has the same events as the last batch that was not empty, Apply
+// treats b as a retry, and ignores b. Every Dataplane must ignore retries.
 func (m *Mirror) Apply(_ context.Context, b dataplane.Batch) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -105,10 +105,10 @@ func (m *Mirror) Apply(_ context.Context, b dataplane.Batch) error {
 	return m.playLocked(b)
 }
 
-// Resync does nothing: no other process can change a mirror. It returns nil.
+// Resync does nothing, because no other process can change a Mirror. It returns nil.
 func (m *Mirror) Resync(context.Context) error { return nil }
 
-// Teardown forgets everything. It returns nil.
+// Teardown removes all objects. It returns nil.
 func (m *Mirror) Teardown(context.Context) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -130,8 +130,9 @@ func (m *Mirror) Judge(p Packet) Verdict {
 	return m.state.Judge(p)
 }
 
-// Unused returns the IDs of sets that no rule refers to and the names of profiles that no endpoint
-// refers to, sorted. After the batches of a graph there are none.
+// Unused returns, sorted, the IDs of sets to which no rule refers, and the names of profiles to
+// which no endpoint refers. A calcgraph.Graph removes such objects, so after its batches there are
+// none.
 func (m *Mirror) Unused() []string {
 	m.mu.Lock()
 	defer m.mu.Unlock()

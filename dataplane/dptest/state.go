@@ -54,8 +54,8 @@ type Set struct {
 // NewState returns a state without objects that is not in sync.
 func NewState() State { return State{}.Clone() }
 
-// Clone returns a copy whose maps can be changed. The copy shares the values of the maps, so these
-// must not be changed.
+// Clone returns a copy of the state. The caller may change the maps of the copy, but not the values
+// in the maps, because both States share the values.
 func (s State) Clone() State {
 	for _, k := range kinds() {
 		k.cloneMap(&s)

@@ -15,8 +15,8 @@ import (
 )
 
 var (
-	// ErrNotRunning is wrapped by the errors of a Dataplane whose driver does not run: it has ended, it cannot be
-	// started, or its next start waits for the back-off.
+	// ErrNotRunning is wrapped by the errors of a Dataplane whose driver does not run: the driver has ended, cannot be
+	// started, or is started only after a back-off.
 	ErrNotRunning = errors.New("the driver does not run")
 	// ErrClosed is wrapped by the errors of a Dataplane after Close.
 	ErrClosed = errors.New("closed")
@@ -76,8 +76,8 @@ func New(cfg Config) (*Dataplane, error) {
 }
 
 // Apply implements dataplane.Dataplane. It sends the batch to the driver, and does not wait until the driver has
-// programmed it. A new driver gets the whole state. If ctx is done during a write, the driver is killed, because it may
-// have read a part of a message.
+// programmed it. If the driver was just started, Apply sends the whole state. If ctx is done during a write, Apply
+// kills the driver, because the driver may have read a part of a message.
 //
 // Errors: a join of *dataplane.ApplyError, with one error for each of these objects:
 //
@@ -115,8 +115,8 @@ func (d *Dataplane) Apply(ctx context.Context, b dataplane.Batch) error {
 func (d *Dataplane) Resync(ctx context.Context) error { return d.Apply(ctx, dataplane.Batch{}) }
 
 // Teardown implements dataplane.Dataplane. It ends the running driver, starts a new one with an empty state, and closes
-// the input of the new one: the new driver removes everything from the kernel and exits. Errors: the new driver cannot
-// be started, had to be killed, or exited with a status other than 0. The Dataplane then keeps its state.
+// the input of the new one. The new driver removes everything from the kernel and exits. Errors: the new driver cannot
+// be started, had to be killed, or exited with a status other than 0. After an error, the Dataplane keeps its state.
 func (d *Dataplane) Teardown(ctx context.Context) error {
 	if c := d.release(); c != nil {
 		_ = c.close()
@@ -135,8 +135,8 @@ func (d *Dataplane) Teardown(ctx context.Context) error {
 	return nil
 }
 
-// Close closes the input of the driver, and waits until it has exited. After Config.Grace it kills the driver. Errors:
-// the driver had to be killed, or exited with a status other than 0.
+// Close closes the input of the driver, and waits until the driver has exited. If that takes longer than Config.Grace,
+// Close kills the driver. Errors: the driver had to be killed, or exited with a status other than 0.
 func (d *Dataplane) Close() error {
 	d.mu.Lock()
 	c := d.child

@@ -21,8 +21,8 @@
 //
 // # When the driver is started
 //
-// Apply starts the driver once it has the first complete state. The driver gets ConfigUpdate, then all objects, then
-// InSync. After that it gets only changes. It is killed in these cases:
+// Apply starts the driver once it has received the first complete state. The driver gets ConfigUpdate, then all
+// objects, then InSync. After that, it gets only changes. The Dataplane kills the driver in these cases:
 //
 //   - It sends a message that is invalid or too long.
 //   - It does not read for Config.Timeout.
@@ -36,13 +36,15 @@
 // The protocol has no acknowledgements. Drivers may report the status of endpoints. The status "error" means that the
 // endpoint could not be programmed, and "down" that its interface does not exist or is down. Apply returns an error for
 // both. By default, an endpoint without a status counts as programmed once it is sent. With Config.WaitForStatus, Apply
-// returns it as Pending until the driver reports "up" (or "down", if the endpoint must be down).
+// returns an error with Pending set for the endpoint, until the driver reports "up" (or "down", if the endpoint must be
+// down).
 //
 // # Rules that Felix does not have
 //
-// Felix's messages cannot express some matches, for example on a DSCP. A rule with such a match never allows a packet.
-// If its action is Allow or Log, the rule is left out. If its action is Deny or Pass, it becomes a Deny of all packets
-// that its other fields match. Apply returns an error for the policy or profile.
+// Felix's messages cannot express some matches, for example on a DSCP. Such a rule must not allow a packet that the
+// original rule does not allow. If the action of the rule is Allow or Log, the rule is left out. If its action is Deny
+// or Pass, it becomes a Deny of all packets that its other fields match. Apply returns an error for the policy or
+// profile.
 //
 // # Concurrency
 //
@@ -50,6 +52,6 @@
 //
 // # Errors
 //
-// Apply returns a join of *dataplane.ApplyError. Some concern an object that the driver has not programmed. An error
-// about the driver itself has no Object, and wraps ErrNotRunning or ErrClosed.
+// Apply returns a join of *dataplane.ApplyError. An error about an object that the driver has not programmed names the
+// object. An error about the driver itself has no Object, and wraps ErrNotRunning or ErrClosed.
 package felix

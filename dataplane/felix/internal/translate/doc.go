@@ -13,10 +13,13 @@
 //
 // # What the messages cannot express
 //
-// A rule may have a match for which Felix's messages have no field. Such a rule must not allow more packets than
-// before. So an Allow or Log rule is left out, and a Deny or Pass rule becomes a Deny of all packets that its other
-// fields match. A rule that matches no packet is left out, too. A workload endpoint whose policies the driver cannot
-// find is sent as inactive, and denies all packets.
+// A rule may have a match for which Felix's messages have no field. The translated rule must not allow packets that the
+// original rule does not allow. So the Translator leaves out the rule if its action is Allow or Log. If the action is
+// Deny or Pass, the Translator sends a Deny of all packets that the other fields of the rule match. It also leaves out
+// a rule that matches no packet.
+//
+// A workload endpoint may refer to a policy that the driver does not have. The Translator then sends the endpoint in
+// Felix's state "inactive", in which it denies all packets.
 //
 // # Concurrency
 //
