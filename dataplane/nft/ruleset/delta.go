@@ -2,8 +2,8 @@
 
 package ruleset
 
-// Delta is a change of a table. After Prepare, the caller must not change the objects to which it
-// points. A deletion of an object that does not exist has no effect.
+// Delta is a change of a table. After Prepare, the caller must not change the objects to which the
+// Delta points. A deletion of an object that does not exist has no effect.
 type Delta struct {
 	// Chains are new, or replace chains with the same names.
 	Chains       []*Chain
@@ -31,7 +31,7 @@ type Delta struct {
 // Some elements need not change at the same moment as the rest of the Delta. No packet looks up an
 // Early element before that moment, so Early elements are added first. No packet looks up a Late
 // element after that moment, so Late elements are deleted last. A key may be in both Add and
-// Delete, but in no other two of these lists.
+// Delete. Otherwise, a key may be in only one of the four lists.
 type ElementDelta struct {
 	Set         string
 	Add, Delete []Element
@@ -58,7 +58,8 @@ const (
 )
 
 // Op is one operation on a table. A list of operations is one transaction. The operations apply in
-// order, each to the result of the one before it. An Op shares memory with its Delta or its tables.
+// order, each to the result of the one before it. An Op shares memory with the Delta or the tables
+// from which it was made.
 type Op struct {
 	Kind   OpKind
 	Family Family

@@ -42,9 +42,9 @@ func Diff(old, new *Table) ([]Op, error) {
 	return append(ops, change.Ops...), nil
 }
 
-// DeltaTo returns the delta that changes the state to the table. It leaves out chains that have the
-// same pointer in the state and in the table; Prepare compares the others. The caller must not
-// change the table afterwards.
+// DeltaTo returns the delta that changes the State s into the table t. It leaves out chains that
+// have the same pointer in s and in t; Prepare compares the others. The caller must not change t
+// afterwards.
 func (s *State) DeltaTo(t *Table) *Delta {
 	d := &Delta{Sets: t.Sets, whole: true, flowtables: normalFlowtables(t.Flowtables)}
 	sets, chains := maps.Clone(s.sets), maps.Clone(s.chains)
@@ -72,11 +72,11 @@ func (s *State) DeltaTo(t *Table) *Delta {
 	return d
 }
 
-// Script returns the operations as a script for nft -f. nft can load the script if the kernel's
-// table is in the state before the first operation. To delete or replace a rule, nft 1.0.6 needs
-// the handle of the rule, which only the kernel has. So if the operations delete or replace a rule
-// of a chain, the script empties the chain and fills it again. The chain's counters then start at
-// zero.
+// Script returns the operations as a script for nft -f. nft can load the script if the kernel has
+// the table to which the operations apply, for example the old table of Diff. To delete or replace
+// a rule, nft 1.0.6 needs the handle of the rule, which only the kernel has. So if the operations
+// delete or replace a rule of a chain, the script empties the chain and fills it again. The chain's
+// counters then start at zero.
 func Script(ops []Op) string {
 	rest := map[string]int{}  // number of operations on the chain's rules that follow
 	whole := map[string]int{} // 1: chain to empty and fill again; 2: it is emptied
@@ -121,8 +121,8 @@ func (op Op) add() string {
 	return fmt.Sprintf("add rule %s %s %s", op.ident(), op.Chain.Name, op.Rule.text(op.Family))
 }
 
-// String returns the operation as an nft command, for people. It identifies a rule by its index,
-// which nft accepts only in insertions. Script returns commands that nft accepts.
+// String returns the operation as an nft command for people to read. The command identifies a rule
+// by its index, which nft accepts only in insertions. For commands that nft accepts, use Script.
 func (op Op) String() string {
 	switch op.Kind {
 	case AddTable:

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package ruleset is a typed model of one nftables table. A renderer makes the table, and an
-// applier programs it. The model does not depend on policy.
+// Package ruleset is a typed model of one nftables table. Package render makes such tables from
+// policy, and package applier programs them. The model itself does not depend on policy.
 //
 // # Usage
 //
@@ -19,16 +19,16 @@
 //	if err := t.Validate(); err != nil { ... }
 //	fmt.Print(t) // loads with nft -f
 //
-// String returns nft syntax, close to the output of "nft list" 1.0.6. nft may load a rule from this
-// text, or an applier may encode the rule. In both cases, nft lists the rule in the same way. Diff
-// returns the operations that turn one table into another. Script writes operations for nft -f.
+// String returns nft syntax, close to the output of "nft list" 1.0.6. Whether nft loads a rule from
+// this text or the applier programs the rule, nft then lists the rule in the same way. Diff returns
+// the operations that turn one table into another. Script writes operations for nft -f.
 //
-// Parse reads such a text, or a listing of nft, into a Table. It supports the fields, types and
-// values that String writes. For anything else it returns an error with the position.
+// Parse reads the text of String, or a listing of nft, into a Table. It supports the fields, types
+// and values that String writes. For anything else, it returns an error with the position.
 //
-// To change a table repeatedly, keep a State of it, and describe each change by a Delta. Prepare
-// checks the change and finds the fewest operations. It takes time in proportion to the change, not
-// to the table. Commit applies the change to the State:
+// To change a table repeatedly, keep a State of the table, and describe each change by a Delta.
+// Prepare checks the change and finds the fewest operations. It takes time in proportion to the
+// change, not to the table. Commit applies the change to the State:
 //
 //	state, err := ruleset.StateOf(t)
 //	change, err := state.Prepare(&ruleset.Delta{Elements: []ruleset.ElementDelta{{Set: "nets", Add: more}}})
@@ -51,26 +51,27 @@
 //   - counters and hardware offload of flowtables
 //
 // No operation changes a flowtable. Validate refuses ranges of values in host byte order, such as
-// marks. The kernel removes expired elements by itself, but a State keeps them.
+// marks. The kernel removes expired elements, but a State keeps them.
 //
 // nft 1.0.6 aborts when it lists or edits a table with a set whose key combines bits (ct state, ct
 // status, tcp flags) with other fields. It also aborts when it inserts a rule by index while
-// another rule has an anonymous set of DSCP. In these cases, Script is of no use; the kernel
-// accepts such tables.
+// another rule has an anonymous set of DSCP values. So Script cannot be used for such tables. The
+// kernel accepts them.
 //
-// nft 1.0.6 encodes a lookup wrongly if the bits of the field span several bytes: the kernel shifts
-// them in host byte order, and the lookup finds nothing. Such a field has a Load with a Size.
-// Validate accepts it in a Compare, but refuses it in a lookup.
+// If the bits of a field span several bytes, nft 1.0.6 encodes a lookup of the field wrongly. The
+// kernel then shifts the bits in host byte order, and the lookup finds nothing. The Load of such a
+// field has a Size. Validate accepts such a field in a Compare, but refuses it in a lookup.
 //
-// A listing of nft 1.0.6 lacks some properties of a table:
+// A listing of nft 1.0.6 does not show a table exactly:
 //
-//   - It lacks the match on the family before a match on ICMP.
-//   - It shows an interface named "way*" like the prefix "way". In a set, Parse refuses such an
-//     element.
-//   - It shows matches on family and protocol directly before the field that implies them.
+//   - It omits the match on the family before a match on ICMP.
+//   - It shows an interface with the name "way*" in the same way as the prefix "way". In a set,
+//     Parse refuses such an element.
+//   - If a field implies matches on family and protocol, it shows these matches directly before the
+//     field, even if they are elsewhere in the rule.
 //
-// An element that overlaps a deleted one may be added in the same transaction. This was tested on
-// Linux 6.18. Old kernels had bugs there, and were not tested.
+// A transaction may delete an element and add another one that overlaps it. This was tested on
+// Linux 6.18. Old kernels had bugs with such transactions, and were not tested.
 //
 // # Concurrency
 //
@@ -79,8 +80,8 @@
 //
 // # Errors
 //
-// Validate, Prepare, StateOf and Diff return a join of all problems. Each has its place, as in
-// "ruleset: chain base: rule 3: no set nets". Parse returns a *ParseError for the first unexpected
-// word. Other functions return no errors; if a table is invalid, nft may refuse the text that its
-// String returns.
+// Validate, Prepare, StateOf and Diff return a join of all problems. The text of each problem has
+// its place, as in "ruleset: chain base: rule 3: no set nets". Parse returns a *ParseError for the
+// first unexpected word. Other functions return no errors. If a table is invalid, nft may refuse
+// the text that its String returns.
 package ruleset

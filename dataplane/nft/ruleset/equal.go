@@ -44,7 +44,7 @@ func (r Rule) normalize() {
 }
 
 // CompareElements orders elements by key, and then by the end of their range. It ignores verdicts
-// and data: two elements of one set never differ only in these.
+// and data, because two elements of one set never differ only in these.
 func CompareElements(a, b Element) int {
 	if c := slices.CompareFunc(a.Key, b.Key, compareValues); c != 0 {
 		return c

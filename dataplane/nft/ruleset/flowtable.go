@@ -10,7 +10,7 @@ import (
 )
 
 // Flowtable is the kernel's fast path. FlowAdd adds connections to it. When a packet of such a
-// connection arrives at one of Devices, it skips all chains.
+// connection arrives at one of the flowtable's Devices, the packet skips all chains.
 type Flowtable struct {
 	Name string
 	// Priority is the flowtable's priority in the ingress hook of its devices.
@@ -28,8 +28,9 @@ type Flowtable struct {
 //   - The packet is TCP, and its connection is not established or is closing.
 //   - The connection has a helper, or is in a flowtable already.
 //
-// The kernel then skips the rest of the rule. So FlowAdd must be the last statement of its rule:
-// evaluation continues with the next rule, whether the kernel has added the connection or not.
+// In these cases, the kernel skips the rest of the rule. So FlowAdd must be the last statement of
+// its rule. Then evaluation continues with the next rule, whether the kernel has added the
+// connection or not.
 type FlowAdd struct{ Flowtable string }
 
 func (FlowAdd) statement() {}

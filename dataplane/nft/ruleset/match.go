@@ -9,11 +9,12 @@ import "slices"
 type Match interface{ match() }
 
 // Compare matches if the field equals Value. If Last is set, it matches values from Value to Last,
-// inclusive. With a Mask, it compares only the bits of the mask. Not negates it.
+// inclusive. With a Mask, only the bits of the mask are compared. Not negates the match.
 //
 // If Value is an interface name shorter than IfnameSize, it matches all names that begin with it.
-// If the type consists of bits (Type.Bits: ct state, ct status, tcp flags) and there is no Mask,
-// Value matches if the field has any of its bits; with Not, if the field has none of them.
+// Some types consist of bits (Type.Bits: ct state, ct status, tcp flags). For these types, without
+// a Mask, Value matches if the field has any of the bits in Value. With Not, it matches if the
+// field has none of them.
 type Compare struct {
 	Field Field
 	Not   bool

@@ -28,15 +28,15 @@ func (e *ParseError) Error() string {
 	return fmt.Sprintf("ruleset: line %d, column %d: %q: %s", e.Line, e.Column, e.Word, e.Msg)
 }
 
-// Parse reads a table in nft syntax: one "table inet name { ... }" block. String writes this
-// syntax, nft lists it (with or without handles), and users write it. Parse reads a rule as nft
-// does, so the result contains the matches that nft derives. Elements, sets and chains keep the
-// order of the text: see Normalize.
+// Parse reads a table in nft syntax: one "table inet name { ... }" block. The text may come from
+// String, from a listing of nft (with or without handles), or from a user. Parse reads a rule as
+// nft does, so the result contains the matches that nft derives from others. Elements, sets and
+// chains keep the order of the text: see Normalize.
 //
-// Some parts of the text have no place in a Table. They are an error, except for those that do not
-// change the verdict of a packet: comments after a number sign, counts of counters, remaining times
-// of elements, auto-merge, and the owner of the table. Parse checks only the syntax. Validate
-// checks that referenced objects exist and that elements are distinct.
+// A Table has no fields for some parts of nft syntax. Parse ignores these parts if they do not
+// change the verdict on a packet: comments after a number sign, counts of counters, remaining times
+// of elements, auto-merge, and the owner of the table. All others are errors. Parse checks only the
+// syntax. Validate checks that referenced objects exist and that elements are distinct.
 //
 // Errors: a *ParseError for the first word that is not valid.
 func Parse(text string) (*Table, error) {

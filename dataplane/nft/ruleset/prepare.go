@@ -72,33 +72,33 @@ type planner struct {
 	apart   bool
 }
 
-// Prepare checks a change and returns it with the fewest operations. As many rules and elements as
-// possible stay, and rules keep their order. (If more than about 1,000 rules of a chain differ, a
-// few more may be replaced.) The state does not change.
+// Prepare checks a Delta, and returns the Change with the fewest operations: as many rules and
+// elements as possible stay in the kernel. (If more than about 1,000 rules of a chain differ, a few
+// more may be replaced.) The state does not change until Commit.
 //
-// Prepare takes time in proportion to the delta. If a chain or set must be deleted and made again
-// (a chain with another hook, a set with another type), it also takes time in proportion to the
-// number of references to this object. For an interval set of a concatenation, it compares each
-// added range with the whole set.
+// Prepare takes time in proportion to the Delta, with two exceptions. A chain with another hook, or
+// a set with another type, must be deleted and made again: this takes time in proportion to the
+// number of references to the chain or set. And in an interval set of a concatenation, Prepare
+// compares each added range with the whole set.
 //
 // The operations come in this order:
 //
-//  1. changes of policies to drop
+//  1. changes of base chain policies from accept to drop
 //  2. deletions of objects that are made again, after deletions of the references to them
 //  3. new sets and chains, with their elements and rules
 //  4. Early elements
 //  5. other elements, and then rules, of objects that stay
 //  6. new base chains
-//  7. changes of policies to accept
+//  7. changes of base chain policies from drop to accept
 //  8. Late elements
 //  9. deletions
 //
-// The kernel changes policies one by one, shortly after all rules. Because of this order, packets
-// drop rather than pass while the kernel has changed the rules, but not yet all policies. If no
-// object is made again, the list may also be carried out in several transactions, and may be
-// divided anywhere.
+// In a transaction, the kernel first changes all rules, and shortly after that the base chain
+// policies, one by one. Because changes to drop come first and changes to accept late, packets are
+// dropped rather than accepted in between. If no object is made again, the caller may also divide
+// the list, at any place, into several transactions.
 //
-// Errors: a join of one error for each problem, like those of Validate. It is also an error if
+// Errors: a join of one error for each problem, as Validate returns them. It is also an error if
 // something still refers to a deleted object.
 func (s *State) Prepare(d *Delta) (*Change, error) {
 	p := &planner{
@@ -360,8 +360,8 @@ func compareObjects(a, b *object) int {
 	return cmp.Compare(a.name, b.name)
 }
 
-// Commit applies the change to the state. The change must be the result of Prepare for this state,
-// and no other Commit may have come in between: otherwise Commit panics.
+// Commit applies the change to the state. It panics if the change is not from Prepare of this
+// state, or if another change was committed since that Prepare.
 func (s *State) Commit(c *Change) {
 	if c.state != s || c.generation != s.generation {
 		panic("ruleset: commit of a change that was prepared for another state")

@@ -8,8 +8,8 @@ import "time"
 // Assign, FlowAdd or Raw. Other packages cannot define statements.
 type Statement interface{ statement() }
 
-// VMap looks up the fields in a verdict map: the one named Map, or an anonymous one with Elements.
-// If no element matches, evaluation continues with the next rule.
+// VMap looks up the fields in a verdict map: the map with the name Map, or an anonymous map with
+// Elements. If no element matches, evaluation continues with the next rule.
 type VMap struct {
 	Fields   []Field
 	Map      string
@@ -25,10 +25,10 @@ type Log struct {
 	Group *uint16
 }
 
-// Limit limits the rate of packets that the rest of the rule applies to: at most Rate packets in
-// each Per. With Over, the rest of the rule applies only to packets beyond that rate.
+// Limit limits the rate of packets to which the rest of the rule applies: at most Rate packets in
+// each period Per. With Over, the rest of the rule applies only to packets beyond that rate.
 type Limit struct {
-	// Rate is the number of packets in each Per.
+	// Rate is the number of packets in each period Per.
 	Rate uint64
 	// Per is one second, minute, hour, day or week. Zero means a second.
 	Per time.Duration
@@ -65,9 +65,10 @@ type Notrack struct{}
 
 // NAT translates the packet's connection. It is for base chains of type nat.
 //
-// The new address and port are Addr and Port (or a port up to PortLast). If Map is set, the new
-// address (or address and port) is instead the data that Map has for Fields. Masquerade and
-// Redirect use the address of an interface, and may have only ports.
+// The new address is Addr, and the new port is Port, or a port from Port to PortLast. If Map is
+// set, the new address, or address and port, is instead the data that Map has for Fields.
+// Masquerade and Redirect use the address of an interface as the new address. So they must not have
+// an Addr, but may have ports.
 type NAT struct {
 	Kind NATKind
 	// Family is the family of the address, FamilyIPv4 or FamilyIPv6, in a table of family inet. In

@@ -65,8 +65,8 @@ const (
 	Postrouting
 )
 
-// Rule has matches and statements. If all matches hold, the statements run in order. Only the last
-// statement may be a verdict, a FlowAdd, or another statement that ends the rule.
+// Rule has matches and statements. If a packet satisfies all matches, the statements run in order.
+// Only the last statement may be a verdict, a FlowAdd, or another statement that ends the rule.
 type Rule struct {
 	Matches    []Match
 	Statements []Statement

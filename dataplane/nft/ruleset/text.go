@@ -10,8 +10,8 @@ import (
 )
 
 // String returns the table in nft syntax, as one "table inet name { ... }" block that nft 1.0.6
-// loads. If the kernel has a table of that name, nft adds to it. ReplaceScript returns commands
-// that replace such a table.
+// loads. If the kernel already has a table with the same name, nft adds the objects to this table.
+// To replace the table instead, use ReplaceScript.
 func (t *Table) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "table %s {\n", t.ident())

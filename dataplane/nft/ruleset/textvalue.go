@@ -81,8 +81,8 @@ func rangeText(t Type, v, last Value) string {
 	return valueText(t, v) + "-" + valueText(t, last)
 }
 
-// PrefixLen returns the length of the prefix from the first to the last address. It reports false
-// if the range is no prefix.
+// PrefixLen returns the length of the prefix that has exactly the addresses from first to last. It
+// reports false if there is no such prefix.
 func PrefixLen(first, last Value) (int, bool) {
 	if len(first) != len(last) {
 		return 0, false

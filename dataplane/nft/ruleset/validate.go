@@ -46,8 +46,8 @@ func (t *Table) Validate() error {
 }
 
 // ValidName reports whether nft accepts the string as the name of a table, chain, set or flowtable.
-// A name consists of a letter, and then letters, digits and "/-_.", at most maxName bytes. It must
-// not be a keyword of nft that could stand in the place of a name.
+// A name begins with a letter. Letters, digits and the characters "/-_." may follow, up to maxName
+// bytes in all. A name must not be a keyword that nft also accepts in the place of a name.
 func ValidName(name string) bool {
 	if name == "" || len(name) > maxName || !isLetter(name[0]) || isKeyword(name) {
 		return false

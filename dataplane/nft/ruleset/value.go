@@ -87,8 +87,8 @@ func Ifname(name string) Value {
 	return v
 }
 
-// IfnamePrefix returns a value for a Compare. The value matches every interface name that begins
-// with prefix, like nft's "prefix*".
+// IfnamePrefix returns a value for a Compare that matches every interface name that begins with
+// prefix, like "prefix*" in nft.
 func IfnamePrefix(prefix string) Value { return Value(prefix) }
 
 // Uint32 returns a number of four bytes in host byte order: a mark, a priority, or bits of the

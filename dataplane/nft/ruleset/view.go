@@ -34,7 +34,7 @@ func (s *State) View(set string) View { return View{s.sets[set]} }
 
 // Has reports whether the set has exactly this element. If the element's timeout is the default
 // timeout of the set, Has treats it as an element without a timeout of its own. If p has a counter
-// and the set has no Counter, Has reports false: another program has added this element.
+// but the set has no Counter, another program has added p, and Has reports false.
 func (v View) Has(p *Packed) bool {
 	o := v.o
 	if len(p.ID) != o.store.id || p.Counter != o.set.Counter {

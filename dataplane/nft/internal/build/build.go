@@ -19,8 +19,8 @@ func Return() ruleset.Verdict { return ruleset.Verdict{Kind: ruleset.Return} }
 // Jump returns the verdict that jumps to a chain. That chain returns to the calling chain.
 func Jump(chain string) ruleset.Verdict { return ruleset.Verdict{Kind: ruleset.Jump, Chain: chain} }
 
-// Goto returns the verdict that goes to a chain. When that chain ends, evaluation continues in the
-// caller of the chain with the Goto, not after the Goto.
+// Goto returns the verdict that goes to a chain. If a rule of chain a jumps to chain b, and a rule
+// of b goes to chain c, evaluation continues in a after the end of c.
 func Goto(chain string) ruleset.Verdict { return ruleset.Verdict{Kind: ruleset.Goto, Chain: chain} }
 
 // Always returns a rule without matches.
@@ -49,9 +49,10 @@ func Equals(f ruleset.Field, v ruleset.Value) ruleset.Match {
 	return ruleset.Compare{Field: f, Value: v}
 }
 
-// State returns a match on packets whose connection has the state. It matches the same packets as
-// Equals, because each packet has exactly one state. But it is faster: for a mask with all bits,
-// the kernel compares the whole value. Equals would make it mask the value first.
+// State returns a match on packets whose connection has the state. Equals would match the same
+// packets, because each packet has exactly one state. But nftables tests the bits of a state by a
+// mask, which takes an additional operation of the kernel. State sets all bits in Mask, so the
+// kernel compares the whole value in one operation.
 func State(state uint32) ruleset.Compare {
 	return ruleset.Compare{Field: ruleset.CtState, Value: ruleset.Uint32(state), Mask: ruleset.Uint32(1<<32 - 1)}
 }

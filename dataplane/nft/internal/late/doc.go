@@ -1,24 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package late drops late packets: packets that servers send after policy has ended their
-// connections.
+// Package late drops late packets: packets that a server sends after Wayleave has ended the
+// connection.
 //
-// The server of an ended connection may still have requests to answer. To the kernel, the answer is
-// then the first packet of a connection from server to client. If policy allows that connection,
-// packets of the denied client pass as its replies. A Table prevents this: it drops such packets
-// for as long as the kernel would have tracked the ended connection. It has a table of its own in
-// nftables:
+// A connection that policy now denies is ended by deleting its connection tracking entry. The
+// server may still have requests to answer. To the kernel, such an answer is the first packet of a
+// new connection, from server to client. If policy allows connections in that direction, further
+// packets of the denied client pass as replies of the new connection. A Table prevents this: it
+// drops the answers for as long as the kernel would have tracked the ended connection. It has a
+// table of its own in nftables:
 //
 //	Add(flows) ──▶ sets of the tuples of their replies, each element with a timeout
 //	                    ▲ looked up by new connections only, after connection tracking and before destination NAT
 //	packet ──▶ prerouting, output
 //
-// The nftables table exists only after connections were ended. Expire deletes it when all elements
-// have timed out.
+// The first Add creates the nftables table. Expire deletes the table when all elements have timed
+// out.
 //
-// Add leaves out flows of TCP and ICMP. render.Config.TCPFromSYN drops late TCP packets, because
-// they have no SYN. Replies to ICMP queries never begin a connection. For all other protocols, the
-// tuple of an element has the addresses and, if connection tracking knows them, the ports.
+// Add leaves out flows of TCP and ICMP. Late TCP packets have no SYN, so render.Config.TCPFromSYN
+// drops them. Replies to ICMP queries never begin a connection. For all other protocols, the tuple
+// of an element has the addresses and, if connection tracking knows them, the ports.
 //
 // # Usage
 //
@@ -33,6 +34,7 @@
 //
 // # Errors
 //
-// After an error of Add, late packets of these flows may pass. The next call creates the table again
-// if it is missing or has other sets. On systems other than Linux, New returns errors.ErrUnsupported.
+// After an error of Add, late packets of its flows may pass. The next Add creates the table again
+// if the table is missing or has other sets. On systems other than Linux, New returns
+// errors.ErrUnsupported.
 package late

@@ -44,8 +44,8 @@ type Table struct {
 	disabled bool
 }
 
-// New returns a Table. If the kernel has the nftables table of an earlier process, the Table uses
-// that. New writes nothing to the kernel.
+// New returns a Table. If the kernel already has the nftables table, from an earlier process, the
+// Table uses it. New writes nothing to the kernel.
 //
 // Errors: those of the system calls.
 func New(cfg Config) (*Table, error) {
@@ -122,10 +122,11 @@ func period(f *conntrack.Flow) time.Duration {
 	return f.Timeout
 }
 
-// Add drops late packets of the flows from now on. Call it before the flows end. It leaves out
-// flows whose late packets cannot begin another flow. Between Disable and Enable, it does nothing.
+// Add makes the kernel drop late packets of the flows. Call Add before you end the flows. It leaves
+// out flows whose late packets cannot begin another flow. Between Disable and Enable, it does
+// nothing.
 //
-// Errors: those of the system calls. Also the kernel's error if it refuses the nftables table.
+// Errors: those of the system calls, and the kernel's error if it refuses the nftables table.
 func (t *Table) Add(flows []conntrack.Flow) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()

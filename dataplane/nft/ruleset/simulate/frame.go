@@ -11,8 +11,8 @@ import (
 )
 
 // ErrFrame is the error of Run for a Packet.Frame that cannot be simulated. Either the frame is
-// shorter than an Ethernet header with its VLAN tag, or the table is not of family bridge, whose
-// chains alone see frames.
+// shorter than an Ethernet header with its VLAN tag, or the table is not of family bridge. (Chains
+// of other families see no frames.)
 var ErrFrame = errors.New("simulate: frame: shorter than its header, or not in a table of family bridge")
 
 // The sizes of the Ethernet header and of a VLAN tag, and the EtherTypes of tags.

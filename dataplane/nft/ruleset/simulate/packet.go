@@ -31,9 +31,9 @@ type Packet struct {
 	Transport []byte
 	// Fragment is the offset of a fragment in units of eight bytes. Unless it is 0, there is no
 	// transport header. But when the kernel loads up to four bytes, it does not check whether there
-	// is one. So rules on ports read the payload of an IPv4 fragment (Transport), and the IP header
-	// of an IPv6 fragment. Usually, connection tracking reassembles fragments before the chains see
-	// them.
+	// is a transport header. So rules on ports read the payload of an IPv4 fragment (Transport),
+	// and the IP header of an IPv6 fragment. Usually, connection tracking reassembles fragments
+	// before the chains see them.
 	Fragment uint16
 	// MoreFragments is set for a fragment that is not the last one. If Fragment is 0, too, the
 	// packet is the first fragment. Transport may then be shorter than the transport header.
@@ -127,8 +127,8 @@ type Translation struct {
 }
 
 // Step is a rule that the packet matched: the evaluation of the rule reached a verdict or the end
-// of the rule. The kernel's own trace has the same steps. There is no Step for a rule that does not
-// match.
+// of the rule. There is no Step for a rule that does not match. The kernel's own trace has the same
+// steps.
 type Step struct {
 	// Chain and Rule are the place of the rule, as in Result.
 	Chain string
@@ -141,11 +141,12 @@ type Step struct {
 
 // Run runs a packet through the base chains of one hook. Base chains run in the order of their
 // priorities. If one accepts the packet, the next one runs. Base chains of type nat run at the
-// priority of address translation (-100 or 100), and only for packets that begin a connection.
+// priority of address translation (-100 or 100), whatever their own priority is, and only for
+// packets that begin a connection.
 //
 // c is the packet's connection. Connection tracking is at priority -200 of Prerouting and Output.
-// In base chains before it, the packet has no connection, and its state is CtInvalid. Elements with
-// a timeout have not expired.
+// In base chains before it, the packet has no connection, and its state is CtInvalid. Run treats
+// elements with a timeout as not expired.
 //
 // Base chains of equal priority run in the reverse order of their names. The kernel does the same
 // if the chains were created in the order of their names. The operations of package ruleset create

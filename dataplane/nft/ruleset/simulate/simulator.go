@@ -98,8 +98,8 @@ func (v verdict) verdict() ruleset.Verdict {
 // New returns a Simulator of the Table or the State.
 //
 // Errors: those of Table.Validate, or a rule of the Table has Raw expressions. If a rule of a State
-// has Raw expressions, New returns no error, but Run does once a packet enters the chain of the
-// rule.
+// has Raw expressions, New returns no error. Then Run returns an error once a packet enters the
+// chain of the rule.
 func New(cfg Config) (*Simulator, error) {
 	switch {
 	case (cfg.Table == nil) == (cfg.State == nil):
