@@ -28,7 +28,7 @@ const (
 	NodeBehind NodeState = "behind"
 	// NodeFaulty: the node has applied the revision, but its report has faults. They may concern other objects.
 	NodeFaulty NodeState = "faulty"
-	// NodeSilent: the node has a policy.Node, but no report, or one that this version cannot read.
+	// NodeSilent: the node has a policy.Node, but no report, or a report that this version cannot read.
 	NodeSilent NodeState = "silent"
 )
 
@@ -56,16 +56,17 @@ type Progress struct {
 	Applied int
 }
 
-// Complete reports whether all nodes have applied the revision; false if there are no nodes.
+// Complete reports whether all nodes have applied the revision. It reports false if there are no nodes.
 func (r Progress) Complete() bool { return r.Applied == len(r.Nodes) && r.Applied > 0 }
 
 // String returns the nodes that have applied the revision and all nodes, as in "2/3".
 func (r Progress) String() string { return fmt.Sprintf("%d/%d", r.Applied, len(r.Nodes)) }
 
-// Applied returns which nodes have applied the present version of an object. A node has done so if it has applied all
-// changes up to the object's revision. The result is read at one revision of the store.
+// Applied returns which nodes have applied the present version of an object. A node has applied it if the node has
+// applied all changes up to the object's revision. The result is read at one revision of the store.
 //
-// For a deleted object, use AppliedAt with the revision that Delete returned. Errors: ErrNotFound, or the client's.
+// For a deleted object, use AppliedAt with the revision that Delete returned. Errors: ErrNotFound, or those of the
+// client.
 func (s *Store) Applied(ctx context.Context, key policy.Key) (Progress, error) {
 	if err := checkKey(key); err != nil {
 		return Progress{}, err
@@ -74,7 +75,7 @@ func (s *Store) Applied(ctx context.Context, key policy.Key) (Progress, error) {
 }
 
 // AppliedAt returns which nodes have applied all changes up to a revision. Use a revision that Put, Commit, Delete or
-// Barrier returned. Errors: the client's.
+// Barrier returned. Errors: those of the client.
 func (s *Store) AppliedAt(ctx context.Context, revision Revision) (Progress, error) {
 	return s.applied(ctx, policy.Key{}, revision)
 }
@@ -151,7 +152,7 @@ func judge(node string, revision Revision, value []byte, now *etcdserverpb.Respo
 }
 
 // Endpoints returns the status of every endpoint that nodes report, by the name of the node. A node without a report is
-// not in the map. problems has an error for each value that cannot be read. Errors: the client's.
+// not in the map. problems has an error for each value that cannot be read. Errors: those of the client.
 func (s *Store) Endpoints(
 	ctx context.Context,
 ) (status map[string]map[policy.Key]EndpointStatus, problems []error, err error) {

@@ -43,10 +43,10 @@ func (s Secret) LogValue() slog.Value { return slog.StringValue(fmt.Sprint(s)) }
 // MarshalText hides the text from encoders. It never fails.
 func (s Secret) MarshalText() ([]byte, error) { return []byte(fmt.Sprint(s)), nil }
 
-// TLS names the files of a TLS client. The zero value means the system's CAs and no client certificate. All files are
-// read for each new connection, so they can be replaced while the client runs.
+// TLS names the files of a TLS client. With the zero value, the client uses the CAs of the system and has no
+// certificate. It reads all files for each new connection, so they can be replaced while the client runs.
 type TLS struct {
-	// CAFile has the CA certificates that verify the servers' certificates, in PEM. Default: the system's.
+	// CAFile has the CA certificates that verify the servers' certificates, in PEM. Default: those of the system.
 	CAFile string
 	// CertFile and KeyFile have the client's certificate and key, in PEM. Set both or neither.
 	CertFile, KeyFile string
@@ -174,8 +174,8 @@ type Client struct {
 	closed bool
 }
 
-// NewClient returns a client. It sends no request: if the servers do not answer or reject the password, later calls
-// return the error. Errors: an invalid configuration; files that cannot be read.
+// NewClient returns a client. It sends no request. So if the servers do not answer or reject the password, only later
+// calls return an error. Errors: an invalid configuration; files that cannot be read.
 func NewClient(cfg Config) (*Client, error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.validate(); err != nil {

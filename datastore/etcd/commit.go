@@ -29,12 +29,12 @@ type Write struct {
 }
 
 // Put writes an object if the stored object has the expected revision, and returns the new revision of the store. If
-// the stored object is already the same, Put writes nothing, and no Source receives the returned revision. To wait for
-// nodes in this case, use the revision of Barrier instead. If a Writer owns the object, the owner stays the same.
+// the stored object is already the same, Put writes nothing. Then no Source receives the returned revision: to wait for
+// nodes, use the revision of Barrier instead. If a Writer owns the object, the owner stays the same.
 //
-// Errors: *policy.ValidationError; ErrConflict; the client's, after which the object may have been written. A
-// *ValueError that wraps ErrNewer means that this version cannot read the stored object. Put does not overwrite such an
-// object, but Delete can delete it.
+// Errors: *policy.ValidationError; ErrConflict; errors of the client, after which it is not known whether the object
+// was written. A *ValueError that wraps ErrNewer means that this version cannot read the stored object. Put does not
+// overwrite such an object, but Delete can delete it.
 func (s *Store) Put(ctx context.Context, r policy.Resource, expect Revision) (Revision, error) {
 	var u policy.Update
 	if !policy.Equal(r, nil) {
@@ -43,14 +43,14 @@ func (s *Store) Put(ctx context.Context, r policy.Resource, expect Revision) (Re
 	return s.Commit(ctx, []Write{{Update: u, Expect: expect}})
 }
 
-// Delete deletes an object if it has the expected revision, and returns the new revision of the store. It is no error
-// if the object does not exist, unless a revision is expected. Errors: ErrConflict, or the client's.
+// Delete deletes an object if it has the expected revision, and returns the new revision of the store. If the object
+// does not exist, Delete returns an error only if a revision is expected. Errors: ErrConflict, or those of the client.
 func (s *Store) Delete(ctx context.Context, key policy.Key, expect Revision) (Revision, error) {
 	return s.Commit(ctx, []Write{{Update: policy.Update{Key: key}, Expect: expect}})
 }
 
 // Update implements datastore.Sink. It writes up to MaxWrites objects in one transaction, whatever revisions the stored
-// objects have. Errors: those of Commit.
+// objects have. Errors: as for Commit.
 func (s *Store) Update(ctx context.Context, updates []policy.Update) error {
 	writes := make([]Write, len(updates))
 	for i, u := range updates {
@@ -61,7 +61,7 @@ func (s *Store) Update(ctx context.Context, updates []policy.Update) error {
 }
 
 // Commit makes up to MaxWrites writes in one transaction, all or none, and returns the new revision of the store. A
-// Source sends all of these changes to its receiver in one call. Errors: those of Put, ErrTooMany, and
+// Source sends all these changes to its receiver in one call. Errors: those of Put, ErrTooMany, and
 // datastore.ErrKeyMismatch.
 func (s *Store) Commit(ctx context.Context, writes []Write) (Revision, error) {
 	t := &transaction{client: s.client}

@@ -5,8 +5,8 @@
 //	Store, Writer ──▶ etcd ──▶ Source ──▶ datastore.Receiver   (on every node)
 //	Store.Applied ◀── etcd ◀── Reporter                        (on every node)
 //
-// It is a separate module, so that programs without it do not depend on etcd's client. docs/datastore.md has the
-// layout of the keys, figures for sizing, and what happens in case of failures.
+// The package is a module of its own, so that programs without it do not depend on etcd's client. docs/datastore.md has
+// the layout of the keys, figures for sizing, and what happens in case of failures.
 //
 // # Usage
 //
@@ -16,16 +16,16 @@
 //	...
 //	defer client.Close()
 //
-// To set up a cluster, write its objects and then call Store.Init once. Init creates a key, the mark, which says that
-// the objects are complete. While there is no mark, a Source ignores the store: it keeps the objects that it has, and
-// is not in sync if it has none. So no node loses its policy while a lost database is filled again.
+// To set up a cluster, write its objects and then call Store.Init once. Init creates a key, the mark. It means that the
+// objects are complete. While there is no mark, a Source ignores the store: it keeps the objects that it has, and is
+// not in sync if it has none. So no node loses its policy while you fill a database again that was lost.
 //
 //	store, err := etcd.NewStore(etcd.StoreConfig{Client: client})
 //	revision, err := store.Put(ctx, resource, etcd.Any)
 //	err = store.Init(ctx)
 //
 // A node runs a Source with the receiver of its updates, usually a calcgraph.Runner. It also runs a Reporter, which
-// writes the revision that the node has applied:
+// writes to etcd up to which revision the node has applied the changes:
 //
 //	source, err := etcd.NewSource(etcd.SourceConfig{Client: client})
 //	err = source.Run(ctx, runner)
@@ -36,11 +36,11 @@
 // # Values that cannot be read
 //
 // A Source may read a value that it cannot decode, or that has members or a schema version that this package does not
-// know. It calls the hook SourceHooks.Rejected with an error, and the receiver does not get the object. A policy with
-// rules that cannot be read is an exception: the Source sends the policy with these rules closed, which means that they
-// allow nothing. The receiver reports these rules when it calls policy.Update.Admit. A Store and a Writer assume that a
-// newer version of this package wrote such a policy, and do not overwrite it. If a newer version has written the mark,
-// the Source stops reading and keeps its objects.
+// know. Then it calls the hook SourceHooks.Rejected with an error, and the receiver does not get the object. A policy
+// with some rules that cannot be read is an exception: the Source sends the policy with these rules closed, which means
+// that they allow nothing. The receiver finds out which rules these are when it calls policy.Update.Admit. A Store and
+// a Writer assume that a newer version of this package wrote such a policy, and do not overwrite it. If a newer version
+// has written the mark, the Source stops reading and keeps its objects.
 //
 // # Concurrency
 //

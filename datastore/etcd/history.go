@@ -15,36 +15,39 @@ import (
 // restored uses the same numbers again.
 //
 // The Source and the Reporter compare what they have read and written with the store. If the store
-// no longer has the same data, the history ends, and the Source lists everything again. This is so
-// in each of these cases:
+// no longer has the same data, the history ends, and the Source lists everything again. The history
+// ends in each of these cases:
 //
-//   - The mark has another value or revision. Each Store.Init writes a random id into the mark that
-//     it makes. So the database was lost and rebuilt, or the address leads to another database.
+//   - The mark has another value or revision. (Each Store.Init writes a random id into the mark
+//     that it makes.) The reason is that the database was lost and rebuilt, or that the address
+//     leads to another database.
 //   - The etcd cluster has another id.
-//   - The revision or the raft term is lower than before. So a backup was restored: a restore by
-//     etcdutl begins at the lowest term, and each election raises the term.
+//   - The revision or the raft term is lower than before. The reason is that a backup was restored:
+//     a restore by etcdutl begins at the lowest term, and each election raises the term.
 //   - The store does not have the newest key that the Source has read, with the same value at the
-//     same revision. So a backup was restored, and has reached that revision again since.
-//   - The key of the node's report is not as the node's Reporter wrote it. So a backup was restored,
-//     or the report expired while the node was cut off.
+//     same revision. The reason is that a backup was restored, and that later writes have raised
+//     the revision of the store to that of the Source again.
+//   - The key of the node's report is not as the node's Reporter wrote it. The reason is that a
+//     backup was restored, or that the report expired while the node was cut off.
 //
-// A restored backup is not detected in two cases. In both, it was restored under the same cluster
-// id. Also, the restored servers have reached the raft term and the revision that the node has read,
-// before the node connects to them.
+// A restored backup may stay undetected if it was restored under the same cluster id, and if the
+// restored servers reach the raft term and the revision that the node has read before the node
+// connects to them. There are two such cases:
 //
-//   - The objects that were deleted after the backup are there again, but stay absent on the node
-//     until it lists again. This happens if the node listed the store after the backup was made,
-//     only deletions came in between, and the node has written no report since the backup. Then the
-//     backup has the newest key that the node has read. The same happens if the restored servers
-//     have changed that key and compacted its revision.
+//   - The backup has the newest key that the Source has read. It does if the Source listed the
+//     store after the backup was made, only deletions came in between, and the node has written no
+//     report since the backup. Then the deleted objects are in the store again, but the node does
+//     not have them until its Source lists everything again. The same happens if the restored
+//     servers have changed the newest key and compacted its revision.
 //   - The backup has the node's report. Until the lease of the report expires, the report counts as
-//     one about the restored objects.
+//     a report about the restored objects.
 //
-// To avoid both, raise the revisions or change the cluster id when you restore a backup. Otherwise,
-// restart each node's Source to end the first case. The second case ends by itself.
+// To prevent both cases, raise the revisions or change the cluster id when you restore a backup. If
+// you did neither, restart each node's Source, which ends the first case. The second case ends by
+// itself.
 //
-// No store has the zero History: a report with it is written without a revision. A History is safe
-// for concurrent use.
+// The zero History belongs to no store: if a Report has the zero History, the Reporter writes it
+// without a revision. A History is safe for concurrent use.
 type History struct {
 	cluster, term uint64 // at the beginning of the list
 	mark          string // the value of the mark

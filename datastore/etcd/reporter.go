@@ -26,7 +26,8 @@ type ReporterConfig struct {
 	// this period, the Reporter reads the report back, and confirms it if the servers have elected a leader since.
 	// Default: 30 s; minimum 2 s.
 	TTL time.Duration
-	// Interval is the minimum time between two writes. Reports that are set meanwhile are merged. Default: 200 ms.
+	// Interval is the minimum time between two writes. If Set is called several times in between, only the last report
+	// is written. Default: 200 ms.
 	Interval time.Duration
 	// MaxBackOff is the maximum pause between two attempts after a failure. Default: 5 s.
 	MaxBackOff time.Duration
@@ -68,8 +69,9 @@ func (c ReporterConfig) validate() error {
 }
 
 // Reporter writes the revision that a node has applied, and the status of its endpoints, to the store. The keys have a
-// lease: if the node no longer renews it, the node's reports are deleted. If the store no longer has the History of a
-// report, the Reporter writes the report without the revision, and as not in sync.
+// lease: if the node no longer renews the lease, the store deletes the node's reports. If the store no longer has the
+// History of a report (for example after a restore), the Reporter writes the report without the revision, and as not in
+// sync.
 //
 // Give the Reporter and the Source the same Client. The etcd user of this Client needs the right to read the keys below
 // state/, because the Reporter checks the mark there.

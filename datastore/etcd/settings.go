@@ -35,8 +35,8 @@ func settingsPath(node string) string {
 // PutSettings writes the settings of a node. If node is empty, it writes those of all nodes. If settings is nil, it
 // deletes the stored settings. It checks only that the settings are a JSON object; the agent validates them.
 //
-// Errors: an invalid argument; the client's; a *ValueError, which may wrap ErrNewer, if this version cannot read the
-// stored settings. Such settings are not overwritten, but can be deleted.
+// Errors: an invalid argument; those of the client; a *ValueError, which may wrap ErrNewer, if this version cannot read
+// the stored settings. PutSettings does not overwrite such settings, but can delete them.
 func (s *Store) PutSettings(ctx context.Context, node string, settings json.RawMessage) error {
 	if node != "" {
 		if err := checkSegment("node", node); err != nil {
@@ -97,7 +97,7 @@ func (s *Store) replaceSettings(
 	return written.Succeeded, nil
 }
 
-// Settings returns the settings for a node. Errors: the client's; a *ValueError, which may wrap ErrNewer;
+// Settings returns the settings for a node. Errors: those of the client; a *ValueError, which may wrap ErrNewer;
 // ErrNotInitialised if the mark is missing, because settings may then be lost or not written yet.
 func (s *Store) Settings(ctx context.Context, node string) (Settings, error) {
 	settings, _, err := s.settings(ctx, node)
@@ -147,9 +147,9 @@ func (s *Store) setting(kv *mvccpb.KeyValue) (json.RawMessage, error) {
 }
 
 // WatchSettings blocks until the settings for a node differ from the given ones, and returns the new settings. (The
-// agent then restarts with them.) If the store or the settings cannot be read, or if the mark is missing, it calls
-// failed with the error and continues to wait. When they can be read again, it calls failed with nil. It also reads the
-// settings every StoreConfig.Recheck, because a watch does not report the changes of a restored database.
+// agent then restarts with the new settings.) If the settings cannot be read, or if the mark is missing, WatchSettings
+// calls failed with the error and continues to wait. When they can be read again, it calls failed with nil. It also
+// reads the settings every StoreConfig.Recheck, because a watch does not report the changes of a restored database.
 //
 // Errors: that of ctx; an invalid node.
 func (s *Store) WatchSettings(ctx context.Context, node string, now Settings, failed func(error)) (Settings, error) {

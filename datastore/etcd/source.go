@@ -40,8 +40,8 @@ type SourceConfig struct {
 	Hooks SourceHooks
 }
 
-// SourceHooks are optional functions that a Source calls during Run. It calls Delivered from the goroutine that calls
-// the receiver, and all others from a second goroutine. They must not block.
+// SourceHooks are optional functions that a Source calls during Run. The Source calls Delivered from the goroutine that
+// calls the receiver, and all other hooks from a second goroutine. No hook may block.
 type SourceHooks struct {
 	// Rejected is called for a value that cannot be used, once for each version of it. For a key that cannot be parsed,
 	// it is called with every list. The error is a *ValueError.
@@ -105,11 +105,12 @@ func (c SourceConfig) validate() error {
 }
 
 // Source reads the objects of a cluster: first all of them at one revision, in pages, and then each change. After a
-// failure it compares the store with the state of the receiver, and sends only the differences. So an object that did
-// not change is neither sent again nor absent meanwhile.
+// failure, it compares the store with the state of the receiver, and sends only the differences. So the receiver keeps
+// the objects that have not changed, and does not receive them again.
 //
-// If the receiver is slow, only the latest value of each object waits for it. SourceConfig.MaxPending limits the number
-// of waiting objects. In addition, a Source keeps the name of each object and a hash of its value.
+// If the receiver is slow, the Source keeps only the latest value of each object that the receiver lacks.
+// SourceConfig.MaxPending limits the number of these objects. In addition, a Source keeps the name of each object and a
+// hash of its value.
 //
 // Run may run once at a time. Stats and Unusable are safe for concurrent use.
 type Source struct {
@@ -209,7 +210,7 @@ func (s *Source) Stats() SourceStats {
 	return stats
 }
 
-// Unusable returns the objects that are absent for the receiver because their values cannot be used, each with a
+// Unusable returns the objects that the receiver does not get because their values cannot be used, each with a
 // *ValueError. It returns none while Run does not run.
 func (s *Source) Unusable() map[policy.Key]error {
 	s.mu.Lock()
@@ -220,9 +221,9 @@ func (s *Source) Unusable() map[policy.Key]error {
 	return s.cache.bad()
 }
 
-// Run implements datastore.Source: it sends the receiver the content of the store and then its changes. If the store
-// fails, Run calls the hook Lost and retries. It returns the error of ctx or of the receiver. A second call during the
-// first returns ErrRunning.
+// Run implements datastore.Source: it sends the content of the store to the receiver, and then each change of the
+// store. If the store fails, Run calls the hook Lost and retries. It returns the error of ctx or of the receiver. A
+// second call during the first returns ErrRunning.
 func (s *Source) Run(ctx context.Context, r datastore.Receiver) error {
 	b := newCache(s.config.MaxPending)
 	if err := s.start(b); err != nil {

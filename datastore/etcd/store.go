@@ -91,8 +91,8 @@ type Object struct {
 	Owner string
 }
 
-// Init declares the content of the store complete: it creates the mark, with the random id of a new History. Until
-// then, Sources wait. If there is a mark already, Init does nothing. Errors: ErrNewer, or the client's.
+// Init declares that the content of the store is complete: it creates the mark, with the random id of a new History.
+// Until then, Sources wait. If there is a mark already, Init does nothing. Errors: ErrNewer, or those of the client.
 func (s *Store) Init(ctx context.Context) error {
 	value, err := encodeValue(markValue{History: rand.Text()})
 	if err != nil {
@@ -117,9 +117,9 @@ func (s *Store) Init(ctx context.Context) error {
 	return checkMark(response.Responses[0].GetResponseRange().Kvs[0].Value)
 }
 
-// Suspend removes the mark: every Source keeps its state until Init is called again. So you can fill a store again, and
-// no node receives a part of it. Errors: the client's; a *ValueError that wraps ErrNewer if a newer version created the
-// mark.
+// Suspend removes the mark. Every Source then keeps its state until Init is called again. So no node receives only a
+// part of the objects while you fill a store again. Errors: those of the client; a *ValueError that wraps ErrNewer if a
+// newer version created the mark.
 func (s *Store) Suspend(ctx context.Context) error {
 	etcd, ctx, cancel, err := s.begin(ctx)
 	if err != nil {
@@ -151,7 +151,7 @@ func (s *Store) Suspend(ctx context.Context) error {
 
 // Barrier returns a revision that is later than those of all earlier writes. Every Source receives this revision, even
 // if the last writes changed nothing. AppliedAt returns which nodes have applied it. Barrier writes one small key.
-// Errors: a *ValueError that wraps ErrNewer, or the client's.
+// Errors: a *ValueError that wraps ErrNewer, or those of the client.
 func (s *Store) Barrier(ctx context.Context) (Revision, error) {
 	value, err := encodeValue(struct{}{})
 	if err != nil {
@@ -203,7 +203,7 @@ func (s *Store) begin(ctx context.Context) (*clientv3.Client, context.Context, c
 	return etcd, ctx, cancel, nil
 }
 
-// Get returns an object. Errors: ErrNotFound; the client's; a *ValueError, which may wrap ErrNewer.
+// Get returns an object. Errors: ErrNotFound; those of the client; a *ValueError, which may wrap ErrNewer.
 func (s *Store) Get(ctx context.Context, key policy.Key) (Object, error) {
 	if err := checkKey(key); err != nil {
 		return Object{}, err
@@ -254,8 +254,9 @@ type List struct {
 	Revision Revision
 }
 
-// List returns the objects that a query selects. It reads them in pages, all at one revision. Errors: the client's. If
-// the error wraps rpctypes.ErrCompacted, the server has compacted that revision in between: call List again.
+// List returns the objects that a query selects. It reads them in pages, all at one revision. Errors: those of the
+// client. If the error wraps rpctypes.ErrCompacted, the server has compacted the revision before List had read all
+// pages: call List again.
 func (s *Store) List(ctx context.Context, q Query) (List, error) {
 	prefix := partState
 	if q.Kind != "" {

@@ -19,8 +19,8 @@ import (
 type WriterConfig struct {
 	// Store to write to. Required.
 	Store *Store
-	// Owner is the name of the stream. Objects that the stream had before and no longer has are deleted. Other streams
-	// do not change its objects. Required; 1 to 265 letters, digits and -_.:@+~.
+	// Owner is the name of the stream. The Writer deletes objects that the stream had before and no longer has. Writers
+	// of other streams do not change these objects. Required; 1 to 265 letters, digits and -_.:@+~.
 	Owner string
 	// Decode decodes a stream. It returns the resources, and an error for each object that it cannot decode. For
 	// manifests, use manifest.Decode of the module kubernetes. The default decodes one resource with policy.Decode.
@@ -34,7 +34,8 @@ type WriterConfig struct {
 	AllowEmpty bool
 }
 
-// Writer keeps the objects of an owner in the store equal to a stream of manifests.
+// Writer keeps the objects of one owner in the store equal to a stream of manifests: it writes the objects of the
+// stream, and deletes objects that the stream no longer has.
 //
 // It is safe for concurrent use. If two Writers write for the same owner at the same time, one may fail with
 // ErrConflict.
@@ -86,13 +87,13 @@ type Result struct {
 	Revision Revision
 }
 
-// Write makes the objects of the owner equal to those of the stream. If the stream has an error, nothing is written.
-// Objects that are already the same are not written.
+// Write makes the objects of the owner equal to those of the stream. If the stream has an error, Write writes nothing.
+// It does not write objects that are already the same.
 //
 // Write uses one transaction if it writes and deletes at most MaxWrites objects. Otherwise it uses several. It first
 // writes the objects to which policies refer, then policies, then endpoints, each sorted by name. Then it deletes
 // objects in the reverse order. So there is never an endpoint without its policies. If Write fails after some of the
-// transactions, call it again: it completes the rest.
+// transactions, call it again: it writes the rest.
 //
 // Errors: a *StreamError; ErrEmptyStream; ErrOwned; those of Store.Commit.
 func (w *Writer) Write(ctx context.Context, file string, data []byte) (Result, error) {
