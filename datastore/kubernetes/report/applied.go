@@ -53,11 +53,12 @@ type NodeProgress struct {
 type Progress struct {
 	// Nodes of the cluster, sorted by name.
 	Nodes []NodeProgress
-	// Applied counts those in the state NodeApplied.
+	// Applied is the number of nodes in the state NodeApplied.
 	Applied int
 }
 
-// Complete reports whether all nodes have applied the version; false if there are no nodes.
+// Complete reports whether all nodes have applied the version. It reports false if there are no
+// nodes.
 func (p Progress) Complete() bool { return p.Applied == len(p.Nodes) && p.Applied > 0 }
 
 // String returns the nodes that have applied the version and all nodes, as in "2/3".
@@ -66,13 +67,14 @@ func (p Progress) String() string { return fmt.Sprintf("%d/%d", p.Applied, len(p
 // Applied returns which nodes have applied a change of an object. The parameter kind names the kind
 // of the object, for example "networkpolicies.networking.k8s.io". resourceVersion identifies the
 // change: after you have written an object, pass the resourceVersion that the server returned. If
-// you have deleted an object, pass the resourceVersion of the deletion. That of a list of objects
-// is possible, too.
+// you have deleted an object, pass the resourceVersion of the deletion. If you pass the
+// resourceVersion of a list of objects, Applied returns which nodes have applied all changes up to
+// the list.
 //
-// The report of each node has the last resourceVersion of each kind that the node has applied. The
-// node has applied the change if this version is the same or higher. Both are compared as decimal
-// numbers of any length, as Kubernetes defines since 1.35. The age of a report is computed from the
-// clocks of the node and of the caller.
+// The report of a node has, for each kind, the last resourceVersion that the node has applied. The
+// node has applied the change if this version is equal to resourceVersion or higher. Applied
+// compares the two as decimal numbers of any length, as Kubernetes defines since 1.35. It computes
+// the age of a report from the clocks of the node and of the caller.
 //
 // Errors: ErrNotInstalled; a resourceVersion that is no number; errors of the client.
 func Applied(ctx context.Context, client dynamic.Interface, kind, resourceVersion string) (Progress, error) {

@@ -10,14 +10,15 @@
 //	                                                               └─▶ NodeReport of the node ──▶ Applied
 //
 // All nodes read all objects. One of them, the leader, writes for all nodes: it holds the Lease
-// kube-system/wayleave-reporter. If the leader fails, another node takes over after about two
-// minutes. The new leader compares the conditions of all policies with those that they must have,
-// and writes those that differ. A node without rights to the Lease never becomes the leader. It
-// writes only Events on its pods, its Node and its NodeReport.
+// kube-system/wayleave-reporter. If the leader fails, another node becomes the leader after about
+// two minutes. The new leader compares the conditions of all policies with those that they must
+// have, and writes those that differ. A node without rights to the Lease never becomes the leader.
+// It writes only Events on its pods, its Node and its NodeReport.
 //
 // # Usage
 //
-// A Reporter receives its input from the Source, the graph and the Driver:
+// A Reporter receives its input from a kubernetes.Source, a calcgraph.Graph (below: the graph) and
+// a dataplane.Driver:
 //
 //	reporter, err := report.New(report.Config{Client: client, Dynamic: dynamicClient, Node: node, ...})
 //	hooks := kubernetes.Hooks{Problems: reporter.Problems, Converted: reporter.Converted, Deleted: reporter.Deleted}
@@ -26,10 +27,10 @@
 //	go reporter.Endpoints(driver.EndpointChanges(ctx))
 //	reporter.Ready() // once the first complete state is in the kernel
 //
-// kubernetes.Hooks says when a Source calls its hooks.
+// The documentation of kubernetes.Hooks describes when a Source calls the hooks.
 //
 // CRD returns the CustomResourceDefinition of NodeReports. Install it with kubectl apply. Without
-// it, a Reporter writes everything else, but no NodeReports. After you have written a policy,
+// the CRD, a Reporter writes everything else, but no NodeReports. After you have written a policy,
 // Applied returns which nodes have applied the policy:
 //
 //	progress, err := report.Applied(ctx, dynamicClient, "networkpolicies.networking.k8s.io", policy.ResourceVersion)
@@ -38,11 +39,11 @@
 // # What is written
 //
 // Events have the type Warning and one of the reasons ReasonRejected, ReasonRuleClosed,
-// ReasonFieldIgnored and ReasonNotProgrammed. The message names the first fields and causes, in at
-// most 1,024 bytes. A problem has one Event, even if it is reported again or by another leader. If
-// it is solved and occurs again, the count of the Event increases. If one object has many Events,
-// client-go's correlator combines them. Events of objects without a namespace are in the namespace
-// "default".
+// ReasonFieldIgnored and ReasonNotProgrammed. The message names the fields that are at fault and
+// why, in at most 1,024 bytes. There is one Event for a problem, even if the problem is reported
+// again or by another leader. If the problem is solved and occurs again, the count of the Event
+// increases. If one object has many Events, client-go's correlator combines them. Events of objects
+// without a namespace are in the namespace "default".
 //
 // These limits apply to the writes of one node:
 //
@@ -56,8 +57,9 @@
 // have programmed the policy.
 //
 // A Reporter checks the condition and the annotation of its Node every one to two minutes, and
-// writes them again if they are gone. They stay when the agent ends, because pods keep their
-// network. If another program changes the reason of the condition, that reason stays.
+// writes them again if they are missing. Both stay when the agent ends, because pods keep their
+// network. If another program changes the reason of the condition, the Reporter does not change it
+// back.
 //
 // The report of a node is written when it changes, at most once per Config.Interval, and at least
 // every five minutes.
@@ -78,9 +80,9 @@
 // In the rule for leases, limit get and update to the resourceName wayleave-reporter. Otherwise the
 // agent could change the other Leases in kube-system, which belong to the control plane.
 //
-// If the Source accepts an object and the graph rejects it, the Reporter must read the object's UID
-// for the Event. For that, it needs the right to get objects of that kind. A caller of Applied
-// needs the right to list nodes and nodereports.
+// If the Source accepts an object but the graph rejects it, the Reporter must read the object's UID
+// for the Event. For that, it needs the right to get objects of the kind. A caller of Applied needs
+// the right to list nodes and nodereports.
 //
 // # Concurrency
 //
@@ -90,9 +92,8 @@
 //
 // # Errors
 //
-// Run returns the error of its context, or ErrRunning if another call of Run has not returned.
-// Requests that fail are sent again after at most 5 minutes, unless the object is gone or the server
-// does not accept the content.
-// Stats has the last errors, and each is logged once. Without the CRD, Applied returns
-// ErrNotInstalled.
+// Run returns the error of its context, or ErrRunning if another call of Run has not returned. The
+// Reporter sends a request that fails again after at most 5 minutes, unless the object is gone or
+// the server does not accept the content. Stats has the last errors. The Reporter logs each error
+// once. Without the CRD, Applied returns ErrNotInstalled.
 package report

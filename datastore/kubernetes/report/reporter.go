@@ -96,8 +96,8 @@ func New(cfg Config) (*Reporter, error) {
 }
 
 // Problems records all problems of an object, each a *convert.Error. It has the signature of
-// kubernetes.Hooks.Problems. Call it whenever the problems of the object change. Pass an empty list
-// once they are solved, or if the object is deleted. The Reporter does not report problems that
+// kubernetes.Hooks.Problems. Call it whenever the problems of the object change. If they are solved
+// or the object is deleted, call it with an empty list. The Reporter does not report problems that
 // wrap convert.ErrIgnored.
 func (r *Reporter) Problems(found convert.Object, problems []error) {
 	r.change(found, func(o *object) {
@@ -119,17 +119,17 @@ func (r *Reporter) Converted(found convert.Object, generation int64, problems []
 }
 
 // Deleted records that an object was deleted. It has the signature of kubernetes.Hooks.Deleted.
-// Call it for every ClusterNetworkPolicy that is deleted. For objects of other kinds, Problems
-// without problems does the same.
+// Call it for every ClusterNetworkPolicy that is deleted. For objects of other kinds, call Deleted,
+// or call Problems with an empty list.
 func (r *Reporter) Deleted(gone convert.Object) {
 	r.change(gone, func(o *object) {
 		*o = object{unprogrammed: o.unprogrammed, podEvent: o.podEvent}
 	})
 }
 
-// Rejected records that the graph rejects a resource. It has the signature of
-// calcgraph.Hooks.Rejected. The graph does not call that hook when the resource becomes valid.
-// Instead, these calls for the same object delete the record:
+// Rejected records that a calcgraph.Graph rejects a resource. It has the signature of
+// calcgraph.Hooks.Rejected. A Graph does not call this hook when the resource becomes valid.
+// Instead, the Reporter deletes the record at each of these calls for the same object:
 //
 //   - Problems
 //   - Converted, with another generation
@@ -143,8 +143,9 @@ func (r *Reporter) Rejected(key policy.Key, err error) {
 }
 
 // Doubt records which fields of a policy's rules are not understood. The policy is in force, but
-// these rules are closed. Doubt has the signature of calcgraph.Hooks.Doubt. These calls for the
-// same object delete the record: Problems, Converted with another generation, and Doubt with nil.
+// these rules are closed: they allow nothing. Doubt has the signature of calcgraph.Hooks.Doubt. The
+// Reporter deletes the record at each of these calls for the same object: Problems, Converted with
+// another generation, and Doubt with nil.
 func (r *Reporter) Doubt(key policy.Key, doubt *policy.DoubtError) {
 	r.change(originOf(key), func(o *object) {
 		if o.doubt = ""; doubt != nil {
@@ -153,10 +154,10 @@ func (r *Reporter) Doubt(key policy.Key, doubt *policy.DoubtError) {
 	})
 }
 
-// Endpoints records the status of the endpoints of this node, from
-// dataplane.Driver.EndpointChanges. It returns when the sequence ends; the recorded status stays.
-// If a new Driver replaces the previous one, call Endpoints again. The new call first removes the
-// status that the previous call recorded.
+// Endpoints records the status of the endpoints of this node. Its argument is the sequence that
+// dataplane.Driver.EndpointChanges returns. Endpoints returns when the sequence ends; the recorded
+// status stays. If a new Driver replaces the previous one, call Endpoints again. The new call first
+// removes the status that the previous call recorded.
 func (r *Reporter) Endpoints(changes iter.Seq[dataplane.EndpointChange]) {
 	r.mu.Lock()
 	before := maps.Clone(r.endpoints)

@@ -51,9 +51,9 @@ type backlog struct {
 }
 
 // Run writes to the API until ctx is done, and returns the error of ctx. If another call of Run has
-// not returned, it returns ErrRunning. Requests that fail do not end Run: they are sent again after
-// 1 s to 5 min. Before Run returns, it releases the Lease, which takes up to 20 s if the server
-// does not answer.
+// not returned, it returns ErrRunning. Requests that fail do not end Run: it sends them again after
+// 1 s to 5 min. Before Run returns, it releases the Lease. This takes up to 20 s if the server does
+// not answer.
 func (r *Reporter) Run(ctx context.Context) error {
 	queue, err := r.start()
 	if err != nil {

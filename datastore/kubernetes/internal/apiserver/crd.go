@@ -42,7 +42,8 @@ func PolicyCRD(t T, channel string) *unstructured.Unstructured {
 }
 
 // CalicoCRDs returns CRDs for the kinds of projectcalico.org/v3 that affect policy. They allow any
-// fields: unlike Calico's API server, a server with these CRDs accepts every object of the kinds.
+// fields, so a server with these CRDs accepts every object of these kinds, unlike Calico's API
+// server.
 func CalicoCRDs() []*unstructured.Unstructured {
 	return []*unstructured.Unstructured{
 		calicoCRD("GlobalNetworkPolicy", "globalnetworkpolicies", "Cluster"),

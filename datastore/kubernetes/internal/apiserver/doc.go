@@ -5,9 +5,9 @@
 //	test ── rest.Config ──▶ kube-apiserver ──▶ etcd     (child processes, on free ports of loopback)
 //
 // No controller runs. So a Service has no EndpointSlices, and a Namespace has no ServiceAccount,
-// unless the test creates them. A deleted Namespace stays. The server itself creates the namespaces
-// default and kube-*, and the Service kubernetes with an EndpointSlice. It may create some of these
-// objects after Start has returned.
+// unless the test creates them. If a test deletes a Namespace, the Namespace stays. The server
+// itself creates the namespaces default and kube-*, and the Service kubernetes with an
+// EndpointSlice. It may create some of these objects after Start has returned.
 //
 // # Usage
 //
@@ -17,10 +17,11 @@
 //	server.Restart() // the same objects, at the same address
 //
 // StartEtcd starts an etcd without an API server. Etcd.Proxy starts etcd's gRPC proxy in front of
-// it. A command can use the package like a test, with its own implementation of T.
+// it. A command, too, can use the package: it needs its own implementation of T.
 //
-// `make test-kubernetes` builds kube-apiserver and etcd, and runs the tests with them. Other ways
-// to run the tests skip them, unless you set these environment variables:
+// `make test-kubernetes` builds kube-apiserver and etcd, and runs the tests with them. If you run
+// the tests in another way, they are skipped unless you set WAYLEAVE_KUBERNETES_BIN. The
+// environment variables are:
 //
 //   - WAYLEAVE_KUBERNETES_BIN: the folder of the programs kube-apiserver and etcd.
 //   - WAYLEAVE_ETCD_SERVER: the path of an etcd to use in place of the one in that folder.

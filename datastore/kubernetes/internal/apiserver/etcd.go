@@ -21,8 +21,8 @@ func (s *Server) KillEtcd() { s.etcd.kill() }
 
 // RestartEtcd starts etcd again, with its data and at the same address. If etcd still runs,
 // RestartEtcd kills it first. If the API server runs, RestartEtcd waits until the API server is
-// ready. The API server has a connection to etcd for each kind, so requests for some kinds may fail
-// a little longer.
+// ready. Requests for some kinds may still fail for a short time, because the API server has one
+// connection to etcd for each kind.
 func (s *Server) RestartEtcd() {
 	s.t.Helper()
 	s.etcd.kill()
@@ -32,10 +32,10 @@ func (s *Server) RestartEtcd() {
 	}
 }
 
-// Compact removes from etcd all revisions before the current one. If the API server must read an
-// older revision from etcd for a list or a watch, the request then fails with the reason Expired.
-// Until the API server starts again, it has recent revisions in a cache, so such requests may still
-// succeed.
+// Compact removes all revisions before the current one from etcd. Afterwards, a list or a watch of
+// an older revision fails with the reason Expired if the API server must read the revision from
+// etcd. It may still succeed until the API server starts again, because the API server has recent
+// revisions in a cache.
 func (s *Server) Compact() {
 	s.t.Helper()
 	var current struct {
@@ -72,8 +72,8 @@ func (s *Server) Snapshot() Snapshot {
 	return snapshot
 }
 
-// Restore puts back the objects of a Snapshot, with their revisions, as an administrator does with
-// a backup. To do so, it restarts the API server and etcd. Revisions then go on from the Snapshot:
+// Restore restores the objects of a Snapshot, with their revisions, as an administrator restores a
+// backup. To do so, it restarts the API server and etcd. Revisions then continue from the Snapshot:
 // a later change may get a revision that another change had before Restore.
 func (s *Server) Restore(snapshot Snapshot) {
 	s.t.Helper()
