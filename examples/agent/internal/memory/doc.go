@@ -1,11 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package memory keeps a process within the memory limit of its cgroup. Near the limit, the garbage
-// collector runs more often. If the process needs more memory than the limit while it starts, Watch
-// returns an error before the kernel kills the process.
+// Package memory keeps a process within the memory limit of its cgroup. Set gives the Go runtime a
+// soft limit, which is 90 % of the cgroup's limit, so that the garbage collector runs more often
+// when memory gets short. If the environment variable GOMEMLIMIT sets another soft limit, Set keeps
+// that limit.
 //
-//	limit of the cgroup ─▶ 90 % for the Go runtime ─▶ Watch: the last collection left more than 80 % of that?
-//	GOMEMLIMIT, if set  ─▶ the Go runtime's own    ─▶ Watch: the last collection left more than that?
+// While the process starts, Watch checks how much memory is in use. It returns an error before the
+// kernel would kill the process, in each of these cases:
+//
+//   - After a garbage collection, the heap is larger than 80 % of this soft limit. The garbage
+//     collector would then take most of the processor time.
+//   - The Go runtime has more memory than 103 % of this soft limit.
+//   - GOMEMLIMIT is set, and after a garbage collection, the heap is larger than GOMEMLIMIT.
 //
 // # Usage
 //

@@ -26,8 +26,8 @@ type Limit struct {
 // unlimited is a very large number: a limit of a cgroup from this number on means no limit.
 const unlimited = 1 << 60
 
-// Read returns the limit of the Go runtime from the environment, and the smallest limit among the
-// process's cgroup and its ancestors.
+// Read returns the limit of the Go runtime that GOMEMLIMIT sets, and the limit of the cgroup: the
+// smallest limit of the process's cgroup and its ancestors.
 func Read(root fs.FS) Limit {
 	l := readCgroup(root)
 	if limit := debug.SetMemoryLimit(-1); limit != math.MaxInt64 {
@@ -82,8 +82,8 @@ func readNumber(root fs.FS, name string) int64 {
 	return n
 }
 
-// Set sets the limit of the Go runtime to 90 % of the cgroup's limit. If the environment sets a
-// limit, Set keeps that limit.
+// Set sets the limit of the Go runtime to 90 % of the cgroup's limit. If GOMEMLIMIT sets a limit in
+// the environment, Set keeps that limit.
 func Set(l Limit) {
 	if l.Cgroup > 0 && l.Env == 0 {
 		debug.SetMemoryLimit(l.usable())

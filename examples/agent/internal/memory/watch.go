@@ -24,8 +24,9 @@ func (e *ExceededError) Error() string {
 // watchEvery is the default interval of Watch.
 const watchEvery = 5 * time.Millisecond
 
-// Watch returns an *ExceededError once the memory in use is too close to the limit. every is the
-// interval of its checks; 0 means 5 ms. If there is no limit, Watch waits until ctx is done.
+// Watch returns an *ExceededError once the process uses too much memory (the documentation of the
+// package has the limits). every is the time between two checks; 0 means 5 ms. If there is no
+// limit, Watch waits until ctx is done.
 func (l Limit) Watch(ctx context.Context, every time.Duration) error {
 	if l.Env == 0 && l.Cgroup == 0 {
 		<-ctx.Done()

@@ -28,8 +28,8 @@ type Config struct {
 	// Empty means none.
 	Resources string
 	// Sources are further sources of desired state, such as a cluster. If several sources have an
-	// object with the same key, the first source is used: manifests, then resources, then Sources
-	// in their order. At least one source is required.
+	// object with the same key, the pipeline uses the object of the first source that has it:
+	// manifests, then resources, then Sources in their order. At least one source is required.
 	//
 	// Sources may also have different endpoints with the same interface. A source with Yields set
 	// gives way: its workload endpoint is absent while an endpoint of a source without Yields has
@@ -46,10 +46,10 @@ type Config struct {
 	NetNS int
 	// Table is the name of the nftables table. Nothing else may use it. Default "wayleave".
 	Table string
-	// SharedTable allows other processes to change the table; see nft.Config.Shared.
+	// SharedTable lets other processes change the table; see nft.Config.Shared.
 	SharedTable bool
-	// InterfacePrefix is the prefix of the names of workloads' interfaces. All packets of an
-	// interface with this prefix and without an endpoint are dropped. Default "way".
+	// InterfacePrefix is the prefix of the names of workloads' interfaces. If an interface has this
+	// prefix but no endpoint, all its packets are dropped. Default "way".
 	InterfacePrefix string
 	// Bridges are the names of bridges whose ports are workloads' interfaces; see
 	// render.Config.Bridges and routes.Config.Bridges.
@@ -126,8 +126,8 @@ type Config struct {
 	// Updated is called with the changes of the sources, before they take effect. It must not
 	// block, and must not change the updates. Optional.
 	Updated func([]policy.Update)
-	// Rejected is called for each object, file or part of a file in a source that has no effect. It
-	// is called from several goroutines. Optional.
+	// Rejected is called for each object, each file and each part of a file that has no effect,
+	// with the reason. It is called from several goroutines. Optional.
 	Rejected func(error)
 	// Absent is called for each object that the graph rejects, with its key; see calcgraph.Hooks.
 	// Optional.
@@ -138,8 +138,8 @@ type Config struct {
 	Doubted func(policy.Key, *policy.DoubtError)
 }
 
-// State is the result of one attempt of the driver to bring the desired state into the kernel. It
-// is safe for concurrent use.
+// State is the result of one attempt of the driver to program the desired state. It is safe for
+// concurrent use.
 type State struct {
 	// Rules returns the table; call Table instead. It is nil if there is no table in this process.
 	Rules func() *ruleset.Table
@@ -150,7 +150,7 @@ type State struct {
 	Duration time.Duration
 	Events   int
 	// InSync means that all sources are in sync, and their state has been sent to the kernel.
-	// Before, nothing is programmed.
+	// Before that, the pipeline programs nothing.
 	InSync bool
 	// Err is a join of the errors of objects that could not be programmed.
 	Err error
@@ -167,7 +167,7 @@ func (s State) Table() *ruleset.Table {
 	return s.Rules()
 }
 
-// FromSettings returns the Config for the agent's settings. It leaves the fields unset that other
+// FromSettings returns the Config for the agent's settings. It does not set the fields that other
 // parts of the agent provide: Sources, Wireguard, Logger, and functions.
 func FromSettings(s settings.Settings) Config {
 	return Config{

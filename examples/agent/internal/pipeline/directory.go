@@ -97,7 +97,7 @@ type directoryReceiver struct {
 	found    []policy.Update // the directory's content, collected after replay
 }
 
-// replay sends the objects of the previous pipeline, once.
+// replay sends the objects that the previous pipeline had from the directory, once.
 func (r *directoryReceiver) replay(ctx context.Context) error {
 	previous := r.previousObjects()
 	if previous == nil || r.replayed != nil {
@@ -116,9 +116,10 @@ func (r *directoryReceiver) replay(ctx context.Context) error {
 	return r.out.InSync(ctx)
 }
 
-// Update sends the directory's objects on to the receiver. But if replay has already sent objects
-// of the previous pipeline, Update collects the directory's objects until the whole directory has
-// been read. InSync then sends all differences in one call.
+// Update sends the directory's objects on to the receiver. But while the directory could not be
+// read, the receiver may have got the objects of the previous pipeline instead (see replay). Then
+// Update collects the directory's objects until the whole directory has been read, and InSync sends
+// all differences in one call.
 func (r *directoryReceiver) Update(ctx context.Context, updates []policy.Update) error {
 	if r.replayed != nil {
 		r.found = append(r.found, updates...)

@@ -9,8 +9,9 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// Doubts returns the policies with rules that have a field that is not understood. Such a policy is
-// in force, with these rules closed. The *policy.DoubtError of a policy lists the fields.
+// Doubts returns the policies in which a rule has a field that is not understood. Such a policy is
+// in force, but the rule is closed: it allows nothing. The *policy.DoubtError of a policy lists the
+// fields.
 func (p *Pipeline) Doubts() map[policy.Key]error { return p.doubts.all() }
 
 // DoubtsOf does the same as Doubts for the policies of one source.

@@ -8,8 +8,8 @@ import (
 )
 
 // InForce waits until all sources are in sync, and until all updates that they sent before the call
-// are in the kernel. Objects that cannot be programmed are excepted: the driver's status lists
-// them.
+// are in the kernel. It does not wait for objects that cannot be programmed: the driver's status
+// lists these.
 //
 // Errors: the error of ctx, calcgraph.ErrStopped or dataplane.ErrStopped.
 func (p *Pipeline) InForce(ctx context.Context) error {
@@ -19,12 +19,12 @@ func (p *Pipeline) InForce(ctx context.Context) error {
 	return p.driver.WaitApplied(ctx)
 }
 
-// Round returns a channel that is closed after the driver's next attempt to bring the desired state
-// into the kernel. The driver's status then has the result.
+// Round returns a channel that is closed after the driver's next attempt to program the desired
+// state. The driver's status then has the result.
 func (p *Pipeline) Round() <-chan struct{} { return p.rounds.next() }
 
-// rounds implements Round. A round is one attempt of the driver to bring the desired state into the
-// kernel. A rounds is safe for concurrent use.
+// rounds implements Round. A round is one attempt of the driver to program the desired state. A
+// rounds is safe for concurrent use.
 type rounds struct {
 	mu     sync.Mutex
 	closes chan struct{} // nil if no goroutine waits

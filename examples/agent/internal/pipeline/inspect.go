@@ -27,10 +27,10 @@ func (p *Pipeline) RunnerStats() calcgraph.RunnerStats { return p.runner.Stats()
 // World returns the current objects of all sources.
 func (p *Pipeline) World() verdict.World { return p.source.World() }
 
-// WorldWith returns the objects that World would return if the sources were different. The sources
-// named in without are left out. The objects in first are added, in a source that precedes all
-// others: they replace objects with the same key. If an endpoint of another source has the same
-// interface as an endpoint in first, the interface belongs to the endpoint in first.
+// WorldWith returns the objects that World would return with two differences. First, it leaves out
+// the sources named in without. Second, it adds a source with the objects in first, which precedes
+// all others: its objects replace objects with the same key. If an endpoint of another source has
+// the same interface as an endpoint in first, the interface belongs to the endpoint in first.
 func (p *Pipeline) WorldWith(first verdict.World, without ...string) verdict.World {
 	return p.source.worldWith(first, without...)
 }
@@ -38,13 +38,15 @@ func (p *Pipeline) WorldWith(first verdict.World, without ...string) verdict.Wor
 // Objects returns how many objects the sources have. It does not read the objects.
 func (p *Pipeline) Objects() int { return p.source.Len() }
 
-// NoGracePeriod reports whether the kernel refuses membarrier(2). Then changes do not wait for
-// packets under way, and a delayed packet may be evaluated by parts of the old and the new rules.
-// The result is false with Config.Sockets, because another process programs the kernel.
+// NoGracePeriod reports whether the kernel refuses membarrier(2). In this case, the pipeline cannot
+// wait for packets under way when it changes the table, so a delayed packet may be evaluated partly
+// by the old and partly by the new rules. With Config.Sockets, the result is false, because another
+// process programs the kernel.
 func (p *Pipeline) NoGracePeriod() bool { return p.kernel != nil && p.kernel.noGracePeriod }
 
-// ClassStats returns how much kernel memory policy takes as lookups, and the limits for it. It
-// returns zero with Config.Sockets.
+// ClassStats returns how much kernel memory the maps need in which policy is written (see
+// render.ClassesConfig), and the limits for this memory. With Config.Sockets, it returns the zero
+// value.
 func (p *Pipeline) ClassStats() render.ClassStats {
 	if p.kernel == nil {
 		return render.ClassStats{}
@@ -56,7 +58,7 @@ func (p *Pipeline) ClassStats() render.ClassStats {
 // completely.
 func (p *Pipeline) Waiting() []string { return p.source.Waiting() }
 
-// Unreadable returns the directories that cannot be read at the moment: the name of the source,
+// Unreadable returns the directories that cannot be read at the moment: the name of each source,
 // with the reason. Objects that were read earlier stay in force.
 func (p *Pipeline) Unreadable() map[string]error {
 	causes := map[string]error{}
@@ -86,15 +88,16 @@ func (p *Pipeline) directory(source string) *packed.Objects {
 	return known
 }
 
-// View has the results of the graph for this node and the objects of all sources.
+// View has what the graph computes for this node from the objects of all sources.
 type View struct {
 	calcgraph.State
 	// Batch has the events of the complete state, as a dataplane gets them.
 	Batch dataplane.Batch
 }
 
-// View computes the results of the graph for the current objects of the sources. Each call computes
-// all results again, and takes as long as the start of a pipeline.
+// View returns what the graph computes from the current objects of the sources: the policies, sets
+// and routes that this node needs. Each call computes everything again, and takes as long as the
+// start of a pipeline.
 func (p *Pipeline) View() (*View, error) {
 	g, err := p.compute(p.World())
 	if err != nil {
@@ -103,8 +106,8 @@ func (p *Pipeline) View() (*View, error) {
 	return &View{State: g.State(), Batch: g.Snapshot()}, nil
 }
 
-// Plan returns, as commands, the changes that would be made in the kernel if the sources had
-// exactly the objects of next. It changes nothing.
+// Plan returns, as commands, the changes that the pipeline would make in the kernel if the sources
+// had exactly the objects of next. It changes nothing.
 //
 // Errors: those of dataplane.Driver.Plan.
 func (p *Pipeline) Plan(ctx context.Context, next verdict.World) (string, error) {
@@ -138,8 +141,9 @@ func (p *Pipeline) compute(world verdict.World) (*calcgraph.Graph, error) {
 	return g, nil
 }
 
-// RuleOrigins returns where each rule is in the manifests, by the rule's ID. It reads the files. If
-// the files have more than 1 MiB, it returns nil, because reading them would take too long.
+// RuleOrigins returns the place of each rule in the manifests, by the rule's ID. It reads the
+// files. If the files have more than 1 MiB in total, it returns nil, because reading them would
+// take too long.
 func (p *Pipeline) RuleOrigins() map[string]manifest.RuleOrigin {
 	const maxSize = 1 << 20 // takes some seconds
 	entries, _ := os.ReadDir(p.cfg.Manifests)
@@ -169,7 +173,8 @@ func (p *Pipeline) Decode(file string, data []byte) ([]policy.Resource, []error)
 var errOtherNode = errors.New("pipeline: the endpoint is another node's")
 
 // WaitProgrammed waits until the kernel has the policy and routes of the endpoint e, with the
-// interface and addresses of e. If the MAC address is known, it must be that of e, too.
+// interface and addresses of e. If the programmed endpoint has a MAC address, it must be that of e,
+// too.
 //
 // Errors: the error of ctx; dataplane.ErrStopped; an error if e is an endpoint of another node; the
 // error of Conflicts if the interface belongs to another endpoint.
@@ -226,16 +231,17 @@ func (p *Pipeline) WaitSources(ctx context.Context) error {
 	}
 }
 
-// CheckInterface returns an error if the interface of e belongs to another endpoint. The other
-// endpoint names the interface, or it is a host endpoint that expects an address of the interface.
-// Endpoints of sources with Yields do not count, because they give way to others (Config.Sources).
-// Call WaitSources first: only then are all endpoints known.
+// CheckInterface returns an error if the interface of e belongs to another endpoint. The interface
+// belongs to an endpoint that names it, or to a host endpoint that expects an address of the
+// interface. CheckInterface ignores endpoints of sources with Yields set, because they give way to
+// others (see Config.Sources). Call WaitSources first: before that, the pipeline does not know all
+// endpoints.
 func (p *Pipeline) CheckInterface(e *policy.WorkloadEndpoint) error {
 	return p.interfaces.check(e.Interface, e.Key())
 }
 
-// Conflicts returns the endpoints that are absent because their interface belongs to another
-// endpoint. The error names the other endpoint.
+// Conflicts returns the endpoints that are not programmed because their interface belongs to
+// another endpoint. The error names the other endpoint.
 func (p *Pipeline) Conflicts() map[policy.Key]error { return p.interfaces.all() }
 
 // Status returns the status of the driver. It adds the endpoints of Conflicts, in state failed. If
@@ -251,9 +257,9 @@ func (p *Pipeline) Status() dataplane.Status {
 }
 
 // WaitRemoved waits until an endpoint that a source has just removed is removed from the kernel,
-// too. First it waits until all sources are in sync, as WaitSources does. If a source then still
-// has an endpoint with that key on this node, WaitRemoved returns at once, because the endpoint
-// stays in the kernel. It ignores the sources named in without.
+// too. First it waits until all sources are in sync, as WaitSources does. If a source, other than
+// those named in without, then still has an endpoint with that key on this node, WaitRemoved
+// returns at once, because the endpoint stays in the kernel.
 //
 // Errors: the error of ctx, or dataplane.ErrStopped.
 func (p *Pipeline) WaitRemoved(ctx context.Context, key policy.Key, without ...string) error {

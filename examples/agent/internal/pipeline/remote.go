@@ -21,8 +21,8 @@ func remoteNames() []string { return []string{"policy", "routes"} }
 
 // ServeDataplanes programs nftables and routes for a pipeline in another process, until ctx is
 // done. The pipeline's Config.Sockets must be the same folder as cfg.Sockets. ServeDataplanes waits
-// until the other process runs, and waits again after it has ended. Meanwhile, and after
-// ServeDataplanes has returned, the kernel state stays.
+// until the other process connects. After the other process has ended, it waits for the next
+// connection. The kernel state stays while it waits, and after it has returned.
 //
 // ServeDataplanes uses the fields of cfg that configure the kernel state, except Wireguard. It
 // ignores the fields about sources, and all functions except BeforeWrite.

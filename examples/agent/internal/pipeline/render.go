@@ -20,8 +20,8 @@ import (
 )
 
 // Load reads the directories once. It returns an error for each part of a file that is not used
-// because it is invalid or unknown. Some valid objects have no effect on policy, for example a
-// Service. For these, there is no error.
+// because it is invalid or unknown. It returns no error for valid objects that have no effect on
+// policy, such as a Service.
 func Load(cfg Config) (verdict.World, []error) {
 	cfg = cfg.withDefaults()
 	world := verdict.World{}
@@ -41,8 +41,8 @@ func Load(cfg Config) (verdict.World, []error) {
 	})
 }
 
-// RuleOrigins returns where each rule is in the manifests (file, line and field), by the rule's ID.
-// It reads the directory at each call. When a rule is changed, its ID changes.
+// RuleOrigins returns the place of each rule in the manifests (file, line and field), by the rule's
+// ID. It reads the directory at each call. When a rule is changed, its ID changes.
 func RuleOrigins(cfg Config) map[string]manifest.RuleOrigin {
 	origins := map[string]manifest.RuleOrigin{}
 	if cfg.Manifests == "" {

@@ -39,7 +39,7 @@ func Run(ctx context.Context, cfg Config) error {
 }
 
 // Pipeline connects the parts that read, compute and program the desired state. Its methods may be
-// called from any goroutine, and Run only once.
+// called from any goroutine. Run may be called only once.
 type Pipeline struct {
 	cfg    Config
 	source *sources
@@ -60,8 +60,8 @@ type Pipeline struct {
 	places   places
 }
 
-// New returns a Pipeline. It opens sockets, which only Run closes: call Run. It does not change the
-// kernel state.
+// New returns a Pipeline. It opens sockets, so call Run afterwards: only Run closes them. New does
+// not change the kernel state.
 //
 // Errors: the configuration is invalid; a file or socket cannot be opened.
 func New(cfg Config) (*Pipeline, error) {

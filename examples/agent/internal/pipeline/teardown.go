@@ -19,9 +19,10 @@ import (
 // ignores Sources, Node and all other fields that describe the desired state.
 //
 // Teardown returns the changes that it made, as commands of nft, ip, bridge and sysctl. For this,
-// it gets a plan from each dataplane before the removal. If the removal fails, a second plan shows
-// which changes were not made, and Teardown leaves these out. If the second plan fails, it returns
-// all commands. With dry, it changes nothing and returns the first plans.
+// it gets a plan of each dataplane before the removal. If the removal fails, Teardown gets a second
+// plan, which has the changes that were not made, and leaves these out. If there is no second plan,
+// it returns all commands. With dry, Teardown changes nothing and returns the commands of the first
+// plans.
 //
 // Errors: a join of the errors of the dataplanes. If one dataplane fails, the objects of the others
 // are removed nevertheless.

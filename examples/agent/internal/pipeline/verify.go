@@ -45,9 +45,9 @@ func (v Verified) String() string {
 	return fmt.Sprintf("table %s %s\n%s", v.Table, kernel, v.Policy)
 }
 
-// Verify makes two comparisons: the table in the kernel with the desired table, and the desired
-// table with the policy of the sources. It changes nothing. If there is a difference, but the table
-// changed during the call, Verify compares again.
+// Verify compares the table in the kernel with the desired table, and the desired table with the
+// policy of the sources. It changes nothing. If it finds a difference, but the table changed during
+// the call, it compares again.
 //
 // Errors: ErrRemote, and those of nft.Dataplane.Compare and prove.Table.
 func (p *Pipeline) Verify(
@@ -82,10 +82,10 @@ func (p *Pipeline) Verify(
 	return v, nil
 }
 
-// Prove compares a table with the policy of the objects in world. It does not read the kernel's
-// table, nor which interfaces are ports of Config.Bridges: it treats no interface as such a port.
-// If a host endpoint of the node has no interface name, Prove reads the addresses of the interfaces
-// in the network namespace Config.NetNS.
+// Prove compares a table with the policy of the objects in world. It needs no table in the kernel.
+// It does not know which interfaces are ports of Config.Bridges, so it treats none as a port. The
+// only thing that it may read from the kernel are the addresses of the interfaces in the network
+// namespace Config.NetNS: it needs them if a host endpoint of the node has no interface name.
 //
 // Errors: those of prove.Table.
 func Prove(

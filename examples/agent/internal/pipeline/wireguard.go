@@ -48,8 +48,9 @@ func (c Config) wireguard() wireguard.Config {
 	return cfg
 }
 
-// OpenWireguard returns a dataplane that is for teardown only. It can remove the WireGuard objects
-// that a Run with this Config or an earlier process programmed, and plan this removal.
+// OpenWireguard returns a dataplane that is only for teardown. The dataplane can remove the
+// WireGuard objects that a Run with this Config or an earlier process programmed, and can plan this
+// removal.
 func OpenWireguard(cfg Config) (*wireguard.Dataplane, error) {
 	cfg = cfg.withDefaults()
 	cfg.Wireguard = &wireguard.Config{Devices: []wireguard.Device{
