@@ -13,15 +13,15 @@ import (
 	"github.com/wayleave/wayleave/policy/verdict"
 )
 
-// Comparison evaluates flows in two worlds and reports those whose verdicts differ. A world has all resources of a
-// cluster at one moment. Use a Comparison to choose the parties (senders and receivers) and ports yourself, or if the
-// list of all changes would not fit into memory. Otherwise use Diff.
+// Comparison evaluates flows in two worlds and reports the flows whose verdicts differ. A world has all resources of a
+// cluster at one moment. Diff does the same, and is easier to use. Use a Comparison if you want to choose the parties
+// (senders and receivers) and ports yourself, or if the list of all changes would not fit into memory.
 type Comparison struct {
 	// Before and After are the evaluators of the two worlds. Required.
 	Before, After *verdict.Evaluator
 	// Parties send and receive. A Group has parties that policy does not distinguish, so only its first party is
-	// evaluated. Flows between two parties that are no workload endpoints are not evaluated, because no policy applies
-	// to them.
+	// evaluated. If neither party of a flow is a workload endpoint, the flow is not evaluated, because no policy
+	// applies to it.
 	Parties []Group
 	// Ports to evaluate.
 	Ports []PortGroup
@@ -41,8 +41,8 @@ type PairChange struct {
 	Changes []Change `json:"changes"`
 }
 
-// Change has those flows between two groups that change in the same way. In the first world, all these flows have the
-// same verdicts for the same reasons, and so they have in the second world.
+// Change has flows between two groups that change in the same way. In each of the two worlds, all flows of the Change
+// have the same verdict, for the same reasons.
 type Change struct {
 	// Ports of the flows, in order.
 	Ports []ChangedPort `json:"ports"`
@@ -115,8 +115,8 @@ func (c Comparison) pair(row, column int) (from, to Party, ok bool) {
 // batch is the number of pairs that each processor compares between two calls of Progress.
 const batch = 16
 
-// Each calls do for each pair of groups with a changed verdict, in the order of Parties. It returns the first error of
-// do or Progress.
+// Each calls do for each pair of groups between which a verdict changes, in the order of Parties. It ends at the first
+// error of do or Progress, and returns this error.
 func (c Comparison) Each(do func(PairChange) error) error {
 	parties := len(c.Parties)
 	all, step := parties*parties, batch*runtime.GOMAXPROCS(0)
@@ -214,8 +214,8 @@ func addChange(changes []Change, index map[reasons]int, port PortGroup, flow ver
 	return changes
 }
 
-// String returns the changes in several lines: each verdict before and after, and the decisions. The text is for people
-// and may change.
+// String returns the changes in several lines: each verdict before and after, and the decisions that led to it. The
+// text is for people, and its form may change.
 func (p PairChange) String() string {
 	var text strings.Builder
 	fmt.Fprintf(&text, "%s -> %s\n", strings.Join(p.From, ", "), strings.Join(p.To, ", "))

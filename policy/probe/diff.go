@@ -17,13 +17,13 @@ import (
 // DefaultMaxFlows is the default of DiffConfig.MaxFlows. In a large world, these flows take some minutes.
 const DefaultMaxFlows = 5_000_000
 
-// DiffConfig selects the flows of Diff. The zero value selects all that can have different verdicts.
+// DiffConfig selects the flows of Diff. The zero value selects all flows that can have different verdicts.
 type DiffConfig struct {
 	// Ports of the flows. The default is Partition.Ports.
 	Ports []PortGroup
 	// Outside are parties outside of the cluster. The default, nil, is Partition.Outside.
 	Outside []Party
-	// MaxFlows is the number of flows above which Diff returns a *LimitError. The default is
+	// MaxFlows is the maximum number of flows. If there are more, Diff returns a *LimitError. The default is
 	// DefaultMaxFlows.
 	MaxFlows int
 	// Progress is Comparison.Progress. Optional.
@@ -45,7 +45,8 @@ type Difference struct {
 	OnlyAfter  []string `json:"onlyAfter,omitempty"`
 	// Moved are endpoints whose addresses differ. They were evaluated with the addresses that they have in both worlds.
 	Moved []string `json:"otherAddresses,omitempty"`
-	// Rejected has the errors of resources that are invalid in one of the worlds. There, they were treated as absent.
+	// Rejected has the errors of resources that are invalid in one of the worlds. In this world, they were treated as
+	// absent.
 	Rejected []string `json:"rejected"`
 	// Pairs are the changes.
 	Pairs []PairChange `json:"pairs"`
@@ -66,9 +67,9 @@ func (e *LimitError) Error() string {
 // at one moment. The flows are between workload endpoints that both worlds have, and between these endpoints and
 // addresses outside of the cluster. Diff does not change the worlds.
 //
-// Each flow is evaluated twice, once in each world. The number of flows is about the square of the number of groups,
-// times the number of ports. A group has all parties that policy does not distinguish. The errors are a *LimitError and
-// those of DiffConfig.Progress.
+// Each flow is evaluated twice, once in each world. A group has all parties that policy does not distinguish. One flow
+// represents all flows between two groups on a port, so the number of flows is about the square of the number of
+// groups, times the number of ports. The errors are a *LimitError and those of DiffConfig.Progress.
 func Diff(before, after verdict.World, cfg DiffConfig) (Difference, error) {
 	var d Difference
 	c := Comparison{Progress: cfg.Progress, Ports: cfg.Ports, Before: verdict.New(before), After: verdict.New(after)}

@@ -25,8 +25,8 @@ type Expectation struct {
 	To   []string `json:"to"`
 	// Ports, at least one.
 	Ports []Port `json:"port"`
-	// Allow means that all flows must be allowed. Otherwise all must be denied. A flow to which no policy applies is
-	// neither.
+	// Allow means that all flows must be allowed. Otherwise, all must be denied. A flow to which no policy applies is
+	// neither allowed nor denied.
 	Allow bool `json:"allow"`
 }
 
@@ -38,8 +38,8 @@ type Result struct {
 	Holds bool `json:"holds"`
 	// Flows is the number of flows that were evaluated.
 	Flows int `json:"flows"`
-	// Failed has each answer in which the verdict of a flow is not the expected one. It has the explanations of all
-	// flows.
+	// Failed has each answer in which the verdict of a flow is not the expected one, with the explanations of all flows
+	// of the answer.
 	Failed []Answer `json:"failed,omitempty"`
 }
 
@@ -87,8 +87,8 @@ func (x Expectation) String() string {
 	return text
 }
 
-// String returns the expectation. If it does not hold, the failed answers follow: the first with its explanations, and
-// the rest in one line each. The text is for people and may change.
+// String returns the expectation. If the expectation does not hold, the failed answers follow: the first with its
+// explanations, the others in one line each. The text is for people, and its form may change.
 func (r Result) String() string {
 	mark := "ok  "
 	if !r.Holds {

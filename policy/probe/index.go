@@ -50,8 +50,8 @@ type Index struct {
 	excluded  []Excluded
 }
 
-// NewIndex returns an index of the workload endpoints and services of a world. excluded has pods that are no workload
-// endpoints, which Find finds by their names, too.
+// NewIndex returns an index of the workload endpoints and services of a world. The pods in excluded are no workload
+// endpoints. The index has them so that Find can find them by name, too.
 func NewIndex(world verdict.World, excluded ...Excluded) *Index {
 	x := &Index{holders: map[netip.Addr]int{}, services: map[string][]netip.Addr{}, excluded: excluded}
 	for _, resource := range world {
@@ -83,9 +83,9 @@ func (x *Index) Endpoints() []Party { return slices.Clone(x.endpoints) }
 // Excluded returns the pods that are no workload endpoints, in the order of NewIndex.
 func (x *Index) Excluded() []Excluded { return slices.Clone(x.excluded) }
 
-// Find returns the parties (senders or receivers) that a text names, at least one. The section Names of the package's
-// documentation has the syntax. A pattern matches only workload endpoints with an address. Find returns an error if the
-// world has no such party.
+// Find returns the parties (senders or receivers) that a text names. The section Names of the package's documentation
+// has the syntax of the text. A pattern matches only workload endpoints with an address. If the world has no such
+// party, Find returns an error.
 func (x *Index) Find(text string) ([]Party, error) {
 	if addr, err := netip.ParseAddr(text); err == nil {
 		if addr.Zone() != "" {

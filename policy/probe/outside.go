@@ -7,11 +7,16 @@ import (
 	"slices"
 )
 
-// Outside returns addresses that no workload endpoint has: one for each part of the address space that policy can
-// distinguish. The parts are made from these networks: those that resources mention, the address of each backend of a
-// service, and all addresses of a family. The part of a network has those of its addresses that are in no narrower one
-// of these networks, and that belong to no workload endpoint. If no such address is left, there is none for this
-// network. The name of the party describes the part.
+// Outside returns addresses that no workload endpoint has, one for each part of the address space that policy can
+// distinguish. It takes these networks:
+//
+//   - each network that a resource mentions
+//   - the address of each backend of a service
+//   - for each family, all addresses
+//
+// From each of these networks, it takes one address that is in no narrower network of the list, and that no workload
+// endpoint has. If there is no such address, it returns none for the network. The name of a party describes the part
+// that its address represents.
 func (p *Partition) Outside() []Party {
 	whole := []netip.Prefix{netip.PrefixFrom(netip.IPv4Unspecified(), 0), netip.PrefixFrom(netip.IPv6Unspecified(), 0)}
 	nets := append(whole, p.nets...)

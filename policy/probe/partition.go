@@ -25,7 +25,7 @@ type Partition struct {
 	holders  map[netip.Addr]int             // number of endpoints with an address, the maximum of all worlds
 }
 
-// Group is a list of parties that policy cannot distinguish. It has at least one, and the first one represents all.
+// Group is a list of parties that policy cannot distinguish. It has at least one party. The first party represents all.
 type Group []Party
 
 // Names returns the names of the parties.
@@ -135,11 +135,11 @@ func comparePrefixes(a, b netip.Prefix) int {
 // Ports returns the groups of ports, by protocol and then by number.
 func (p *Partition) Ports() []PortGroup { return p.mentions.groups() }
 
-// SourcePorts reports whether a rule matches source ports, which the groups do not distinguish.
+// SourcePorts reports whether a rule matches source ports. The groups of ports do not distinguish source ports.
 func (p *Partition) SourcePorts() bool { return p.mentions.sourcePorts }
 
-// Groups divides workload endpoints into groups, in the order of their first members. A party that is no workload
-// endpoint is alone in its group.
+// Groups divides parties into groups, in the order of the first members. A party that is no workload endpoint is alone
+// in its group.
 func (p *Partition) Groups(parties []Party) []Group {
 	index := map[string]int{}
 	var groups []Group

@@ -21,7 +21,7 @@ const (
 	echoRequestV6 = 128
 )
 
-// Port selects packets to a party: by a port, a protocol, or a type of ICMP message. String and JSON use the text that
+// Port selects packets to a party by a port, a protocol, or a type of ICMP message. String and JSON use the text that
 // ParsePort parses.
 type Port struct {
 	// Protocol is 0 if Name stands for ports of any protocol. ICMP without a type means an echo request of either
@@ -135,10 +135,10 @@ func (p *Port) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// Flows returns the flows from one party to another. There is one flow for each pair of a source and a destination
-// address of the same family. If p is the name of a port, the destination may have several ports of that name. Then
-// there is one flow for each pair and each of these ports. Flows returns none if the parties have no common family, if
-// the ICMP type is of the other family, or if the destination has no port with the name.
+// Flows returns the flows from one party to another: one for each pair of a source address and a destination address of
+// the same family. If p has the name of a port, and the destination has several ports with this name, there is one flow
+// for each pair and each of these ports. Flows returns no flow if the parties have no common family, if the ICMP type
+// is of the other family, or if the destination has no port with the name.
 func (p Port) Flows(from, to Party) []verdict.Flow {
 	var flows []verdict.Flow
 	for _, src := range from.Addresses {

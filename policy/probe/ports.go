@@ -18,12 +18,12 @@ type PortGroup struct {
 	// Last port of the range that begins with Number, or Number for a single port. 0 if the protocol has no ports.
 	Last uint16
 	// Mentioned reports whether a rule, a service or a named port mentions the port. If it is false, the PortGroup
-	// represents all ports of the protocol that are mentioned nowhere.
+	// represents all ports of the protocol that no resource mentions.
 	Mentioned bool
 }
 
-// String returns the port, the range, or a text such as "tcp/other" if Mentioned is false. ParsePort accepts only the
-// first of these.
+// String returns a port such as "tcp/80", a range of ports, or, if Mentioned is false, a text such as "tcp/other".
+// ParsePort accepts a port, but not the other two.
 func (p PortGroup) String() string {
 	text := p.Port.String()
 	switch {

@@ -49,8 +49,8 @@ func (a Answer) String() string {
 }
 
 // Queries returns the queries from each sender to each receiver on each port, in the order of the arguments. from and
-// to are names or patterns, as for Find. There is no query from a party to itself. Queries returns an error if Find
-// returns one, if two parties have no flow on one of the ports, or if there is no query at all.
+// to have texts as for Find. Queries makes no query from a party to itself. It returns an error if Find returns one, if
+// two parties have no flow on one of the ports, or if there is no query at all.
 func (x *Index) Queries(from, to []string, ports []Port) ([]Query, error) {
 	senders, err := x.FindAll(from...)
 	if err != nil {
