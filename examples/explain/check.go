@@ -157,7 +157,7 @@ func verify(f *folder.Folder, x expect.Expectation) (verified, error) {
 }
 
 // String returns the result as text. If the expectation is not met, the text lists the flows that
-// contradict it, and explains the first one.
+// contradict the expectation, and explains the first of these flows.
 func (v verified) String() string {
 	mark := "ok  "
 	if !v.Holds {

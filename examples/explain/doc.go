@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Command explain shows which connections the policies in manifests of Kubernetes and Calico allow,
-// and why. It needs no cluster and no rights. For example, it can check a pull request.
+// and why. It needs no cluster and no privileges. For example, it can check the policies in a pull
+// request.
 //
 // # Usage
 //
@@ -20,17 +21,17 @@
 //   - selects: lists the endpoints that each policy selects. It fails if a policy selects none.
 //   - check: compares manifests with a file of expectations.
 //   - diff: shows which verdicts change between two versions of the manifests. It tries the ports
-//     that the flag --port gives, or else all ports that the policies distinguish.
+//     of the flag --port or, without the flag, all ports that the policies distinguish.
 //
 // With --json, each command prints JSON. `explain help COMMAND` has the details.
 //
 // Each pod needs a node and an address (spec.nodeName, status.podIPs), as in the output of "kubectl
 // get pods -o yaml". Manifests in a repository usually do not have them. With --assume, the command
-// makes up missing nodes and addresses, and lists them on the error output. The command makes no
-// pods from a Deployment: the manifests must contain the pods themselves.
+// invents missing nodes and addresses, and lists them on the error output. It makes no pods from a
+// Deployment: the manifests must contain the pods themselves.
 //
-// The command does not evaluate flows of two kinds of pods, but lists these pods: pods on the
-// host's network, because policy sees only an address of the node, and pods that have ended.
+// The command evaluates no flows of pods that have ended, and of pods with host networking (policy
+// sees only the node's address for these). It lists these pods.
 //
 // # Concurrency
 //
@@ -46,6 +47,7 @@
 //   - 2: an error, or an invalid command line.
 //   - 3: the command is why, and no policy applies to the flow.
 //
-// The command prints the objects that it does not understand on the error output. The result does
-// not include them. Therefore the exit status is then 2, unless --allow-rejected is set.
+// If the command does not understand an object, it prints the object's name and the reason on the
+// error output, and computes the result without the object. Because such a result may be wrong, the
+// exit status is then 2, unless --allow-rejected is set.
 package main

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Command portforward keeps an nftables table that forwards ports of this machine to other
-// machines, such as virtual machines. It is an example of the library without policy, endpoints and
-// graph: it uses only the packages dataplane/nft/ruleset and dataplane/nft/applier.
+// machines, such as virtual machines. It is an example for programs that have no network policy,
+// and need only the packages dataplane/nft/ruleset and dataplane/nft/applier of the library.
 //
 //	file of forwards ─▶ ruleset.Table ─▶ applier.Applier ─▶ nf_tables
-//	SIGHUP: read it again                    ▲ Watch: what another process changed is restored
+//	SIGHUP: read it again                    ▲ Watch: undoes changes by other processes
 //
 // # Usage
 //
@@ -21,8 +21,8 @@
 //	portforward --remove FILE   # deletes the table
 //
 // Connections to any address of this machine are forwarded, except connections of processes on this
-// machine. The other machine sees the client's address. Therefore its replies must be routed
-// through this machine.
+// machine. The other machine sees the client's address as the source. Therefore the other machine
+// must route its replies through this machine.
 //
 // A change of the file affects new connections only: established connections keep their
 // translation. To end established connections, use a conntrack.Sweeper.
@@ -35,6 +35,6 @@
 // # Errors
 //
 // At the start, an error in the file or of the kernel ends the program with exit code 1. Later,
-// errors are logged. An invalid file changes nothing. Changes that the kernel has refused are tried
-// again each second.
+// errors are logged. An invalid file changes nothing. If the kernel refuses changes, the program
+// tries them again each second.
 package main

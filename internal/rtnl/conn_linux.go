@@ -20,7 +20,7 @@ type Conn struct {
 	handle handle
 }
 
-// Dial opens a connection. The kernel checks requests strictly, which needs Linux 4.20.
+// Dial opens a connection, on which the kernel checks requests strictly. This needs Linux 4.20.
 func Dial(cfg Config) (*Conn, error) {
 	sock, err := netlink.Open(netlink.Config{Family: netlink.Route, NetNS: cfg.NetNS, Strict: true})
 	if err != nil {
@@ -33,7 +33,7 @@ func Dial(cfg Config) (*Conn, error) {
 	return c, nil
 }
 
-// Port returns the number of this connection in the kernel's notifications of its changes.
+// Port returns the number by which the kernel's notifications identify changes that were made by this connection.
 func (c *Conn) Port() uint32 { return c.port }
 
 // Close closes the connection.
@@ -71,11 +71,11 @@ func ownError(err error) error {
 	return err
 }
 
-// Batch is a list of changes that are sent together. The zero Batch is empty and ready to use; it is not safe for
+// Batch is a list of changes that are sent together. The zero Batch is empty and ready to use. A Batch is not safe for
 // concurrent use. Changes are independent: if the kernel refuses one, it still makes those after it.
 type Batch struct{ netlink.Batch }
 
-// Encoded returns the encoded messages, which are valid until the batch changes. The last message requests an
+// Encoded returns the encoded messages. They are valid until the batch changes. The last message requests an
 // acknowledgement.
 func (b *Batch) Encoded() []byte {
 	if b.Len() > 0 {
@@ -86,9 +86,9 @@ func (b *Batch) Encoded() []byte {
 	return data
 }
 
-// Do sends all changes, many in one system call. For each change that the kernel refuses, it calls failed with the
-// change's index in the batch and an *Error, in order. All other changes have been made. After an error of Do itself,
-// it is unknown which changes have been made.
+// Do sends all changes of the batch, many in one system call. For each change that the kernel refuses, Do calls failed
+// with the change's index in the batch and an *Error, in order. The kernel has made all other changes. If Do itself
+// returns an error, it is unknown which changes the kernel has made.
 func (c *Conn) Do(b *Batch, failed func(i int, err error)) error {
 	return c.link.Do(&b.Batch, func(i int, refused *netlink.AckError) { failed(i, (*Error)(refused)) })
 }

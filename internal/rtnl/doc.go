@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package rtnl reads and changes the network of one namespace by rtnetlink. It lists links,
-// addresses, routes, rules, neighbours, and the entries of forwarding databases, with the fields
-// that identify their owner. It changes routes, rules, neighbours and these entries in batches, and
-// receives notifications. Single links and addresses are changed by a handle of
-// vishvananda/netlink; docs/design.md has the reasons.
+// Package rtnl reads and changes the network of one namespace by rtnetlink. It lists links, addresses, routes, rules,
+// neighbours, and the entries of forwarding databases, with the fields that identify their owner. It changes routes,
+// rules, neighbours and these entries in batches, and receives notifications. To change single links and addresses, use
+// the handle of vishvananda/netlink that Conn.Handle returns; docs/design.md has the reasons for two libraries.
 //
 // # Usage
 //
@@ -18,8 +17,8 @@
 // Do sends a batch in few system calls. The kernel answers each message that it refuses, and the last message of each
 // call. Do limits the messages in a call, so that the socket's buffer can hold an answer to each.
 //
-// If a change interrupts the dump of a list, the list is read again. The kernel marks this with the flag
-// NLM_F_DUMP_INTR, sometimes only in the last message of the dump.
+// If objects change while the kernel dumps a list, the list may be inconsistent. The kernel then sets the flag
+// NLM_F_DUMP_INTR, sometimes only in the last message of the dump, and the package reads the list again.
 //
 // # Concurrency
 //
@@ -28,7 +27,7 @@
 //
 // # Errors
 //
-// If the kernel refuses a request, the error is an *Error with its errno and explanation. The methods
-// of a Handle return the errno alone. errors.Is finds ErrExist, ErrNotFound and ErrDown in an *Error.
-// ErrInterrupted means that the kernel's state changed too fast to be read.
+// If the kernel refuses a request, the error is an *Error with the kernel's errno and explanation. The methods of a
+// Handle return only the errno. errors.Is finds ErrExist, ErrNotFound and ErrDown in an *Error. ErrInterrupted means
+// that changes interrupted several dumps in a row.
 package rtnl

@@ -17,9 +17,9 @@ type handle struct {
 	opened    *netlink.Handle // nil until needed
 }
 
-// Handle returns a connection to the same namespace for single links and addresses. The first call
-// opens it, and Close closes it. Its errors are errnos without the kernel's explanation. Its lists
-// may be incomplete, so use the lists of c.
+// Handle returns a connection to the same namespace for changes of single links and addresses. The
+// first call opens it, and c.Close closes it. The errors of a Handle are errnos without the
+// kernel's explanation. The lists that a Handle returns may be incomplete, so use the lists of c.
 func (c *Conn) Handle() (*netlink.Handle, error) {
 	h := &c.handle
 	if h.opened != nil {

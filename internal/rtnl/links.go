@@ -45,17 +45,18 @@ type LinkChange struct {
 	Altered bool
 	// Appeared means that the interface is up now, and was down or did not exist before.
 	Appeared bool
-	// Renamed means that the name changed.
+	// Renamed means that the name of the interface changed.
 	Renamed bool
-	// Replaced means that the names now belong to other interfaces, or to none. So sysctls with these names are
-	// different ones.
+	// Replaced means that the interface is new, was deleted or was renamed. Its names then belong to other interfaces
+	// than before, or to none, and so do the sysctls with these names.
 	Replaced bool
-	// Address means that the addresses changed. Removed is the address that was removed, if any.
+	// Address means that the addresses changed. Removed is the address that was removed, if there
+	// is one.
 	Address bool
 	Removed netip.Addr
 }
 
-// Read lists all interfaces and addresses again. Known interfaces keep Since.
+// Read lists all interfaces and addresses again. Interfaces that were known before keep Since.
 func (l *Links) Read(c *Conn, now time.Time) error {
 	links, err := c.Links()
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 	"github.com/wayleave/wayleave/internal/netlink"
 )
 
-// Monitor receives notifications of changes in a namespace. It is not safe for concurrent use, but Wait may run
+// Monitor receives notifications of changes in a namespace. It is not safe for concurrent use, except that Wait may run
 // concurrently with the other methods.
 type Monitor struct {
 	conn  *Conn
@@ -24,7 +24,7 @@ type Monitor struct {
 }
 
 // Listen returns a Monitor. The kernel sends the notification of a change before the system call that makes the change
-// returns. But it reports an IPv6 address only once the address can be used.
+// returns. An IPv6 address is an exception: the kernel reports it only once it can be used.
 func Listen(cfg Config, groups ...Group) (*Monitor, error) {
 	conn, err := Dial(cfg)
 	if err != nil {
@@ -62,9 +62,9 @@ func (g Group) numbers() []uint32 {
 // Close closes the Monitor.
 func (m *Monitor) Close() error { return m.conn.Close() }
 
-// Ignore makes the kernel leave out the caller's own changes of routes, neighbours and rules. port is the port number
-// of the socket by which the caller makes changes (Conn.Port). The Monitor still receives all changes of interfaces and
-// addresses.
+// Ignore makes the kernel leave out notifications of the caller's own changes of routes, neighbours and rules. port is
+// the port number of the socket by which the caller makes these changes (Conn.Port). The Monitor still receives all
+// changes of interfaces and addresses.
 func (m *Monitor) Ignore(port uint32) error {
 	const portOffset = 12 // offset of nlmsg_pid in a message
 	program := []unix.SockFilter{
@@ -98,8 +98,9 @@ func typeOffset() uint32 {
 	return 5
 }
 
-// Poll calls each for all events since the last call, in order. It does not wait. each must not keep its argument.
-// missed means that there were more events: the kernel dropped messages, or a message could not be parsed.
+// Poll calls each for every event since the last call of Poll, in order. It does not wait for events. each must not
+// keep its argument. missed is true if events are missing, because the kernel dropped messages or a message could not
+// be parsed.
 func (m *Monitor) Poll(each func(*Event)) (missed bool, err error) {
 	return m.conn.link.Poll(func(msg netlink.Message) error {
 		known, err := m.event.parse(msg)

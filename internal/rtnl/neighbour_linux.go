@@ -47,9 +47,9 @@ func proxyFlag(proxy bool) uint8 {
 	return 0
 }
 
-// AddNeighbour adds an entry. If there is an entry for the address, possibly a learned one, the kernel refuses the
-// change with ErrExist. If a proxy entry exists, the kernel does not refuse the change, and sets the protocol of the
-// existing entry.
+// AddNeighbour adds an entry. If there already is an entry for the address, possibly a learned one, the kernel refuses
+// the change with ErrExist. Proxy entries are an exception: if the proxy entry exists already, the kernel only sets its
+// protocol.
 func (b *Batch) AddNeighbour(n *Neighbour) {
 	flags := uint16(unix.NLM_F_CREATE | unix.NLM_F_EXCL)
 	if n.Proxy {
@@ -58,14 +58,14 @@ func (b *Batch) AddNeighbour(n *Neighbour) {
 	b.neighbour(unix.RTM_NEWNEIGH, flags, n)
 }
 
-// ReplaceNeighbour adds an entry. If there is an entry for the address, whatever its protocol, the new entry replaces
-// it. In a forwarding database, the new entry replaces the entry with the same MAC address.
+// ReplaceNeighbour adds an entry. If there already is an entry for the address, whatever its protocol, the new entry
+// replaces the existing one. In a forwarding database, the new entry replaces the entry with the same MAC address.
 func (b *Batch) ReplaceNeighbour(n *Neighbour) {
 	b.neighbour(unix.RTM_NEWNEIGH, unix.NLM_F_CREATE|unix.NLM_F_REPLACE, n)
 }
 
-// DeleteNeighbour deletes the entry for the address on the interface, whatever its protocol. If Forward is set, it
-// deletes the entry n of a forwarding database. If there is no such entry, the kernel refuses the change with
+// DeleteNeighbour deletes the entry for the address on the interface, whatever its protocol. If n.Forward is set, it
+// deletes the entry n of a forwarding database instead. If there is no such entry, the kernel refuses the change with
 // ErrNotFound.
 func (b *Batch) DeleteNeighbour(n *Neighbour) {
 	if !n.Forward {

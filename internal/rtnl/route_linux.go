@@ -15,8 +15,8 @@ import (
 // loopback is the index of the loopback interface, which IPv6 shows for routes of types such as blackhole.
 const loopback = 1
 
-// Routes first calls begin, and then each for all matching routes. If the dump was interrupted, it calls begin again,
-// and then each for all routes again. each must not keep its argument.
+// Routes first calls begin, and then calls each for every matching route. If a change interrupts the dump, it calls
+// begin again, and then calls each for every route again. each must not keep its argument.
 func (c *Conn) Routes(f RouteFilter, begin func(), each func(*Route)) error {
 	header := make([]byte, unix.SizeofRtMsg)
 	header[0], header[5] = familyNumber(f.Family), f.Protocol
@@ -42,7 +42,7 @@ func (c *Conn) Routes(f RouteFilter, begin func(), each func(*Route)) error {
 func (b *Batch) AddRoute(r *Route) { b.newRoute(unix.NLM_F_CREATE|unix.NLM_F_EXCL, r) }
 
 // ReplaceRoute adds a route. If the table has a route with the same destination and metric, whatever its protocol, the
-// new route replaces it. At any moment, packets find the old route or the new one.
+// new route replaces this route. At any moment, packets find either the old or the new route.
 func (b *Batch) ReplaceRoute(r *Route) { b.newRoute(unix.NLM_F_CREATE|unix.NLM_F_REPLACE, r) }
 
 func (b *Batch) newRoute(flags uint16, r *Route) {
@@ -57,9 +57,9 @@ func (b *Batch) newRoute(flags uint16, r *Route) {
 	}
 }
 
-// DeleteRoute deletes the route with this destination, table, metric, type, protocol, interface and gateway. If no
-// route has all of these, the kernel refuses the change with ErrNotFound. A route with several next hops is deleted as
-// a whole.
+// DeleteRoute deletes the route that has the destination, table, metric, type, protocol, interface and gateway of r. If
+// no route has all of these, the kernel refuses the change with ErrNotFound. A route with several next hops is deleted
+// as a whole.
 func (b *Batch) DeleteRoute(r *Route) {
 	b.route(unix.RTM_DELROUTE, 0, r)
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package txtar reads and writes archives of small text files for tests. An archive is a comment
-// and then files. Before each file is a line "-- name --".
+// Package txtar reads and writes archives of small text files for tests. An archive is a text:
+// first a comment, then the files. Before each file, there is a line "-- name --".
 //
 // # Usage
 //
@@ -15,6 +15,6 @@
 //
 // # Errors
 //
-// There are none: every text is an archive. A text without such a line is an archive with a comment
-// and no files.
+// There are none, because every text is an archive. A text without a line "-- name --" is an
+// archive with a comment and no files.
 package txtar

@@ -17,6 +17,6 @@
 //
 // # Errors
 //
-// New needs root. The root of a user namespace is enough: tests get one with nstest.Main. The
-// errors of New wrap those of the system.
+// New needs root. Root in a user namespace is enough: nstest.Main runs tests in such a namespace.
+// The errors of New wrap those of the system.
 package smalldisk

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package calico has the Calico v3 API objects (projectcalico.org/v3) that Wayleave converts, as structs for a strict
-// JSON or YAML decoder.
+// Package calico has Go types for the Calico v3 API objects (projectcalico.org/v3) that Wayleave converts. Use them
+// with a strict JSON or YAML decoder.
 //
 // The Go module proxy does not serve a usable module of Calico's API, so this package defines its own types. Their
 // fields have the names and meanings of Calico's API. Fields that Wayleave does not need are left out.
 //
 // # Usage
 //
-// Decode with a decoder that refuses unknown fields, as package manifest does, and convert the object with package
-// convert. A field that Calico has and Wayleave does not support has the type Unsupported: it can be decoded, but the
-// conversion of an object that sets it returns an error with the field. A field that has no effect in Wayleave has the
-// type Ignored, which accepts any value.
+// Decode an object with a decoder that refuses unknown fields, as package manifest does, and convert the object with
+// package convert. If Wayleave does not support a field of Calico, the field has the type Unsupported: it can be
+// decoded, but if an object sets the field, the conversion of the object returns an error that names the field. A field
+// that has no effect in Wayleave has the type Ignored, which accepts any value.
 //
 // # Concurrency
 //

@@ -21,7 +21,7 @@ type FelixConfigurationSpec struct {
 	WireguardEnabledV6 *bool `json:"wireguardEnabledV6,omitempty"`
 	// WireguardListeningPort is the UDP port. The default is 51820.
 	WireguardListeningPort *int `json:"wireguardListeningPort,omitempty"`
-	// WireguardListeningPortV6 is the UDP port of a second device, for IPv6. Wayleave has one for both.
+	// WireguardListeningPortV6 is the UDP port of a second device, for IPv6. Wayleave has one device for both families.
 	WireguardListeningPortV6 *int `json:"wireguardListeningPortV6,omitempty"`
 	// WireguardMTUV6 of the second device.
 	WireguardMTUV6 *int `json:"wireguardMTUV6,omitempty"`

@@ -10,8 +10,8 @@ import (
 // APIVersion is the apiVersion of every object of this package.
 const APIVersion = "projectcalico.org/v3"
 
-// Unsupported is the type of a field of the Calico API that Wayleave does not support. It is true if the object sets
-// the field to a value other than null and false.
+// Unsupported is the type of a field of the Calico API that Wayleave does not support. An Unsupported is true if the
+// object sets the field to a value other than null and false.
 type Unsupported bool
 
 // UnmarshalJSON records whether the field has a value. It never fails.
@@ -58,8 +58,8 @@ type NetworkPolicy struct {
 	Spec PolicySpec `json:"spec"`
 }
 
-// PolicySpec has the fields that GlobalNetworkPolicy and NetworkPolicy have in common. Each has the same meaning as the
-// field of policy.Policy with the same name.
+// PolicySpec has the fields that GlobalNetworkPolicy and NetworkPolicy have in common. Each field has the same meaning
+// as the field of policy.Policy with the same name.
 type PolicySpec struct {
 	// Tier of the policy. Empty means "default".
 	Tier string `json:"tier,omitempty"`
@@ -115,17 +115,17 @@ type ICMP struct {
 type EntityRule struct {
 	// Nets in CIDR form or as bare addresses.
 	Nets []string `json:"nets,omitempty"`
-	// NotNets are excluded.
+	// NotNets excludes networks.
 	NotNets []string `json:"notNets,omitempty"`
 	// Selector over labels of endpoints and network sets.
 	Selector string `json:"selector,omitempty"`
-	// NotSelector excludes those that match.
+	// NotSelector excludes the endpoints and network sets that match.
 	NotSelector string `json:"notSelector,omitempty"`
 	// NamespaceSelector over labels of namespaces.
 	NamespaceSelector string `json:"namespaceSelector,omitempty"`
 	// Ports: numbers, ranges "a:b", or names.
 	Ports []intstr.IntOrString `json:"ports,omitempty"`
-	// NotPorts are excluded.
+	// NotPorts excludes ports.
 	NotPorts []intstr.IntOrString `json:"notPorts,omitempty"`
 	// ServiceAccounts limits the endpoints by service account.
 	ServiceAccounts *ServiceAccountMatch `json:"serviceAccounts,omitempty"`
