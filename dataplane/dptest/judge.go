@@ -23,11 +23,11 @@ type Packet struct {
 	ICMPType, ICMPCode uint8
 	// Header has the other fields of the packet's IP header.
 	policy.Header
-	// From is the endpoint whose interface the packet comes in by: its egress policy applies. The
+	// From is the endpoint by whose interface the packet enters: its egress policy applies. The
 	// zero Key means that this interface belongs to no local workload.
 	From policy.Key
-	// To is the endpoint whose interface the packet goes out by: its ingress policy applies. The
-	// zero Key means that this interface belongs to no local workload.
+	// To is the endpoint by whose interface the packet leaves: its ingress policy applies. The zero
+	// Key means that this interface belongs to no local workload.
 	To policy.Key
 }
 
@@ -53,8 +53,8 @@ func (v Verdict) Allowed() bool {
 
 // Judge returns whether the policy in the state allows a packet. It considers policy alone: it
 // ignores connection tracking, and does not check whether the endpoints have the packet's
-// addresses. It follows docs/semantics.md. It shares no code with a backend, so tests can compare a
-// backend with it.
+// addresses. It follows docs/semantics.md. It shares no code with the backends, so tests can
+// compare them with Judge.
 func (s State) Judge(p Packet) Verdict {
 	p.Src, p.Dst = p.Src.Unmap(), p.Dst.Unmap()
 	return Verdict{

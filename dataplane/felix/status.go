@@ -25,7 +25,7 @@ var (
 type statuses struct {
 	sync.Locker
 	endpoints map[policy.Key]status
-	// removed has the endpoints that were removed, until the driver has reported that.
+	// removed has the endpoints that were removed, until the driver has reported the removal.
 	removed  map[policy.Key]removal
 	watchers map[*watcher]struct{}
 	// removalTimeout is how long the driver may take to report a removal.
@@ -119,7 +119,7 @@ func (s statuses) recordLocked(key policy.Key, text string) bool {
 	return true
 }
 
-// reset forgets what was reported: another driver starts.
+// reset deletes all reported statuses, because another driver starts.
 func (s statuses) reset() {
 	s.Lock()
 	defer s.Unlock()
@@ -198,9 +198,9 @@ func (s statuses) faults(wait bool) (errs []error) {
 	return errs
 }
 
-// Watch implements dataplane.Watcher. It calls drifted once at its start. Then it calls drifted whenever the driver
-// reports another status of an endpoint, and when the driver ends. Several goroutines may call drifted. Errors: the
-// error of ctx.
+// Watch implements dataplane.Watcher. It calls drifted once at its start. After that, it calls drifted whenever the
+// driver reports a new status of an endpoint, and when the driver ends. Calls of drifted may come from several
+// goroutines. Errors: the error of ctx.
 func (d *Dataplane) Watch(ctx context.Context, drifted func(dataplane.Drift)) error {
 	s, w := d.statuses, &watcher{drifted}
 	s.Lock()

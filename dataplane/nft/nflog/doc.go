@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package nflog reads packets that nftables rules log to an nflog group. For each packet it returns
-// the prefix that the rule gave the log message, the interfaces, and fields of the headers.
+// Package nflog reads packets that nftables rules log to an nflog group. For each packet, it
+// returns the log prefix of the rule, the packet's interfaces, and fields of its headers.
 //
 //	nft rule "log prefix ... group N" ──▶ nfnetlink_log ──▶ Follow ──▶ Entry
 //

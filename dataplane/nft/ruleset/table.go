@@ -83,8 +83,8 @@ type Set struct {
 	// Data is the type of the values of a map: one type, or several for a concatenation (an address
 	// and a port).
 	Data []Type
-	// Interval is set if elements may be ranges or prefixes. Elements must be disjoint. Interval
-	// sets of a concatenation change slowly in the kernel: with 10,000 elements, each deletion
+	// Interval is set if elements may be ranges or prefixes. Elements must be disjoint. The kernel
+	// is slow at changes of an interval set of a concatenation: with 10,000 elements, each deletion
 	// takes 25 ms.
 	Interval bool
 	// Verdicts makes the set a verdict map.
@@ -102,11 +102,11 @@ type Set struct {
 	GCInterval time.Duration
 	// Size limits the number of elements; zero means no limit.
 	Size uint32
-	// DeleteAfterGrace makes the applier wait for a grace period before it deletes the set. The
-	// kernel empties a deleted set at once. But a packet may have found a value in a first set that
-	// is the key for this set: the packet has the value in skb->priority or skb->mark, and will
-	// look it up next. Set DeleteAfterGrace for sets of such second lookups. Neither the kernel's
-	// set nor the text of the table has this property.
+	// DeleteAfterGrace makes the applier wait for a grace period before it deletes the set. Set it
+	// if rules look up a packet twice: the first lookup writes a value to skb->priority or
+	// skb->mark, and the second lookup finds the value in this set. The kernel empties a deleted
+	// set at once, so a packet between the two lookups would not find its value. Neither the
+	// kernel's set nor the text of the table has this property.
 	DeleteAfterGrace bool
 	// Comment is at most 128 bytes (Linux 5.10).
 	Comment  string

@@ -10,7 +10,8 @@ import (
 )
 
 // String returns the rule in nft syntax, for a table of family inet. Like nft, it omits matches
-// that nft derives from the match after them. If a Raw has no text, nft refuses the result.
+// that nft derives from the match after them. If the rule has a Raw without Text, nft refuses the
+// result.
 func (r Rule) String() string { return r.text(FamilyINet) }
 
 func (r Rule) text(family Family) string {

@@ -94,8 +94,8 @@ func New(dialect Dialect) *Translator {
 // InSync reports whether the state is complete.
 func (t *Translator) InSync() bool { return t.inSync }
 
-// Apply records the events of a batch, and sends them in order. With a nil send, it only records them. It does not send
-// events that change nothing. It does not send InSync either: only Snapshot does.
+// Apply records the events of a batch, and sends them in order. If send is nil, it only records them. It sends no
+// events that change nothing. It never sends InSync: only Snapshot does.
 func (t *Translator) Apply(b dataplane.Batch, send Send) {
 	t.send, t.network.send = send, send
 	for _, e := range b.Events {
