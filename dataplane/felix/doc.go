@@ -41,10 +41,10 @@
 //
 // # Rules that Felix does not have
 //
-// Felix's messages cannot express some matches, for example on a DSCP. Such a rule must not allow a packet that the
-// original rule does not allow. If the action of the rule is Allow or Log, the rule is left out. If its action is Deny
-// or Pass, it becomes a Deny of all packets that its other fields match. Apply returns an error for the policy or
-// profile.
+// Felix's messages cannot express some matches, for example on a DSCP. A rule with such a match must not become a rule
+// that allows more packets. If its action is Allow or Log, the Dataplane leaves the rule out. If its action is Deny or
+// Pass, the Dataplane sends a Deny of all packets that the other fields of the rule match. Apply returns an error for
+// the policy or profile.
 //
 // # Concurrency
 //

@@ -16,9 +16,9 @@
 //	...
 //	defer client.Close()
 //
-// To set up a cluster, write its objects and then call Store.Init once. Init creates a key, the mark. It means that the
-// objects are complete. While there is no mark, a Source ignores the store: it keeps the objects that it has, and is
-// not in sync if it has none. So no node loses its policy while you fill a database again that was lost.
+// To set up a cluster, write its objects and then call Store.Init once. Init creates a key, the mark, which means that
+// the objects are complete. While there is no mark, a Source ignores the store: it keeps the objects that it has, and
+// is not in sync if it has none. So no node loses its policy while you fill a lost database again.
 //
 //	store, err := etcd.NewStore(etcd.StoreConfig{Client: client})
 //	revision, err := store.Put(ctx, resource, etcd.Any)

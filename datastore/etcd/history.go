@@ -34,7 +34,7 @@ import (
 // restored servers reach the raft term and the revision that the node has read before the node
 // connects to them. There are two such cases:
 //
-//   - The backup has the newest key that the Source has read. It does if the Source listed the
+//   - The backup has the newest key that the Source has read. This happens if the Source listed the
 //     store after the backup was made, only deletions came in between, and the node has written no
 //     report since the backup. Then the deleted objects are in the store again, but the node does
 //     not have them until its Source lists everything again. The same happens if the restored

@@ -47,7 +47,7 @@
 //
 //	result, err := expectation.Check(index, evaluator)
 //
-// Diff compares two worlds, and returns all changes at once. (A Comparison returns them one after the other.)
+// Diff compares two worlds, and returns all changes at once (a Comparison returns them one after the other):
 //
 //	d, err := probe.Diff(before, after, probe.DiffConfig{})
 //	fmt.Print(d)
@@ -67,9 +67,9 @@
 //
 // Addresses that no workload endpoint has are outside addresses. These represent all of them:
 //
-//   - one address in each of these networks
+//   - one address in each network that rules, network sets, nodes or host endpoints mention
 //   - each address of a service's backend that is no workload endpoint
-//   - for each family, one address that is in none of these networks
+//   - for each family, one address that is in no such network
 //
 // These ports, ICMP types and other protocols represent all others:
 //

@@ -39,11 +39,11 @@
 // # What is written
 //
 // Events have the type Warning and one of the reasons ReasonRejected, ReasonRuleClosed,
-// ReasonFieldIgnored and ReasonNotProgrammed. The message names the fields that are at fault and
-// why, in at most 1,024 bytes. There is one Event for a problem, even if the problem is reported
-// again or by another leader. If the problem is solved and occurs again, the count of the Event
-// increases. If one object has many Events, client-go's correlator combines them. Events of objects
-// without a namespace are in the namespace "default".
+// ReasonFieldIgnored and ReasonNotProgrammed. The message names the first fields that are at fault,
+// with the reasons, in at most 1,024 bytes. There is one Event for a problem, even if the problem
+// is reported again or by another leader. If the problem is solved and occurs again, the count of
+// the Event increases. If one object has many Events, client-go's correlator combines them. Events
+// of objects without a namespace are in the namespace "default".
 //
 // These limits apply to the writes of one node:
 //
@@ -53,16 +53,16 @@
 //   - Conditions of policies, which only the leader writes: ten a second, after a burst of 100.
 //
 // The condition Accepted of a ClusterNetworkPolicy is False if the policy has no effect, or if a
-// rule is not understood. True means that all its fields are understood. The node reports show which nodes
-// have programmed the policy.
+// rule is not understood. True means that all its fields are understood. The NodeReports show which
+// nodes have programmed the policy.
 //
 // A Reporter checks the condition and the annotation of its Node every one to two minutes, and
 // writes them again if they are missing. Both stay when the agent ends, because pods keep their
 // network. If another program changes the reason of the condition, the Reporter does not change it
 // back.
 //
-// The report of a node is written when it changes, at most once per Config.Interval, and at least
-// every five minutes.
+// A Reporter writes the NodeReport of its node when the report changes, but at most once per
+// Config.Interval, and at least every five minutes.
 //
 // # Rights
 //

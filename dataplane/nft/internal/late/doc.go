@@ -7,8 +7,8 @@
 // server may still have requests to answer. To the kernel, such an answer is the first packet of a
 // new connection, from server to client. If policy allows connections in that direction, further
 // packets of the denied client pass as replies of the new connection. A Table prevents this: it
-// drops the answers for as long as the kernel would have tracked the ended connection. It has a
-// table of its own in nftables:
+// drops the answers for as long as the kernel would have tracked the ended connection. For this, it
+// has a table of its own in nftables:
 //
 //	Add(flows) ──▶ sets of the tuples of their replies, each element with a timeout
 //	                    ▲ looked up by new connections only, after connection tracking and before destination NAT
