@@ -44,7 +44,7 @@ func (p *Pipeline) Objects() int { return p.source.Len() }
 // process programs the kernel.
 func (p *Pipeline) NoGracePeriod() bool { return p.kernel != nil && p.kernel.noGracePeriod }
 
-// ClassStats returns how much kernel memory the maps need in which policy is written (see
+// ClassStats returns how much kernel memory the lookup maps of policy need (see
 // render.ClassesConfig), and the limits for this memory. With Config.Sockets, it returns the zero
 // value.
 func (p *Pipeline) ClassStats() render.ClassStats {
