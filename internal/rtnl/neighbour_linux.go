@@ -19,8 +19,8 @@ const (
 	ntfProxy    = 0x08
 )
 
-// Neighbours lists the entries with a protocol number in the ARP table (family 4) or the NDP table (family 6). If proxy
-// is set, it lists the proxy entries instead: the addresses for which the host answers.
+// Neighbours lists the entries of the ARP table (family 4) or the NDP table (family 6) that have the protocol number.
+// If proxy is set, it lists the proxy entries instead: the addresses for which the host answers.
 func (c *Conn) Neighbours(family int, protocol uint8, proxy bool) ([]Neighbour, error) {
 	c.link.Request(unix.RTM_GETNEIGH, neighbourHeader(familyNumber(family), 0, 0, proxyFlag(proxy))...)
 	return list(c, parseNeighbour, func(n Neighbour) bool {

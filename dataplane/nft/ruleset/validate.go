@@ -36,8 +36,8 @@ const (
 //   - a verdict is the last statement of its rule;
 //   - at most MaxDepth jumps follow one another, without a loop.
 //
-// Validate does not check whether a statement or field is valid at its hooks and after its matches
-// (NAT, reject, fib). Only the kernel and nft check that.
+// Some statements and fields (NAT, reject, fib) are valid only in some hooks or after some matches.
+// Validate does not check that. Only the kernel and nft do.
 //
 // Errors: a join of one error for each problem.
 func (t *Table) Validate() error {
