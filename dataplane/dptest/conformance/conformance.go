@@ -13,12 +13,14 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// Harness has the functions with which the conformance kit runs a dataplane and inspects the kernel objects
-// that the dataplane has programmed. In each subtest, the kit calls these functions, and the methods of the
-// dataplane except Watch, on the goroutine of the subtest.
+// Harness has the functions with which the conformance kit runs a dataplane and inspects the kernel
+// objects that the dataplane has programmed. Each Harness has its own kernel, for example a network
+// namespace. In each subtest, the kit calls these functions on the goroutine of the subtest. It also
+// calls the methods of the dataplane there, except Watch.
 type Harness struct {
-	// Open returns a new dataplane over the harness's kernel. It may be called more than once. The next
-	// dataplane then finds the objects of the previous one, as after a restart. Required.
+	// Open returns a new dataplane that programs the harness's kernel. It may be called more than
+	// once. The next dataplane then finds the objects of the previous one, as after a restart.
+	// Required.
 	Open func(t *testing.T) dataplane.Dataplane
 	// Dump returns a list of the programmed objects. Two lists must be equal if and only if the
 	// kernel handles packets in the same way. So leave out counters, handles and the like, and sort
@@ -33,32 +35,35 @@ type Harness struct {
 	Damage func(t *testing.T)
 	// Fault makes every Apply fail until the returned function is called. Optional.
 	Fault func(t *testing.T) (heal func())
-	// Spoil adds to the state one object that the dataplane cannot program, and returns its key, the
-	// same each time. The rest of the state stays as it is. Optional; see the package documentation.
+	// Spoil adds to the state one object that the dataplane cannot program, and returns the key of
+	// this object. It must return the same key each time, and must not change the rest of the state.
+	// Optional; see "Bad objects" in the package documentation.
 	Spoil func(s dptest.State) policy.Key
 	// Judge reports whether the dataplane lets a packet pass, after the batches that were applied. The
 	// packet is the first of a connection, and the node forwards it. An error fails the test. Optional,
-	// because a dataplane of routes does not evaluate policy; see the package documentation.
+	// because a dataplane of routes does not evaluate policy; see "Verdicts" in the package
+	// documentation.
 	//
 	// If From is set, the source is an address of that endpoint. If To is set, the destination is an
 	// address of that endpoint. Other addresses belong neither to local endpoints nor to the node. From
 	// and To are never equal.
 	Judge func(p dptest.Packet) (allowed bool, err error)
-	// Worlds is the number of random worlds in which Judge is compared, with the seeds 0, 1 and so on.
-	// The default is 20.
+	// Worlds is the number of random worlds in which the kit compares the results of Judge with those
+	// of the reference. Their seeds are 0, 1 and so on. The default is 20.
 	Worlds int
-	// Foreign adds objects of another program beside those of the dataplane. The returned function fails
-	// the test if any of them was changed or deleted. Optional.
+	// Foreign adds objects of another program to the kernel. The returned function fails the test if
+	// any of these objects was changed or deleted. Optional.
 	Foreign func(t *testing.T) (check func())
 	// NoIPIP leaves IP-in-IP tunnels and the routes through them out of all states. Set it if the
 	// kernel has no devices for such tunnels.
 	NoIPIP bool
 }
 
-// Run checks that a dataplane keeps the contract of dataplane.Dataplane. It calls open at the start of each
-// subtest, and in some subtests several times. Each call must return a harness over a kernel without
-// earlier objects, and must register with t.Cleanup a function that removes what the call has made. If the
-// harness lacks an optional function, Run skips the checks that need it, and names them in the test's log.
+// Run checks that a dataplane keeps the contract of dataplane.Dataplane. It calls open at the start
+// of each subtest, and in some subtests several times. Each call of open must make a new kernel
+// without objects, such as a new network namespace, and return a harness for it. With t.Cleanup,
+// open must register a function that removes the kernel. If the harness lacks an optional function,
+// Run skips the checks that need this function, and names them in the test's log.
 func Run(t *testing.T, open func(t *testing.T) Harness) {
 	run(t, open, patience)
 }
@@ -89,7 +94,7 @@ type kit struct {
 	patience time.Duration
 }
 
-// node is a dataplane over a kernel, and its desired state.
+// node has a harness, a dataplane on the harness's kernel, and the desired state of the dataplane.
 type node struct {
 	Harness
 	dp    dataplane.Dataplane
@@ -99,7 +104,7 @@ type node struct {
 	patience time.Duration
 }
 
-// start opens a dataplane over a fresh kernel.
+// start opens a dataplane on a new kernel.
 func (k kit) start(t *testing.T) *node {
 	n := &node{Harness: k.open(t), patience: k.patience}
 	if n.Interfaces == ([3]string{}) {
@@ -118,7 +123,7 @@ func lacks(t *testing.T, there bool, part string) bool {
 	return !there
 }
 
-// restart opens a new dataplane over the same kernel. It has no state yet.
+// restart opens a new dataplane on the same kernel. The desired state is empty again.
 func (n *node) restart(t *testing.T) {
 	n.dp, n.state = n.Open(t), dptest.NewState()
 }
@@ -141,7 +146,7 @@ func (n *node) batchTo(to dptest.State) dataplane.Batch {
 	return b
 }
 
-// fresh returns the dump of a dataplane over a fresh kernel after a single batch to the state.
+// fresh returns the dump of a new kernel after a single batch, which leads to the state of world.
 func (k kit) fresh(t *testing.T, world func([3]string) dptest.State) string {
 	t.Helper()
 	var dump string

@@ -5,8 +5,8 @@
 //
 // # Usage
 //
-// A Harness opens the dataplane over a kernel that only the test uses, lists the programmed objects, and
-// reports whether the dataplane lets a packet pass:
+// A Harness opens the dataplane on a kernel that only the test uses (for example a network
+// namespace), lists the programmed objects, and reports whether the dataplane lets a packet pass:
 //
 //	conformance.Run(t, func(t *testing.T) conformance.Harness {
 //		return conformance.Harness{Open: ..., Dump: ..., Judge: ...}
@@ -20,23 +20,24 @@
 //   - Objects are removed in the right order.
 //   - Teardown removes everything.
 //
-// Each optional function allows more checks. So does a dataplane that is a Planner or a Watcher. The
-// log of a test names the checks that were skipped.
+// Run makes more checks if the harness has optional functions, or if the dataplane implements
+// dataplane.Planner or dataplane.Watcher. The log of a test names the checks that were skipped.
 //
 // # Verdicts
 //
 // A dataplane can pass all other checks and still allow or deny the wrong packets. So set
 // Harness.Judge if the dataplane enforces policy. This function reports the verdict of the dataplane
-// on a packet. It may simulate the programmed rules, run a program of the kernel on a packet, or send
-// a packet. The kit compares its results with those of a reference, dptest.State.Judge, in two
-// subtests. A world is all resources of a cluster at one moment.
+// on a packet. It may simulate the programmed rules, run an eBPF program on a packet, or send a
+// packet. The kit compares its results with those of a reference, dptest.State.Judge, in two
+// subtests. They use worlds: a world is all resources of a cluster at one moment.
 //
 //   - "judge cases" has small worlds that were written by hand. The name of each begins with the
 //     number of a case in docs/semantics.md, as in "S24: Pass skips the rest of the policy and of the
 //     tier".
-//   - "judge worlds" has random worlds of package policy/worlds, each programmed with three batches.
-//     The packets have the first and last values of the world's prefixes and ranges, and the values
-//     next to them. Some pairs of packets differ in one field and have different verdicts.
+//   - "judge worlds" has random worlds of package policy/worlds. The kit applies each world in three
+//     batches. The packets have the first and last values of the world's prefixes and ranges, and the
+//     values next to them. Some packets differ from each other in one field only, and have different
+//     verdicts.
 //
 // A failure shows the packet, both verdicts, the policy or profile that decided in the reference, and
 // the desired state. To run one random world again, use its seed, here 7:
@@ -49,9 +50,9 @@
 // # Bad objects
 //
 // If a dataplane cannot program an object, it must report that object, and program all others. To
-// check this, set Harness.Spoil. It adds an object to a state that a batch may contain but that this
-// dataplane cannot program. Examples are an endpoint with an interface name that the kernel does not
-// accept, and a policy with more rules than a program of the kernel may have:
+// check this, set Harness.Spoil. It adds an object to a state. The object must be valid in a batch,
+// but this dataplane must be unable to program it. Examples are an endpoint with an interface name
+// that the kernel does not accept, and a policy that is too long for one eBPF program:
 //
 //	Spoil: func(s dptest.State) policy.Key {
 //		key := policy.Key{Kind: policy.KindWorkloadEndpoint, Namespace: "test", Name: "bad"}
@@ -63,21 +64,21 @@
 //
 //   - While the state has the object, each Apply and Resync returns an error that reports this object
 //     alone: it has one *dataplane.ApplyError, and its Object is the key.
-//   - Dump returns the same, whether the object or the others came first.
+//   - Dump returns the same, whether the dataplane receives this object first or the others first.
 //   - Once the object is removed, Dump has no trace of it.
 //
-// The kit calls Spoil for different states, so Spoil must not depend on their content. Omit it if the
-// dataplane can program every object.
+// The kit calls Spoil for different states, so Spoil must not depend on the content of the state. If
+// the dataplane can program every object, do not set Spoil.
 //
 // # Asynchronous dataplanes
 //
-// A dataplane may program objects after Apply has returned: then the error of Apply or Resync has
-// these objects as Pending. The kit waits until Watch reports a Drift, and calls Apply with an empty
-// batch. It repeats this until no object is pending, and only then checks the state.
+// A dataplane may program objects after Apply or Resync has returned. Then the error that the method
+// returns lists these objects as Pending. The kit waits until Watch reports a Drift, and calls Apply
+// with an empty batch. It repeats this until no object is pending, and only then checks the state.
 //
 // # Concurrency
 //
-// Each subtest calls the dataplane from one goroutine, except Watch.
+// Each subtest calls the methods of the dataplane from one goroutine, except Watch.
 //
 // # Errors
 //
