@@ -43,8 +43,8 @@ type tupleState struct {
 	live int
 	// updateNumber is the number of the last Update before the connection began.
 	updateNumber uint64
-	// idle is the element of the tuple in Table.idle, or nil. idleSince is the time of its last
-	// verdict or end.
+	// idle is the element of the tuple in Table.idle, or nil. idleSince is the time of the tuple's
+	// last verdict or of the last end of a connection.
 	idle      *list.Element
 	idleSince time.Time
 }
@@ -72,20 +72,20 @@ func keyOf(s *tupleState, f *conntrack.Flow) trackedKey {
 type tracked struct {
 	// counted has the counters that are already counted in the flows.
 	counted conntrack.Counters
-	// updateNumber is the number of the last Update that found it.
+	// updateNumber is the number of the last Update that found the entry.
 	updateNumber uint64
 	// missing is the time of the first Update that did not find the entry. It is zero if the last
 	// Update found it.
 	missing time.Time
 	// ended is set if the entry ended during an Update, until that Update returns. The Update may
-	// have read the entry before the end, and may report it afterwards.
+	// have read the entry before its end, and may still report it after its end.
 	ended bool
 }
 
 // Source reads the connection tracking table. *conntrack.Conn implements it.
 type Source interface {
-	// EachCounted calls each for every connection with its counters. It calls begin each time it
-	// starts from the beginning.
+	// EachCounted calls each for every connection, with the counters of the connection. If it has to
+	// read the table several times, it calls begin before each time.
 	EachCounted(ctx context.Context, begin func(), each func(*conntrack.Flow, conntrack.Counters)) error
 }
 
@@ -201,12 +201,13 @@ func (t *Table) Ended(f *conntrack.Flow, counters conntrack.Counters) {
 }
 
 // Update counts the packets of connections that have not ended. It reads the whole connection
-// tracking table, at 2 µs for each connection. Update also removes connections whose end was not
-// notified: an Update does not find them, and an Update at least 10 seconds later does not either.
-// Concurrent calls run one after the other.
+// tracking table, which takes 2 µs for each connection. Concurrent calls run one after the other.
 //
-// Errors: those of source.EachCounted. The packets that were counted before the error remain
-// counted.
+// If the Table missed the notification of a connection's end, Update removes the connection. It
+// removes a connection if two Updates, at least 10 seconds apart, do not find it.
+//
+// Update returns the errors of source.EachCounted. The packets that were counted before the error
+// remain counted.
 func (t *Table) Update(ctx context.Context, source Source) error {
 	t.updating.Lock()
 	defer t.updating.Unlock()

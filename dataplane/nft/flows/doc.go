@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package flows counts traffic between workloads, by the policy that allows or denies it. Rules log
-// a verdict for each new connection, and connection tracking counts its packets and bytes. Package
-// flows combines the two.
+// Package flows counts traffic between workloads, by the policy that allows or denies it. Rules of
+// the nftables table log a verdict for each new connection, and connection tracking counts the
+// packets and bytes of the connection. Package flows combines the two.
 //
 //	nftables ── verdicts (nflog) ──▶ Table.Verdict ─┐
 //	                                                ├▶ flows by source, destination, port, verdict and policy
@@ -21,11 +21,11 @@
 //		fmt.Println(flow.Source, flow.Destination, flow.Bytes)
 //	}
 //
-// To make the rules log, enable render.Config.VerdictLog. Write the function keyOf: it turns the
-// addresses of a log entry into names, and the prefix of the entry into the decision and the rule.
-// The prefix has the ID of the rule: see policy.RuleIDs. The kernel counts packets only if
-// net.netfilter.nf_conntrack_acct is set. Call Update at least every few minutes. It also removes
-// connections that have ended without a notification.
+// To make the rules log verdicts, enable render.Config.VerdictLog. Write the function keyOf: it
+// turns the addresses of a log entry into names, and the prefix of the entry into the decision and
+// the rule. The prefix has the ID of the rule, and policy.RuleIDs returns the IDs of all rules of a
+// policy. The kernel counts packets only if the sysctl net.netfilter.nf_conntrack_acct is set. Call
+// Update at least every few minutes.
 //
 // # What is counted
 //
@@ -33,20 +33,22 @@
 // policy of the source and an ingress policy of the destination decide. Each of them logs its
 // verdict.
 //
-//   - For each verdict that allows, the connection counts once, with all its packets.
-//   - If the ingress policy denies a connection, the egress policy may still count it as allowed.
-//   - For a verdict that denies, each dropped packet counts.
-//   - A connection that began before New counts from its next verdict on, with all its packets from
-//     its start. If it has no further verdict, it does not count. Rules log verdicts until there is
-//     a reply.
+//   - If a policy allows a connection, the connection counts once for this policy, with all its
+//     packets.
+//   - If the ingress policy denies a connection, the connection may still count as allowed for the
+//     egress policy.
+//   - If a policy denies a connection, each dropped packet counts for this policy.
+//   - Some connections begin before New. Such a connection counts only if there is a further
+//     verdict on it after New. Then it counts with all its packets, including those before New.
+//     Rules log verdicts on a connection until there is a reply.
 //   - If there are more than Config.MaxConnections connections, the packets of the others are not
-//     counted: see Stats.
+//     counted. Stats.Uncounted has the number of their verdicts.
 //
 // A log entry has only the headers of a packet, and no ID of a conntrack entry. So a Table finds
-// the conntrack entries of a verdict by their Tuple. It counts the packets of these entries for
-// each policy that has a verdict on the Tuple. Each entry counts as a connection. For example, two
-// pings between the same addresses have the same Tuple. The second one counts as a connection from
-// the next Update on, or when it ends.
+// the conntrack entries of a verdict by their Tuple: addresses, ports and protocol. If several
+// policies have a verdict on the same Tuple, the packets of its entries count for each policy. Each
+// entry counts as a connection. For example, two pings between the same addresses have the same
+// Tuple. The second one counts as a connection from the next Update on, or when it ends.
 //
 // In some cases, a verdict allows a connection, but there is no conntrack entry with its Tuple:
 //
@@ -60,15 +62,15 @@
 // # Memory
 //
 // The limits in Config bound the memory of a Table. When a new flow exceeds MaxFlows, it replaces
-// the flow that was idle for longest. A Table keeps a connection that has ended for two minutes, or
-// until it needs space for another one. If an Update does not find a connection, the connection may
-// have ended. The Table removes it once an Update at least 10 seconds later does not find it
-// either.
+// the flow that was idle for longest. After a connection has ended, a Table keeps it for two
+// minutes, or until the Table needs space for another one. If the Table missed the notification of
+// the end, it removes the connection once two Updates, at least 10 seconds apart, have not found
+// it.
 //
 // # Concurrency
 //
-// The methods of Table may be called from any goroutine. An Update waits until another Update has
-// ended.
+// The methods of Table may be called from any goroutine. If an Update is running, another Update
+// waits until it has ended.
 //
 // # Errors
 //

@@ -59,7 +59,7 @@ func (c *Counts) add(o Counts) {
 type Flow struct {
 	Key
 	Counts
-	// First and Last are the times of the first and the last verdict or count.
+	// First and Last are the times of the first and the last change of the counters.
 	First, Last time.Time
 }
 

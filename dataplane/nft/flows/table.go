@@ -38,9 +38,9 @@ type Stats struct {
 	// Config.MaxConnections. Each of these verdicts counts as a connection. The packets of these
 	// connections are not counted.
 	Uncounted uint64
-	// Missed is the number of calls of Table.Missed. After lost notifications, an Update removes
-	// the connections that have ended, at least 10 seconds after the first Update that did not find
-	// them. Their last packets are not counted.
+	// Missed is the number of calls of Table.Missed: how often notifications of ends were lost. For
+	// a connection whose notification was lost, the packets since the last Update that found the
+	// connection are not counted.
 	Missed uint64
 }
 
@@ -149,7 +149,8 @@ func (t *Table) total(d Decision) *Counts {
 	return t.totals[d]
 }
 
-// Missed records that notifications about ends were lost. Use it as conntrack.WatchConfig.Missed.
+// Missed records that notifications about the ends of connections were lost. Use it as
+// conntrack.WatchConfig.Missed.
 func (t *Table) Missed() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -168,8 +169,9 @@ func (t *Table) Flows() []Flow {
 }
 
 // Totals returns the counters of each decision since New, including the counters of evicted flows.
-// From Config.MaxTotals decisions on, further decisions share two entries: one for allowed packets,
-// and one for denied packets. In the keys of these two entries, all fields except Allowed are zero.
+// The first Config.MaxTotals decisions have an entry each. All others share two entries: one for
+// allowed packets, and one for denied packets. In the keys of these two entries, all fields except
+// Allowed are zero.
 func (t *Table) Totals() map[Decision]Counts {
 	t.mu.Lock()
 	defer t.mu.Unlock()
