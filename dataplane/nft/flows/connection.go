@@ -84,14 +84,15 @@ type tracked struct {
 
 // Source reads the connection tracking table. *conntrack.Conn implements it.
 type Source interface {
-	// EachCounted calls each for every connection, with the counters of the connection. If it has to
-	// read the table several times, it calls begin before each time.
+	// EachCounted calls each for every connection, with the counters of the connection. If it has
+	// to read the table several times, it calls begin before each time.
 	EachCounted(ctx context.Context, begin func(), each func(*conntrack.Flow, conntrack.Counters)) error
 }
 
 var _ Source = (*conntrack.Conn)(nil)
 
-// tupleState returns the state of a tuple, and adds it if there is none. It returns nil if the table is full.
+// tupleState returns the state of a tuple, and adds it if there is none. It returns nil if the
+// table is full.
 func (t *Table) tupleState(tuple Tuple) *tupleState {
 	s := t.tuples[tuple]
 	if s != nil {

@@ -10,10 +10,11 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// BitWorld returns the events of an endpoint with the policies 0 to n-1. The senders are the
-// addresses 10.0.0.0 + a, for a from 1 to 2^n - 1. Policy i allows a TCP port from the set s:i,
-// which has the senders whose a has bit i set. So no two senders are in the same sets, and each
-// sender is the only address of its class.
+// BitWorld returns the events of an endpoint with the policies 0 to n-1. The senders have the
+// numbers 1 to 2^n - 1. The address of sender a is 10.0.0.0 + a. Policy i allows a TCP port from
+// the set s:i. Sender a is in this set if bit i of a is set. So no two senders are in the same
+// sets, and each sender is a class of its own. (A class is all addresses that are in the same
+// sets.)
 func BitWorld(n int, port func(i int) uint16) (events []dataplane.Event) {
 	tier := dataplane.TierPolicies{Tier: "t", DefaultAction: policy.Deny}
 	for i := range n {

@@ -16,7 +16,8 @@ import (
 // Bridges returns the names of the bridges of a cluster that NewBridgedCluster makes.
 func Bridges() []string { return []string{"br0", "br1"} }
 
-// NewBridgedCluster makes a NewCluster whose workloads may be ports of Bridges: see Cluster.Bridge.
+// NewBridgedCluster calls NewCluster, and makes its renderer treat Bridges as bridges of workloads.
+// Cluster.Bridge attaches workloads to these bridges.
 func NewBridgedCluster(t *testing.T, seed uint64, classes render.ClassesConfig) *Cluster {
 	t.Helper()
 	c := NewCluster(t, seed, classes)
@@ -28,9 +29,9 @@ func NewBridgedCluster(t *testing.T, seed uint64, classes render.ClassesConfig) 
 	return c
 }
 
-// Bridge attaches interfaces of workloads to bridges, as ports. It chooses them at random at each
-// call. No two endpoints of one bridge have the same address. The caller must pass Known to the
-// renderer.
+// Bridge makes interfaces of workloads ports of bridges. Each call chooses new interfaces and
+// bridges at random. No two endpoints at one bridge have the same address. After Bridge, the caller
+// must pass the result of Cluster.Known to Renderer.SetInterfaces.
 func (c *Cluster) Bridge() {
 	c.Ports, c.behind = map[string]string{}, map[bridgePlace]string{}
 	for _, e := range c.Graph.Snapshot().Events {
@@ -58,10 +59,11 @@ type bridgePlace struct {
 	address netip.Addr
 }
 
-// At returns with which interface the packets of the workload interface iface pass the netfilter
-// hooks of IPv4 and IPv6: seen is its bridge, or iface itself if it is no port. owner is the
-// interface of the workload whose policy applies to the address a there. It is "" if no workload
-// behind the bridge has the address.
+// At returns how the table sees packets of the workload interface iface. seen is the interface that
+// these packets have in the netfilter hooks of IPv4 and IPv6. It is a bridge if iface is a port of
+// this bridge, and iface otherwise. owner is the interface of the workload whose policy applies to
+// packets with the address a. It is "" if iface is a port of a bridge, and no workload behind the
+// bridge has the address.
 func (c *Cluster) At(iface string, a netip.Addr) (seen, owner string) {
 	bridge := c.Ports[iface]
 	if bridge == "" {

@@ -26,11 +26,12 @@ import (
 //	drop ...
 //	settings {"keepInvalid": true}
 //
-// The words after "in" and "out" are the interfaces of the packet. If they are not given, they
-// follow from the source and the destination: the interface of the workload with this address, no
-// interface for an address of the node, and otherwise eth0. The word after "was" is the destination
-// before translation. Settings must come first. If a file has a section "world", its lines come
-// before the lines of each case of the file.
+// The words after "in" and "out" are the interfaces by which the packet enters and leaves the node.
+// If one of them is not given, it follows from the source or the destination. If this is an address
+// of a workload, the interface is that of the workload. If it is an address of the node, there is
+// no interface. Otherwise, the interface is eth0. The word after "was" is the destination before
+// translation. A line with settings must come first. If a file has a section "world", its lines
+// come before the lines of each case of the file.
 type NumberedCase struct {
 	Name, text string
 }
@@ -56,8 +57,8 @@ func NumberedCases(t *testing.T, dir string) (out []NumberedCase) {
 	return out
 }
 
-// Run plays the case. It calls world each time when the resources have changed and a flow follows,
-// and flow with the line of each flow.
+// Run processes the lines of the case. For each line with a flow, it calls the function flow with
+// this line. If resources have changed since the previous flow, Run calls world before that.
 func (n NumberedCase) Run(
 	t *testing.T, classes render.ClassesConfig, world func(*Cluster), flow func(c *Cluster, line string),
 ) {

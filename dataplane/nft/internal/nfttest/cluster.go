@@ -37,8 +37,9 @@ type Cluster struct {
 	behind map[bridgePlace]string
 }
 
-// Bounded returns the configuration for a random test with this seed. For every fourth seed, it has
-// such low limits that some policy is written as chains instead of lookups.
+// Bounded returns the configuration for a random test with this seed. For every fourth seed, it
+// sets such low limits in classes that the renderer writes some policy as chains instead of
+// lookups.
 func Bounded(classes render.ClassesConfig, seed uint64) render.ClassesConfig {
 	if seed%4 == 3 {
 		classes.MaxPerGroup, classes.MaxTotal = 3, 8
@@ -118,8 +119,8 @@ func NewNode(t testing.TB, cfg render.Config) *Cluster {
 	return c
 }
 
-// Play applies updates to the graph and its batch to the renderer. It returns the operations that
-// change the table.
+// Play applies updates to the graph, and the resulting batch to the renderer. It returns the
+// operations that change the table.
 func (c *Cluster) Play(t testing.TB, updates []policy.Update) []ruleset.Op {
 	t.Helper()
 	for _, u := range updates {
@@ -139,8 +140,9 @@ func (c *Cluster) Play(t testing.TB, updates []policy.Update) []ruleset.Op {
 	return change.Ops
 }
 
-// NewScriptNode returns a NewNode for scripts. Its interface prefix is "wl". Its table does not
-// restore priorities of packets, because each priority would add a chain to the scripts.
+// NewScriptNode calls NewNode with a configuration for scripts. The interface prefix is "wl".
+// ClassesConfig.Priorities is empty: for each packet priority that the table restores, it would
+// have another chain, and so would all scripts.
 func NewScriptNode(t testing.TB, classes render.ClassesConfig) *Cluster {
 	classes.Priorities = []uint32{}
 	return NewNode(t, render.Config{Classes: classes, InterfacePrefix: "wl"})
@@ -196,7 +198,8 @@ func (c *Cluster) hostEndpoint() {
 	c.Update(u)
 }
 
-// ForHosts sets one of the stages that only host endpoints have in a global policy.
+// ForHosts makes some global policies apply-on-forward, untracked or pre-DNAT policies, which only
+// host endpoints can have.
 func (c *Cluster) ForHosts(p *policy.Policy) {
 	if p.Namespace != "" {
 		return
@@ -209,8 +212,8 @@ func (c *Cluster) ForHosts(p *policy.Policy) {
 	case 2:
 		p.ApplyOnForward, p.PreDNAT = true, true
 		p.Types, p.Egress = []policy.Type{policy.Ingress}, nil
-		// A recheck cannot test names of ports and services of the original destination, and so
-		// denies.
+		// Later stages test again whether pre-DNAT policy has allowed a packet. This test denies
+		// the packet if it depends on a named port or a service of the original destination.
 		for i := range p.Ingress {
 			p.Ingress[i].Destination.Ports = slices.DeleteFunc(
 				p.Ingress[i].Destination.Ports, func(p policy.Port) bool { return p.Name != "" },

@@ -5,8 +5,8 @@
 //
 // # Usage
 //
-// EachForm runs a test twice, because policy is written to nftables in two forms, lookups and
-// chains:
+// The renderer writes policy to nftables in one of two forms: as lookups in maps, or as chains of
+// rules. EachForm runs a test once with each form:
 //
 //	func TestAllowed(t *testing.T) { nfttest.EachForm(t, testAllowed) }
 //

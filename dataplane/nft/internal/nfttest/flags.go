@@ -19,8 +19,9 @@ func NewWorldFlags() WorldFlags {
 	}
 }
 
-// Seeds returns the seeds of the random worlds that a test must use. There are as many as the flag
-// -worlds says. Without this flag, there are sample seeds, or short seeds with -short.
+// Seeds returns the seeds of the random worlds that a test must use. The flag -worlds is the number
+// of seeds. Without this flag, the number is the argument short if the flag -short is set, and the
+// argument sample otherwise.
 func (f WorldFlags) Seeds(sample, short uint64) (seeds []uint64) {
 	if testing.Short() {
 		sample = short

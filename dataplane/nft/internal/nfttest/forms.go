@@ -17,8 +17,8 @@ func Chains() render.ClassesConfig {
 	return render.ClassesConfig{TestHook: testhook.Chains()}
 }
 
-// EachForm runs a test in both forms of policy, lookups and chains. What a test proves about
-// packets must hold in both.
+// EachForm runs a test twice, because the renderer can write policy in two forms: as lookups in
+// maps or as chains of rules. Packets must get the same verdicts in both.
 func EachForm(t *testing.T, test func(*testing.T, render.ClassesConfig)) {
 	t.Helper()
 	for _, classes := range Forms() {

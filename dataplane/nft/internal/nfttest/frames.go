@@ -87,14 +87,15 @@ const (
 	TypeRedirect            uint8 = 137
 )
 
-// Extended returns an IPv6 payload after a Destination Options header of eight bytes, which has
-// only padding. protocol is the payload's protocol. The Next Header field of the packet must be 60.
+// Extended returns a Destination Options header of eight bytes, which has only padding, followed by
+// an IPv6 payload. protocol is the payload's protocol. In the IPv6 header of the packet, the Next
+// Header field must be 60.
 func Extended(protocol uint8, payload []byte) []byte {
 	return append([]byte{protocol, 0, 1, 4, 0, 0, 0, 0}, payload...)
 }
 
-// Fragment returns a piece of an IPv6 payload after a fragment header. The offset is in units of
-// eight bytes. The Next Header field of the packet must be 44.
+// Fragment returns a fragment header, followed by a piece of an IPv6 payload. The offset is in
+// units of eight bytes. In the IPv6 header of the packet, the Next Header field must be 44.
 func Fragment(protocol uint8, offset uint16, more bool, piece []byte) []byte {
 	word := offset << 3
 	if more {

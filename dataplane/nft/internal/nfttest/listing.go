@@ -27,8 +27,9 @@ func TableListing(t testing.TB, ns *netns.NS, name string) string {
 	return nstest.WithoutOwner(nstest.NFT(t, ns, "", "-s", "list", "table", "inet", name))
 }
 
-// RequireLists fails the test unless nft lists the same in the namespace ns as in a new namespace
-// into which nft has loaded the text of want.
+// RequireLists fails the test if the ruleset in the namespace ns is not the table want. For that,
+// it lets nft load the text of want into a new namespace, and compares nft's listings of both
+// namespaces.
 func RequireLists(t testing.TB, ns *netns.NS, want *ruleset.Table) {
 	t.Helper()
 	other := nstest.New(t)
@@ -53,14 +54,15 @@ func Blocks(listing string) []string {
 	return all
 }
 
-// AsListed changes a table so that it equals its listing by nft, and returns the table. A listing
-// differs from the table that was written in these ways:
+// AsListed changes a table so that its text equals the listing that nft prints after it has loaded
+// the table, and returns the table. Without the changes, the two differ in these ways:
 //
-//   - Elements may be in another order.
-//   - The matches on family and protocol may be at another place, because nft derives them.
-//   - There is no match on the family before a match on ICMP or, from nft 1.1 on, on an original
-//     address of the connection.
-//   - A set with one element is listed as a single value.
+//   - The listing may have elements in another order.
+//   - The listing may have the matches on family and protocol at another place of the rule, because
+//     nft derives them from other matches.
+//   - If a rule matches ICMP, the listing has no match on the family. From nft 1.1 on, the same
+//     holds for a rule that matches an original address of the connection.
+//   - The listing has a set with one element as a single value.
 func AsListed(t *ruleset.Table) *ruleset.Table {
 	t.Normalize()
 	for _, c := range t.Chains {

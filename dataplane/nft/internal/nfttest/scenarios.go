@@ -13,9 +13,11 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// CountedState returns a state with two endpoints, to test counts of classes. Both endpoints have
-// the same policy, so they are one group in each direction. The policy has two sets: one has
-// addresses, the other one has a prefix.
+// CountedState returns a state with two endpoints. It is for tests of render.ClassStats, which
+// counts classes and groups. (A class is all addresses that are in the same sets. A group is all
+// endpoints with the same policies in one direction.) Both endpoints have the same policy, so they
+// are one group in each direction. The policy has two sets: one has addresses, the other one has a
+// prefix.
 func CountedState() dptest.State {
 	s := dptest.NewState()
 	s.InSync = true
@@ -38,9 +40,10 @@ func CountedState() dptest.State {
 	return s
 }
 
-// ClassCounts returns the counts of CountedState. There are three classes: one for the prefix, and
-// one for the address of each family. There are four outcomes: one for each of the two sets, one
-// for packets from all other addresses, and one for all packets that the endpoints send.
+// ClassCounts returns the expected counts of CountedState. There are three classes: one for the
+// prefix, and one for the address of each family. An outcome is the rules that hold for a class.
+// There are four outcomes: one for each of the two sets, one for packets from all other addresses,
+// and one for all packets that the endpoints send.
 func ClassCounts() render.ClassStats {
 	return render.ClassStats{
 		Addresses: 2, Ranges: 1, Classes: 3, Groups: 2, Elements: 3, Outcomes: 4, Cost: 7, Largest: CountedGroup(),
@@ -48,7 +51,8 @@ func ClassCounts() render.ClassStats {
 	}
 }
 
-// CountedGroup returns the group of CountedState for ingress, which distinguishes classes.
+// CountedGroup returns the group of CountedState for ingress. (The group for egress has no policy,
+// so all classes are alike for it.)
 func CountedGroup() render.ClassGroup {
 	return render.ClassGroup{
 		Direction: "ingress", Tiers: "tier t", Policy: policy.Key{Kind: policy.KindPolicy, Name: "p"},
@@ -57,9 +61,9 @@ func CountedGroup() render.ClassGroup {
 }
 
 // CountedRules returns rules for tests of rule counters. The renderer merges most of them into
-// lookups of the port or the protocol, which lead to the chain of the rule that decides. The ports
-// of one rule, and the protocol of another one, also occur in earlier rules. Some rules cannot be
-// merged.
+// verdict maps: a map leads from the port or the protocol to the chain of the rule that decides.
+// Two rules overlap with earlier ones: a port of the rule "never" also occurs in "web", and the
+// protocol of the rule "tcp" also occurs in several rules. Some rules cannot be merged.
 func CountedRules() []dataplane.Rule {
 	rule := func(id string, action policy.Action, proto policy.Protocol, ports ...policy.Port) dataplane.Rule {
 		r := dataplane.Rule{ID: id, Action: action, Protocol: proto}

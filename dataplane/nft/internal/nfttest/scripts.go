@@ -19,9 +19,10 @@ import (
 // sections:
 //
 //   - "update" has updates in the language of internal/worldtext.
-//   - "FORM ruleset" has the sets and chains after the updates. Sets and chains of an empty node
-//     are left out. FORM is "chains" or "lookups", the form in which policy is written.
-//   - "FORM delta" has the operations that were sent to the applier.
+//   - "FORM ruleset" has the expected sets and chains after the updates, except those that a node
+//     without any resources has, too. FORM is the form in which policy is written: "chains" or
+//     "lookups".
+//   - "FORM delta" has the expected operations on the nftables table.
 //   - "interfaces" has a line "NAME KIND MASTER" for each interface that is a port of a bridge or
 //     another master device.
 //   - "faults" has the expected errors.
