@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package sets has the desired sets of the nftables table for the renderer, and makes the names of
-// sets and chains. There are three kinds of sets:
+// sets and chains. These types have sets:
 //
-//   - IPSet has the members of an IP set. It has one nftables set for each kind and family of
+//   - An IPSet has the members of an IP set. It has one nftables set for each kind and family of
 //     members.
-//   - ElementSet is one nftables set or map, whose elements the renderer adds and removes one by
+//   - An ElementSet is one nftables set or map. The renderer adds and removes its elements one by
 //     one.
-//   - Lists has the nftables sets for rules that list ranges of prefixes or ports. Chains has the
-//     chains of the table, together with the Lists of their rules.
+//   - Lists has the nftables sets for rules that list ranges of prefixes or ports.
 //
-// Each of them has a method Flush, which appends the changes since the last Flush to a delta:
+// Chains has the chains of the table, together with the Lists of their rules. Each of these types
+// has a method Flush, which appends the changes since the last Flush to a ruleset.Delta:
 //
 //	dataplane.IPSetUpdate ─▶ IPSet ──┐
 //	rules' prefixes and ports ─▶ Lists ──┼─▶ ruleset.Delta
@@ -22,13 +22,13 @@
 //	s := sets.NewIPSet(id, &chains.Lists)
 //	s.Replace(update)
 //	if s.Settle() {
-//		// rules that refer to s are rendered again
+//		// render the rules that refer to s again
 //	}
 //	s.Flush(&delta)
 //
 // # Concurrency
 //
-// Nothing here is safe for concurrent use.
+// The types are not safe for concurrent use.
 //
 // # Errors
 //

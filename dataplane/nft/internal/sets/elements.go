@@ -107,10 +107,10 @@ func (s *ElementSet) Flush(d *ruleset.Delta) {
 	s.FlushUnseen(d, func(string) bool { return false })
 }
 
-// FlushUnseen is like Flush, but finds elements whose change no packet can see: no packet looks up
-// the key before the element is added, or after it is deleted. unseen reports whether that is so
-// for a key. The delta has such elements as Early and Late: they need not change at the same moment
-// as the rest.
+// FlushUnseen is like Flush, but separates elements that need not change at the same moment as the
+// rest of the delta. unseen must report whether no packet looks up a key before its element is
+// added, or after its element is deleted. FlushUnseen appends such an element to ElementDelta.Early
+// if it is added, and to ElementDelta.Late if it is deleted.
 func (s *ElementSet) FlushUnseen(d *ruleset.Delta, unseen func(key string) bool) {
 	switch {
 	case !s.Wanted && s.installed:
@@ -148,8 +148,8 @@ func (s *ElementSet) Kernel() *ruleset.Set {
 	return &set
 }
 
-// Element returns an element with the given values as its key. If v is not nil, it has this
-// verdict.
+// Element returns an element with the given values as its key. If v is not nil, the element has the
+// verdict v.
 func Element(v *ruleset.Verdict, key ...ruleset.Value) ruleset.Element {
 	return ruleset.Element{Key: key, Verdict: v}
 }

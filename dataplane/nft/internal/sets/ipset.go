@@ -52,7 +52,8 @@ type IPSet struct {
 	lists *Lists
 	// watcher is called when addresses and prefixes change. It may be nil.
 	watcher Watcher
-	// shape and broken are what the last call of Settle found.
+	// shape is the Shape at the last call of Settle. broken is set if rules must not refer to the
+	// IP set since then.
 	shape  Shape
 	broken bool
 }
@@ -62,8 +63,8 @@ type Watcher interface {
 	// Host4 and Host6 are called for an address that is added (in) or removed.
 	Host4(addr [4]byte, in bool)
 	Host6(addr [16]byte, in bool)
-	// Net is called for a prefix that is added (in) or removed, if no other prefix of the set
-	// contains it.
+	// Net is called for a prefix that becomes or ceases to be an outermost one: no other prefix of
+	// the set contains it. in is set if it becomes one.
 	Net(n netip.Prefix, in bool)
 	// AllNets is called if any prefixes may have changed.
 	AllNets()
@@ -125,7 +126,8 @@ type Shape struct {
 	ports4, ports6 bool
 }
 
-// NewIPSet returns an IP set that does not exist yet. lists counts the rules that look into its parts.
+// NewIPSet returns an IP set that does not exist yet. lists counts the rules that look into its
+// parts.
 func NewIPSet(id dataplane.IPSetID, lists *Lists) *IPSet {
 	return &IPSet{ID: id, parts: map[partKey]*part{}, lists: lists}
 }
@@ -360,9 +362,9 @@ func (h *Shape) has(kind Kind, f Family) bool {
 	return f == IPv4 && v4 || f == IPv6 && v6
 }
 
-// err returns an error if rules must not refer to the set. Members that do not fit the set's type
-// are in no set of the kernel. Without them, a negated match would match more packets, so rules
-// that refer to the set must fail.
+// err returns an error if rules must not refer to the set. The reason may be a member that does not
+// fit the type of the set: no set of the kernel has it. A rule that matches addresses outside of
+// the set would then match this member, too.
 func (s *IPSet) err() error {
 	switch {
 	case !s.exists:
@@ -375,7 +377,8 @@ func (s *IPSet) err() error {
 	return nil
 }
 
-// Check returns an error if rules must not refer to the set as one of the given type.
+// Check returns an error if rules must not refer to the set, or if the set is not of the given
+// type.
 func (s *IPSet) Check(typ dataplane.IPSetType) error {
 	if err := s.err(); err != nil {
 		return err
@@ -395,7 +398,7 @@ func (s *IPSet) Settle() (changed bool) {
 	return changed
 }
 
-// Clone returns an IP set with the same members. The table does not have any of its sets yet.
+// Clone returns an IP set with the same members. No table has the nftables sets of the clone yet.
 func (s *IPSet) Clone(lists *Lists) *IPSet {
 	c := NewIPSet(s.ID, lists)
 	c.typ, c.exists = s.typ, s.exists

@@ -21,9 +21,9 @@ type Lists struct {
 	// users has the number of rules that look into each named set.
 	users map[string]int
 	sets  map[string]*ruleset.Set
-	// parts has the IP sets by the names of their kernel sets. A user is a rule that looks into a
-	// set. usageChanged has the IP sets for which a kernel set has got its first user or lost its
-	// last one.
+	// parts has the IP sets by the names of their kernel sets. A user of a kernel set is a rule
+	// that looks into it. usageChanged has the IP sets of those kernel sets that have got their
+	// first user, or have lost their last one.
 	parts        map[string]*IPSet
 	usageChanged map[*IPSet]struct{}
 	// installed has the sets that the table had after the last Flush. dirty has the sets whose
@@ -39,8 +39,8 @@ func NewLists() Lists {
 	}
 }
 
-// Named returns the chain with a named set or verdict map in place of each anonymous one that has
-// ranges.
+// Named returns the chain, but with each anonymous set or verdict map that has ranges replaced by a
+// named one.
 func (l *Lists) Named(c *ruleset.Chain) *ruleset.Chain {
 	var rules []ruleset.Rule
 	for i := range c.Rules {
@@ -162,8 +162,9 @@ func (l *Lists) use(name string, n int) {
 	}
 }
 
-// TakeLooked returns the IP sets for which a kernel set has got its first user (a rule that looks
-// into it) or lost its last one since the last call.
+// TakeLooked returns the IP sets whose kernel sets must be added or deleted because of rules. An IP
+// set is returned if, since the last call, the first rule began to look into one of its kernel
+// sets, or the last rule ceased to do so.
 func (l *Lists) TakeLooked() map[*IPSet]struct{} {
 	changed := l.usageChanged
 	l.usageChanged = map[*IPSet]struct{}{}

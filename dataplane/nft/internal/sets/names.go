@@ -17,10 +17,10 @@ import (
 // maxName is the maximum length of a readable name.
 const maxName = 128
 
-// ObjectName returns the name of a chain. It is readable if the parts allow that:
-// "pol-egress/shop/allow-web". Different parts have different names. If the parts are too long, or
-// have characters that nft refuses, the name ends with a hash after a double slash. Readable names
-// have no double slash.
+// ObjectName returns the name of a chain. Usually, the name is the prefix and the parts:
+// "pol-egress/shop/allow-web". If the parts are too long, or have characters that nft refuses, the
+// name has a double slash after the prefix, and ends with a hash of the parts. So different parts
+// have different names.
 func ObjectName(prefix string, parts ...string) string {
 	name := prefix + "/" + strings.Join(parts, "/")
 	plain := len(name) <= maxName

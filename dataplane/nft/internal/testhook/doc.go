@@ -20,11 +20,11 @@ package testhook
 type Classes struct{ fewNumbers, chains bool }
 
 // FewNumbers makes the renderer take the numbers of classes and outcomes from a small range, so
-// that many collide.
+// that the hashes of many of them collide.
 func FewNumbers() Classes { return Classes{fewNumbers: true} }
 
-// Chains makes the renderer write all policy as chains, its fallback, as if every group of
-// endpoints were over its limit.
+// Chains makes the renderer write all policy as chains of rules, as it does for policy whose
+// lookups exceed a limit.
 func Chains() Classes { return Classes{chains: true} }
 
 // HasFewNumbers reports whether the settings are those of FewNumbers.
