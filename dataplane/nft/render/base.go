@@ -31,8 +31,8 @@ func sourceSet(f sets.Family) string { return familyName("source", f) }
 func familyName(name string, f sets.Family) string { return name + strconv.Itoa(int(f)) }
 
 // SourceSets returns the names of the sets with the endpoints' own addresses. An element is a pair
-// of interface and address. An address of a bridged endpoint is in two sets: with the bridge in
-// one, and with the port of the bridge in the other.
+// of interface and address. An address of a bridged endpoint is in two sets: one has the pair of
+// bridge and address, the other one has the pair of the bridge's port and address.
 func SourceSets() (all []string) {
 	for _, f := range sets.Families() {
 		all = append(all, sourceSet(f), setBridgePorts(f))
@@ -84,9 +84,9 @@ func workloadSets(cfg *Config) []*sets.ElementSet {
 	}
 }
 
-// baseChains makes the chains that all endpoints share, and the base chains of normal policy. All
-// these chains depend only on the configuration and on the values below. So a new endpoint usually
-// changes only elements of sets and maps.
+// baseChains makes the chains that all endpoints share, and the base chains of normal policy. These
+// chains depend only on the configuration and on the fields below. So a new endpoint usually
+// changes no base chain, but only elements of sets and maps.
 type baseChains struct {
 	cfg        *Config
 	statements *statements
@@ -136,10 +136,10 @@ func (b *baseChains) inputChains() []*ruleset.Chain {
 
 // outputChains returns the chains for packets of the host's own processes.
 //
-// In the output hook, a packet whose destination was translated still has the interface of its
-// original destination. Therefore a base chain in the postrouting hook, after routing, evaluates
-// such packets. This base chain costs time for all forwarded packets. So it is left out while the
-// host may send to all endpoints.
+// If the destination of a packet was translated, the packet still has the interface of its original
+// destination in the output hook. Therefore a base chain in the postrouting hook, after routing,
+// evaluates such packets. This base chain costs time for all forwarded packets. So it is left out
+// while the host may send to all endpoints.
 func (b *baseChains) outputChains() (chains []*ruleset.Chain) {
 	hosts := b.hostJumps(hostOut)
 	action := b.cfg.Host.HostToEndpointAction
@@ -156,8 +156,8 @@ func (b *baseChains) outputChains() (chains []*ruleset.Chain) {
 	case action == policy.HostDrop:
 		jumps, chains = b.jumpsTo(chainFromHost, ruleset.OIFName), b.fromHost()
 	case policed:
-		// The base chain itself drops these packets. When the last host endpoint is removed, the
-		// chain that would evaluate stale packets is removed, too.
+		// The base chain itself drops these packets. It does not leave them to the base chain that
+		// evaluates stale packets, because that chain is removed with the last host endpoint.
 		for _, r := range b.notUp(b.statements.refusal, ruleset.OIFName) {
 			down := ruleset.Lookup{Fields: []ruleset.Field{ruleset.OIFName}, Not: true, Set: setUp}
 			r.Matches = append(append(r.Matches, b.exceptBridges(ruleset.OIFName)...), down)

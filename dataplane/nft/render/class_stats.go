@@ -26,7 +26,7 @@ type ClassStats struct {
 	Outcomes int
 	// Cost is the cost of all groups that are written as lookups. MaxTotal limits this cost.
 	Cost int
-	// Largest is the most expensive group that is written as lookups; zero if there is none.
+	// Largest is the most expensive group that is written as lookups. It is zero if there is none.
 	// MaxPerGroup limits the cost of each group.
 	Largest ClassGroup
 	// Chains has the most expensive groups that are written as chains, up to eight.

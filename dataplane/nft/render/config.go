@@ -36,13 +36,13 @@ type Config struct {
 	// Bridges are the names of bridges whose ports are interfaces of workloads. By default there
 	// are none. Then an endpoint whose interface is a port of any master is at fault (S170).
 	//
-	// An endpoint whose interface is a port of one of Bridges is bridged. Its packets pass the
-	// netfilter hooks of IPv4 and IPv6 with the interface of the bridge. So addresses identify the
-	// endpoint: a packet that enters by a bridge belongs to the endpoint with its source address,
-	// and a packet that leaves by a bridge belongs to the endpoint with its destination address. If no endpoint has the
-	// address, the packet drops (S171), even if UnknownWorkloads accepts. If two endpoints of a
-	// bridge have the same address, both are at fault. AllowedSources have no effect for bridged
-	// endpoints.
+	// An endpoint whose interface is a port of one of Bridges is bridged. In the netfilter hooks of
+	// IPv4 and IPv6, its packets have the interface of the bridge. So addresses identify the
+	// endpoint: a packet that enters by a bridge belongs to the endpoint that has the packet's
+	// source address. A packet that leaves by a bridge belongs to the endpoint that has the
+	// packet's destination address. If no endpoint has the address, the packet drops (S171), even
+	// if UnknownWorkloads is HostAccept. If two endpoints of a bridge have the same address, both
+	// are at fault. AllowedSources have no effect for bridged endpoints.
 	//
 	// Use such a bridge only for workloads. If one of its ports leads to a router or is an uplink,
 	// the table drops the packets of this port, except frames that the bridge forwards to
@@ -61,10 +61,10 @@ type Config struct {
 	// defaults of policy.HostConfig.
 	Host policy.HostConfig
 	// AllowDHCP accepts packets from workloads to a DHCP server on the host: UDP from port 68 to 67
-	// and, over IPv6, from 546 to 547. By default policy decides about these packets, and drops
-	// sources that are not the workload's. With AllowDHCP, the source must be the unspecified
-	// address, an own address of the workload, or any link-local address except the host's on that
-	// interface (S175).
+	// and, over IPv6, from 546 to 547. By default policy decides about these packets, and a packet
+	// drops if its source is not an address of the workload. With AllowDHCP, the source must be the
+	// unspecified address, an own address of the workload, or any link-local address except the
+	// host's on that interface (S175).
 	AllowDHCP bool
 	// DenyNeighbourDiscovery makes policy decide about IPv6 neighbour discovery between the host
 	// and its neighbours or workloads. By default, neighbour discovery is always accepted, because
@@ -72,7 +72,7 @@ type Config struct {
 	DenyNeighbourDiscovery bool
 	// ReversePath drops packets from a workload if the route to their source does not lead back to
 	// the workload's interface. This also applies to sources that AllowedSources lists. By default,
-	// a packet only needs a source that the workload may use.
+	// it is enough that the workload may use the source.
 	ReversePath bool
 	// TCPFromSYN drops TCP packets of workloads, in both directions, that begin a connection
 	// without a SYN. By default, connection tracking may pick up a connection in the middle, for
@@ -92,8 +92,8 @@ type Config struct {
 	// Reject answers packets that policy denies: TCP with a reset, others with an ICMP error
 	// "administratively prohibited". By default they are dropped without an answer. Three kinds of
 	// packets never get an answer: those that drop for a reason other than policy, those that drop
-	// before NAT, and those from the host itself. (Some packets from the host are decided after
-	// routing, where the kernel can only drop.)
+	// before NAT, and those from the host itself. (Policy decides about some packets of the host
+	// only after routing, where the kernel cannot answer.)
 	Reject bool
 	// Counters counts the packets and bytes of every rule of policy. A rule that decides has one
 	// counter, in its chain allow/ID, deny/ID or pass/ID, as long as the rule exists. A Log rule
@@ -129,8 +129,8 @@ type ClassesConfig struct {
 	// A cost of one is 55 to 110 bytes of kernel memory:
 	//
 	//   - A class costs 1.
-	//   - An outcome costs 2, for its element in a map. Classes have different outcomes if
-	//     different policies or peers of rules select them.
+	//   - An outcome costs 2, for its element in a map. Two classes have different outcomes if
+	//     different peers of rules, or rules of different policies, select their addresses.
 	//   - The chain of an outcome costs 4. Outcomes of a group with equal rules share a chain.
 	//   - A list of ports in a chain costs 32, and 1 for each range.
 	//   - A rule of a chain costs 4 if it logs, or matches more than addresses, protocol and
@@ -152,14 +152,14 @@ type ClassesConfig struct {
 }
 
 // VerdictLog configures the log of decisions through nflog. There is a message for each packet
-// about which a rule or the end of a tier decides. The prefix of the message is "allow " or "deny
-// ", followed by the id of the rule, or by the reason if no rule decided. With VerdictLog, as with
-// Config.Counters, each rule that decides has a chain of its own, such as allow/ID. The message is
-// sent from this chain.
+// about which a rule or the end of a tier decides. The prefix of the message begins with "allow" or
+// "deny" and a space. Then it has the id of the rule that decided, or the reason if no rule
+// decided. With VerdictLog, as with Config.Counters, each rule that can decide has a chain of its
+// own, such as allow/ID. This chain sends the message.
 //
 // There is no message for packets that are accepted or dropped before policy is evaluated. These
-// are packets of known or invalid connections, packets to failsafe ports, and packets of an
-// endpoint that is down or at fault.
+// are packets of established connections, packets that connection tracking marks as invalid,
+// packets to failsafe ports, and packets of an endpoint that is down or at fault.
 type VerdictLog struct {
 	// Enabled turns the log on.
 	Enabled bool
@@ -167,9 +167,9 @@ type VerdictLog struct {
 	Group uint16
 }
 
-// NATConfig configures address translation. If another table has already translated a packet, this
-// table does not change the translation. A NATConfig that is in use must not change, including its
-// lists.
+// NATConfig configures address translation. If another nftables table has already translated the
+// source or destination of a packet, Wayleave's table does not change that translation. A NATConfig
+// that is in use must not change, including its lists.
 type NATConfig struct {
 	// Disabled leaves all translation to other tables: the table has no NAT chains.
 	Disabled bool
@@ -182,7 +182,7 @@ type NATConfig struct {
 	// Exclude are further destinations, in addition to the pools: packets of pools to these
 	// destinations are not translated.
 	Exclude []netip.Prefix
-	// ExcludeNodes does the same for the addresses of the nodes.
+	// ExcludeNodes excludes the addresses of the nodes in the same way.
 	ExcludeNodes bool
 }
 

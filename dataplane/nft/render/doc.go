@@ -13,9 +13,9 @@
 // chains record their decision in the packet's priority (skb->priority) and return, so no packet
 // marks are needed.
 //
-// The table may change while a packet is in a base chain. The packet could then see a part of the
-// change only. The last rules of the base chain detect such a packet: it is stale. A second base
-// chain, NAME-again, evaluates it from the beginning.
+// The table may change while a packet is in a base chain. Then old rules or elements may apply to
+// the packet together with new ones. The last rules of the base chain detect such a packet: it is
+// stale. A second base chain, NAME-again, evaluates it from the beginning.
 //
 //	forward  accept most established packets; jump sender, receiver, host-forward-...; the verdict
 //	input    neighbour discovery; jump sender, host-in; then what the host's settings say
@@ -27,11 +27,11 @@
 //	from/NS/NAME, to/NS/NAME    false sources, known connections; then policy
 //
 // By default, policy is written as lookups (package internal/outcome), in three steps. The first
-// chain finds the class of the other side's address, which stands for all IP sets and lists of
-// prefixes that have the address. A map then leads from the class to its outcome: the rules that
-// hold for this class. All endpoints with the same policy are a group and share this map. The last
-// chain is the outcome, a few rules on protocol and port. So the cost of a new connection does not
-// depend on the number of rules.
+// chain finds the class of the other side's address. A class is all addresses that are in the same
+// IP sets and lists of prefixes. The second chain looks the class up in a map, and finds its
+// outcome: the rules that hold for addresses of this class. All endpoints with the same policy are
+// a group and share this map. The last chain is the outcome, a few rules on protocol and port. So
+// the cost of a new connection does not depend on the number of rules.
 //
 //	classify-DIR                the class: which IP sets and lists of prefixes have the address
 //	group-DIR/HASH              the number of the class's outcome for this group
@@ -46,8 +46,8 @@
 //	                            pass; then a denial, unless the tier passes by default
 //	pol-DIR/NS/NAME, prof-DIR/NAME   the rules
 //
-// With Config.Counters or VerdictLog, each rule that decides has a chain of its own, to which the
-// chains above lead:
+// With Config.Counters or VerdictLog, each rule that can decide has a chain of its own. The chains
+// above jump to it:
 //
 //	allow/ID, deny/ID, pass/ID  counts, logs and decides
 //
@@ -71,16 +71,16 @@
 // element in the map of senders, and its element in the map of receivers drops packets.
 //
 // If an interface has no endpoint, and its name does not begin with Config.InterfacePrefix, its
-// packets are accepted. But if a host endpoint governs the interface, the policy of this host
+// packets are accepted. But if a host endpoint applies to the interface, the policy of this host
 // endpoint decides.
 //
 // # Bridges
 //
-// The hooks see packets of a bridge's port with the interface of the bridge. So for the bridges of
+// In the hooks, packets of a bridge's port have the interface of the bridge. So for the bridges of
 // Config.Bridges, the maps bridge-senders4 and bridge-receivers4 (for IPv6: 6) lead from bridge and
-// address to the chain of the endpoint. The chains sender and receiver first look up the maps of
-// interfaces, and then these maps. If no endpoint has the address, they record that the packet is
-// denied.
+// address to the chain of the endpoint. The chains sender and receiver first look into the maps of
+// interfaces, and then into these maps. If no endpoint has the address, the chains record that the
+// packet is denied.
 //
 // # Host endpoints
 //
@@ -88,12 +88,12 @@
 // and pre-DNAT policy before destination NAT. Each of these two stages has base chains of its own.
 // The third stage is normal policy, which is in the same base chains as the policy of workloads.
 //
-// A packet that an earlier stage allows skips the later stages in that direction. But no mark
-// records that it was allowed. So in the later stages, the chains recheck-... test the rules of the
-// earlier stage again, without logging. They use the state and the original destination of the
-// connection. For a translated connection, they cannot test named ports or services of pre-DNAT
-// policy. If such a rule allowed the connection, normal policy must allow it, too, so less is
-// allowed than pre-DNAT policy says.
+// If an earlier stage allows a packet, the later stages in that direction do not apply. But no mark
+// in the packet records that it was allowed. So in the later stages, the chains recheck-... test
+// the rules of the earlier stage again, without logging. They take the connection's state and its
+// original destination from connection tracking. There is one restriction. If a connection is
+// translated, these chains cannot test rules of pre-DNAT policy with named ports or services. If
+// such a rule has allowed the connection, normal policy must allow it, too.
 //
 // A host endpoint that cannot be rendered allows its failsafe ports and known connections, and
 // nothing else.
@@ -113,8 +113,8 @@
 // Update marks objects as dirty. Flush renders dirty objects in this order:
 //
 //	ipSets          IP sets, and the policies and profiles that refer to them
-//	policies        policies and profiles (ruleWriter: one rule of theirs)
-//	tiers           tiers, which endpoints share
+//	policies        policies and profiles (ruleWriter: one rule of a policy or profile)
+//	tiers           tiers: several endpoints may use the same one
 //	endpoints       endpoints, of both kinds
 //	  workloads       the chains of a workload endpoint
 //	  hostEndpoints   the chains of a host endpoint
@@ -126,12 +126,13 @@
 //	interfaces      the interfaces of workload endpoints (bridges: the addresses behind each bridge)
 //	nat             address translation
 //
-// The types statements and failsafes build rules from the configuration alone. wire.go connects the
-// types.
+// The types statements and failsafes make rules from the configuration alone. The file wire.go sets
+// the references between the types.
 //
 // # Usage
 //
-// The Dataplane of package nft uses a Renderer. A Renderer alone shows the table without a kernel:
+// The Dataplane of package nft uses a Renderer. You can also use a Renderer alone, to see the table
+// without a kernel:
 //
 //	r, err := render.New(render.Config{})
 //	r.Update(batch)

@@ -96,8 +96,8 @@ func (r *Renderer) Epoch() (e ruleset.Epoch) {
 	return e
 }
 
-// Stages returns the base chains of untracked and pre-DNAT policy. A packet passes these before the
-// base chains of normal policy.
+// Stages returns the base chains of untracked and pre-DNAT policy. A packet passes these base
+// chains before those of normal policy.
 func Stages() (all []ruleset.Stage) {
 	for l := range hostListCount {
 		if l.partial() {

@@ -35,17 +35,20 @@ func isPolicy(name string) bool {
 	}, func(prefix string) bool { return strings.HasPrefix(name, prefix) })
 }
 
-// FastPathAddresses returns the addresses whose established connections may use the fast path, a
-// flowtable, in which packets bypass the chains. These are the addresses of endpoints that are up
-// and not bridged, by interface. The chain forward accepts all packets of established connections
-// between two of these addresses. It also accepts them between such an address and an interface
-// that belongs to no workload.
+// FastPathAddresses returns the addresses whose established connections may use the fast path: a
+// flowtable, in which packets bypass the chains. The addresses are those of endpoints that are up
+// and not bridged. The result maps an interface to its addresses. The fast path changes no verdict:
+// the chain forward accepts all packets of an established connection between two of these
+// addresses. It also accepts them between such an address and an interface that belongs to no
+// workload.
 //
-// FastPathAddresses returns nil if other rules may decide about these packets:
+// If other rules may decide about these packets, FastPathAddresses returns nil. It does so in these
+// cases:
 //
 //   - Config.ReversePath is set;
-//   - the interface of an endpoint is a port of a master, or its name lacks the InterfacePrefix;
-//   - a host endpoint has no interface name, so that its addresses select its interfaces;
+//   - the interface of an endpoint is a port of a bridge or another master;
+//   - the name of an endpoint's interface does not begin with Config.InterfacePrefix;
+//   - a host endpoint has no interface name, and its addresses select its interfaces;
 //   - a host endpoint has untracked or pre-DNAT policy.
 func (r *Renderer) FastPathAddresses() map[string][]netip.Addr {
 	r.renderDirty()

@@ -24,11 +24,9 @@ func (r *Renderer) Flush() *ruleset.Delta {
 	return d
 }
 
-// Table returns the whole table for the current state, valid and normalized. The caller must not
-// change it, because later tables share its parts. A call of Table does not affect what Flush
-// returns.
-//
-// Errors: those of Errors.
+// Table returns the whole table for the current state. The table is valid, and sorted as by
+// ruleset.Table.Normalize. The caller must not change it, because later tables share its parts. A
+// call of Table does not affect what Flush returns. The errors are the same that Errors returns.
 func (r *Renderer) Table() (*ruleset.Table, []error) {
 	r.renderDirty()
 	t := &ruleset.Table{Family: ruleset.FamilyINet, Name: r.cfg.Table}

@@ -24,9 +24,9 @@ const (
 	hostListCount
 )
 
-// HostChains returns the names of the chains that jump to the chains of host endpoints: one chain
-// for each stage and direction of their policy. untrackedOut is the chain for untracked policy of
-// outgoing packets.
+// HostChains returns the names of the chains that jump to the chains of host endpoints. There is
+// one such chain for each stage and direction of host endpoints' policy. untrackedOut is the one
+// for untracked policy of outgoing packets; it is in all, too.
 func HostChains() (all []string, untrackedOut string) {
 	for l := range hostListCount {
 		all = append(all, l.name())
@@ -48,8 +48,8 @@ func (l hostList) out() bool {
 	return l == hostOut || l == hostForwardOut || l == hostRawOut || l == hostRawOutDNAT
 }
 
-// partial reports whether the list is of untracked or pre-DNAT policy. Such a list leaves packets
-// that no rule matches to later stages, and has base chains of its own.
+// partial reports whether the list has untracked or pre-DNAT policy. Such a list has base chains of
+// its own. If no rule of the list matches a packet, a later stage decides about the packet.
 func (l hostList) partial() bool { return l >= hostRawIn }
 
 // field returns the interface field that selects the host endpoint.
@@ -69,10 +69,11 @@ const (
 // chain returns the name of the chain for one list of a host endpoint.
 func (l hostList) chain(s *subject) string { return sets.KeyName(l.name(), s.key) }
 
-// tracked returns the name of the chain that first tests whether untracked policy allowed the
-// packet, and then has the same rules as the chain that the method chain names. It exists for
-// pre-DNAT policy and for forwarded packets, if there is untracked policy. Only packets of the
-// host's own interfaces use it. Packets of workloads use the other chain.
+// tracked returns the name of a second chain for the list. Its first rules test whether untracked
+// policy has allowed the packet. Then it has the same rules as the chain whose name the method
+// chain returns. The second chain exists for pre-DNAT policy and for forwarded packets, if there is
+// untracked policy. Packets of the host's own interfaces use it. Packets of workloads use the first
+// chain.
 func (l hostList) tracked(s *subject) string { return sets.KeyName("tracked-"+l.name(), s.key) }
 
 // recheck returns the name of the chain that tests in a later stage whether untracked or pre-DNAT

@@ -28,7 +28,7 @@ type Master struct {
 	Kind string
 }
 
-// UnknownMaster stands for the master of an interface that could not be read.
+// UnknownMaster is the master of an interface of which the masters could not be read.
 func UnknownMaster() Master { return Master{Kind: "unknown"} }
 
 // fault returns why an endpoint with the interface is at fault, or nil.
@@ -50,10 +50,10 @@ func (m Master) fault(name string) error {
 // SetInterfaces sets the interfaces of the host, by name. The Renderer keeps the map, so the caller
 // must not change it.
 //
-// The Renderer needs the interfaces for two reasons. A workload endpoint whose interface has a
-// master is at fault, unless the master is one of Config.Bridges. And a host endpoint without an
-// interface name applies to the interfaces that have one of its addresses. While there is such a
-// host endpoint, packets of interfaces that are not in the map drop.
+// The Renderer needs the interfaces for two reasons. First, a workload endpoint whose interface has
+// a master is at fault, unless the master is one of Config.Bridges. Second, a host endpoint without
+// an interface name applies to the interfaces that have one of its addresses. While there is such a
+// host endpoint, packets drop if the map does not have their interface.
 func (r *Renderer) SetInterfaces(known map[string]Interface) {
 	r.endpoints.interfaces.setMasters(known)
 	r.endpoints.hosts.setKnown(known)
@@ -69,11 +69,12 @@ func (r *Renderer) ChangedInterfaces() iter.Seq[string] {
 	return maps.Keys(r.endpoints.interfaces.dirty.objects)
 }
 
-// Interfaces returns the interfaces whose masters SetInterfaces must have: the interfaces of
-// workload endpoints, and the bridges of Config.Bridges. They are in no particular order.
+// Interfaces returns the interfaces that the map given to SetInterfaces must contain, if they
+// exist: the interfaces of workload endpoints, and the bridges of Config.Bridges. They are in no
+// particular order.
 func (r *Renderer) Interfaces() iter.Seq[string] { return r.endpoints.interfaces.names() }
 
-// HasInterface reports whether Interfaces has the interface.
+// HasInterface reports whether the interface is one of Interfaces.
 func (r *Renderer) HasInterface(name string) bool { return r.endpoints.interfaces.ofWorkloads(name) }
 
 // SameAddresses reports whether the interfaces have the same addresses.
@@ -81,6 +82,6 @@ func SameAddresses(a, b map[string]Interface) bool {
 	return maps.EqualFunc(a, b, func(x, y Interface) bool { return slices.Equal(x.Addresses, y.Addresses) })
 }
 
-// NeedsInterfaces reports whether there is a host endpoint without an interface name. Then
-// SetInterfaces must have all interfaces of the host with their addresses.
+// NeedsInterfaces reports whether there is a host endpoint without an interface name. Then the map
+// given to SetInterfaces must contain all interfaces of the host, with their addresses.
 func (r *Renderer) NeedsInterfaces() bool { return r.endpoints.hosts.byAddress > 0 }

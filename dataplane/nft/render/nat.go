@@ -70,7 +70,7 @@ func natSets() (out []*sets.ElementSet) {
 	return out
 }
 
-// update processes an event. It ignores events that do not concern address translation.
+// update processes an event. If the event does not concern address translation, it does nothing.
 func (n *nat) update(e dataplane.Event) {
 	if n.cfg.Disabled {
 		return
@@ -247,9 +247,10 @@ func translation(f sets.Family) ruleset.Translation {
 	}
 }
 
-// Translations returns the maps of floating addresses. While the applier changes the mapping of an
-// address, it must drop new connections to this address. Otherwise a packet could pass
-// untranslated, and follow a route of the node without passing policy.
+// Translations returns the maps of floating addresses. (A floating address is an external address
+// that destination NAT maps to an address of an endpoint.) While the applier changes the element of
+// a floating address, it must drop new connections to this address. Otherwise the node could route
+// a packet whose destination was not translated, and no policy would decide about it.
 func Translations() (all []ruleset.Translation) {
 	for _, f := range sets.Families() {
 		all = append(all, translation(f))

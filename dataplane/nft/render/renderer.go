@@ -58,8 +58,8 @@ func New(cfg Config) (*Renderer, error) {
 // Config returns the configuration with its defaults.
 func (r *Renderer) Config() Config { return *r.cfg }
 
-// Update applies a batch to the desired state. Errors reports the objects that cannot be rendered.
-// The Renderer keeps the objects of the batch, so the caller must not change them.
+// Update applies a batch to the desired state. The Renderer keeps the objects of the batch, so the
+// caller must not change them. If an object cannot be rendered, the method Errors reports it.
 func (r *Renderer) Update(b dataplane.Batch) {
 	for _, e := range b.Events {
 		switch e := e.(type) {
