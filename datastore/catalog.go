@@ -16,7 +16,7 @@ import (
 )
 
 // ConflictError reports an object that is in several files, or several times in one file. DirConfig.Rejected receives
-// the error with the name of a file: the copy of the object in that file has no effect.
+// the error together with the name of a file. The copy of the object in this file is not used.
 type ConflictError struct {
 	// Key of the object.
 	Key policy.Key
@@ -29,8 +29,8 @@ func (e *ConflictError) Error() string {
 	return fmt.Sprintf("datastore: %s is already in %s", e.Key, printable(e.File))
 }
 
-// printable returns the name of a file, quoted as a Go string if a character of it is not printable. Otherwise such a
-// name could begin a new line in a log.
+// printable returns the name of a file. If a character of the name is not printable, printable quotes the name as a Go
+// string. Without quotes, a name with a newline could begin a new line in a log.
 func printable(file string) string {
 	if strings.ContainsFunc(file, func(r rune) bool { return !strconv.IsPrint(r) }) {
 		return strconv.Quote(file)

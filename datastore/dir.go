@@ -24,12 +24,11 @@ type DirConfig struct {
 	// Decode returns the resources in one file, and the errors of those that it cannot decode. file is the
 	// name without the directory. Decode must not keep data. Default: policy.Decode, one resource in a file.
 	Decode func(file string, data []byte) ([]policy.Resource, []error)
-	// Rejected receives each error of a file, every time that the file is read, in the goroutine of Run. file
-	// is the name without the directory, or "." if the directory was removed. Nil discards errors.
+	// Rejected receives each error of a file, every time that the Dir reads the file. It is called in the goroutine
+	// of Run. file is the name without the directory, or "." if the directory was removed. Nil discards errors.
 	Rejected func(file string, err error)
-	// Unreadable, if set, is called when the directory cannot be read, with the cause. It is called again when the
-	// cause changes, and with nil once the directory has been read. It is called in the goroutine of Run, also before
-	// the first read.
+	// Unreadable is called with the cause when the directory cannot be read, and again when the cause changes. It is
+	// called with nil once the directory has been read. It is called in the goroutine of Run. Optional.
 	Unreadable func(cause error)
 	// Wait makes Run wait for a directory that cannot be read at the start. By default Run then
 	// returns the cause.
@@ -98,22 +97,20 @@ func decodeJSON(_ string, data []byte) ([]policy.Resource, []error) {
 
 // Dir is a source of the objects in the files of a directory. It reads a file when its writer closes it, or when the
 // file is moved or linked into the directory. To change a file, write a new one and rename it over the old one: that is
-// atomic. A Dir does not detect changes of a file behind a symbolic link. The exception is a directory with the layout
-// of a mounted Kubernetes ConfigMap, whose link "..data" is replaced.
+// atomic. If a file is a symbolic link, a Dir does not detect changes of the file behind the link, with one exception:
+// when kubelet updates a mounted ConfigMap, it replaces the link "..data", and the Dir detects that.
 //
-// The package documentation describes unreadable files and directories. A Dir decodes resources, but leaves it to the
-// receiver to validate them. It keeps workload endpoints in a packed form, because there may be very many. At the
-// start, it sends the content in several calls of Update. If later changes are made together, it sends them in one
-// call.
+// The package documentation says what a Dir does if it cannot read a file or the directory. A Dir decodes resources,
+// but does not validate them: the receiver does. It keeps workload endpoints in a compact form (package
+// internal/packed), because there may be very many. At the start, it sends the content in several calls of Update.
+// Later, it sends changes that it finds at the same time in one call.
 //
-// It is safe for concurrent use. Run may be called several times at once, one for each receiver.
+// A Dir is safe for concurrent use. Run may be called several times at once, once for each receiver.
 type Dir struct {
 	config DirConfig
 }
 
-// NewDir returns a Dir. It does not read the directory before Run.
-//
-// Errors: the configuration is invalid.
+// NewDir returns a Dir, or an error if the configuration is invalid. The directory is not read before Run.
 func NewDir(cfg DirConfig) (*Dir, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err

@@ -16,10 +16,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Run sends the receiver the content of the directory and then its changes; see Source.
+// Run sends the content of the directory to the receiver, and then each change, as Source describes.
 //
-// Errors: those of ctx and of the receiver. If the directory cannot be watched or read at the start, and DirConfig.Wait
-// is not set, Run returns an error that wraps the cause, such as fs.ErrNotExist.
+// Run returns the error of ctx or of the receiver. If the directory cannot be watched or read at the start, and
+// DirConfig.Wait is not set, Run returns an error that wraps the cause, such as fs.ErrNotExist.
 func (d *Dir) Run(ctx context.Context, r Receiver) error {
 	run := &dirRun{
 		config:     d.config,
@@ -63,9 +63,9 @@ type dirRun struct {
 	eventsMissing bool   // a file is missing, and the event of its removal has not arrived
 }
 
-// open begins to watch the directory at the path, and then reads all of it. In this order, it misses no change. It also
-// reads files that changed while it read the directory: if a file was renamed at that time, it may not have been found
-// under either name.
+// open begins to watch the directory at the path, and then reads all of it. In this order, it misses no change. Then it
+// reads again the files that changed while it read the directory: if a file was renamed at that time, open may have
+// found neither the old nor the new name.
 func (r *dirRun) open(ctx context.Context) error {
 	w, err := newWatch(ctx, r.config.Path, r.config.matches)
 	if err != nil {

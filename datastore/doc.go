@@ -4,7 +4,7 @@
 //
 //	Memory  a map in the process, for embedding and for tests; also a Sink
 //	Dir     a folder of files, by default JSON, watched for changes (Linux)
-//	Union   several sources as one; if several have an object, that of the first counts
+//	Union   several sources as one; if several sources have an object, it uses that of the first source
 //
 //	Sink.Update ─▶ Memory ─┐
 //	                       ├─▶ Receiver.Update ... Receiver.InSync ... Receiver.Update ...
@@ -31,28 +31,28 @@
 // If a file cannot be read or decoded, a Dir reports the file and removes its objects until the file is
 // corrected. It never keeps the last valid version. All other files are used as usual.
 //
-// If only some rules of a policy cannot be read, the Dir reports a *policy.DoubtError, but the receiver
-// gets the policy. policy.Rule.Close replaces these rules, so that they never allow what the author did not
-// want to allow.
+// If only some rules of a policy cannot be decoded, the Dir reports a *policy.DoubtError, and sends the policy
+// to the receiver nevertheless. In the policy, these rules are closed (see policy.Rule.Close): a closed Allow
+// matches nothing, and a closed Deny denies everything.
 //
 // If several files have the same object, the Dir uses the copy in the first file in the order of names, and
 // reports the others.
 //
 // If the directory is missing when Run starts, Run returns an error, unless DirConfig.Wait is set. If the
-// directory is moved, replaced or removed later, the Dir reports that, and the objects stay. The Dir treats
-// this like a database that does not answer: it does not know whether the objects still exist. As soon as
-// there is a directory at the path again, the Dir reads it. But "rm -r" deletes the files one by one before
-// it removes the directory, so the objects of these files are deleted.
+// directory is moved, replaced or removed later, the Dir reports that, and the receiver keeps the objects, as
+// if a database did not answer. As soon as there is a directory at the path again, the Dir reads it. But "rm
+// -r" deletes the files one by one before it removes the directory, so the Dir deletes the objects of these
+// files.
 //
 // # Concurrency
 //
-// Memory and Dir are safe for concurrent use, and their Run may be called several times at once. A Union is
-// safe for concurrent use, and its Run may be called once. Each Run calls its receiver from one goroutine
-// at a time.
+// Memory and Dir are safe for concurrent use, and you may call their Run several times at once. A Union is
+// safe for concurrent use, but call its Run only once. Each Run calls its receiver from one goroutine at a
+// time.
 //
 // # Errors
 //
 // Run returns the error of its context when the context is done, the error of the receiver, or an error of
-// the source, with the prefix "datastore:". A *ConflictError reports an object that two files have.
-// ErrKeyMismatch is the error of an update whose key is not that of its resource.
+// the source, which has the prefix "datastore:". A *ConflictError reports an object that two files have.
+// ErrKeyMismatch is the error of an update whose key is not the key of its resource.
 package datastore

@@ -20,10 +20,10 @@ var (
 // Memory keeps the desired state in memory. The zero value is empty and ready to use.
 //
 // The changes of one Update reach each receiver in one call, possibly together with other changes. A slow receiver gets
-// only the latest value of each object, so its backlog is never larger than the state. It never receives a value that
-// it already has.
+// only the latest value of each object, so its backlog is never larger than the state. A receiver never gets a value
+// that it already has.
 //
-// It is safe for concurrent use. Run may be called several times at once, one for each receiver.
+// A Memory is safe for concurrent use. Run may be called several times at once, once for each receiver.
 type Memory struct {
 	mu      sync.Mutex
 	objects map[policy.Key]policy.Resource
@@ -42,11 +42,11 @@ type memoryRun struct {
 	delivered uint64                         // the number of calls of Update whose values the receiver has
 }
 
-// Update makes all changes at once. If several updates have the same key, the last one is used. It never waits for a
-// receiver, and does not validate the resources.
+// Update makes all changes at once. If several updates have the same key, Update uses the last one. It never waits for
+// a receiver, and does not validate the resources.
 //
-// Errors: ErrKeyMismatch if the key of an update is not that of its resource; the error of ctx. After an error, nothing
-// has changed.
+// Update returns ErrKeyMismatch if the key of an update is not the key of its resource, and the error of ctx if ctx is
+// done. If it returns an error, it has changed nothing.
 func (m *Memory) Update(ctx context.Context, updates []policy.Update) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -91,8 +91,9 @@ func (m *Memory) setLocked(u policy.Update) {
 	m.objects[u.Key] = u.Resource
 }
 
-// Run sends the receiver the content, calls InSync, and then sends each change; see Source. The content counts as the
-// complete state, so call Update with all objects first. It returns the error of ctx or of the receiver.
+// Run sends the content to the receiver, calls InSync, and then sends each change, as Source describes. InSync tells
+// the receiver that the content is complete, so call Update with all objects before Run. Run returns the error of ctx
+// or of the receiver.
 func (m *Memory) Run(ctx context.Context, r Receiver) error {
 	run := m.join(r)
 	defer m.leave(run)
@@ -119,12 +120,13 @@ func (m *Memory) Run(ctx context.Context, r Receiver) error {
 	}
 }
 
-// Barrier returns once every receiver has the changes of all earlier calls of Update. Then it calls the Barrier of each
-// receiver that has one, such as a calcgraph.Runner. If a dataplane.Driver follows the Runner, it has received all
-// events of these changes. So if WaitEndpoint or WaitRemoved of the Driver is called afterwards, it waits for these
-// changes, too. While there is no receiver, Barrier blocks.
+// Barrier waits until the changes of all earlier calls of Update have passed through the receivers. First, it waits
+// until every receiver has them. Then it calls the method Barrier of each receiver that has one, such as a
+// calcgraph.Runner. The Runner's Barrier returns when the Runner has sent all events of these changes, usually to a
+// dataplane.Driver. So a later call of the Driver's WaitEndpoint or WaitRemoved waits for these changes, too. While
+// there is no receiver, Barrier blocks.
 //
-// Errors: that of the context, and those of the receivers.
+// Barrier returns the error of the context, or the errors of the receivers.
 func (m *Memory) Barrier(ctx context.Context) error {
 	receivers, err := m.delivered(ctx)
 	if err != nil {

@@ -21,16 +21,17 @@ type Source interface {
 // Receiver receives the desired state from a Source. A Source calls it from one goroutine at a time, so it need not be
 // safe for concurrent use.
 type Receiver interface {
-	// Update receives changes to apply together, at most one for each key. It may block; the source then merges later
-	// changes of the same object. The receiver may keep the slice, and must not change the resources in it. An error
-	// ends the run.
+	// Update receives changes to apply together, at most one for each key. Update may block. Until it returns, the
+	// source keeps only the latest change of each object. The receiver may keep the slice, but must not change the
+	// resources in it. If Update returns an error, the source's Run ends.
 	Update(ctx context.Context, updates []policy.Update) error
-	// InSync reports that the state received so far is complete. An error ends the run.
+	// InSync reports that the state received so far is complete. If InSync returns an error, the source's Run ends.
 	InSync(ctx context.Context) error
 }
 
-// Barrier calls the method Barrier of a receiver that has one, such as a calcgraph.Runner, and returns its error. It
-// returns nil for other receivers. Sources call it, and so do receivers that pass updates on.
+// Barrier calls the method Barrier of the receiver and returns its error. If the receiver does not have this method,
+// Barrier returns nil. A calcgraph.Runner has it. Sources call this function, and so do receivers that pass updates on
+// to another receiver.
 func Barrier(ctx context.Context, r Receiver) error {
 	if b, ok := r.(interface {
 		Barrier(ctx context.Context) error
@@ -48,5 +49,5 @@ type Sink interface {
 	Update(ctx context.Context, updates []policy.Update) error
 }
 
-// ErrKeyMismatch is returned for an update whose key is not that of its resource.
+// ErrKeyMismatch is returned for an update whose key is not the key of its resource.
 var ErrKeyMismatch = errors.New("key does not belong to the resource")

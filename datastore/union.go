@@ -31,7 +31,7 @@ type NamedSource struct {
 // UnionConfig configures a Union. Its functions are called one at a time, while the Union is locked. They must not
 // block and must not call the Union.
 type UnionConfig struct {
-	// Sources in order of precedence: if several sources have an object, the Union uses that of the first
+	// Sources in order of precedence: if several sources have an object, the Union uses the object of the first
 	// one. At least one source is required.
 	Sources []NamedSource
 	// Updated is called with the changes of the union, before the receiver. Optional.
@@ -39,10 +39,11 @@ type UnionConfig struct {
 	// Overruled is called if a source reports an object that another source has, too. effective is the name of the
 	// source whose object is used. Optional.
 	Overruled func(source string, key policy.Key, effective string)
-	// Exclude leaves out objects of the sources with Yields, for example endpoints whose interface belongs to another
-	// endpoint. It is called after objects changed and before the receiver is called. declared has the updates of a
-	// union of only the sources without Yields. yielding has the updates of the sources with Yields. Exclude returns
-	// its new decisions by key: true leaves out the objects of that key, false includes them. Nil leaves out none.
+	// Exclude decides which objects of the sources with Yields are left out: for example endpoints whose interface
+	// belongs to another endpoint. It is called after objects have changed, and before the receiver is called. declared
+	// has the updates that a Union of only the sources without Yields would send. yielding has the updates of the
+	// sources with Yields. Exclude returns its new decisions by key: true leaves out the objects of that key, false
+	// includes them. If Exclude is nil, no objects are left out.
 	Exclude func(declared, yielding []policy.Update) map[policy.Key]bool
 }
 
@@ -82,11 +83,12 @@ func (c UnionConfig) validate() error {
 //	resources ─▶┤ first that has the object ─▶ receiver, one call at a time
 //	others    ─▶┘ in sync once all are
 //
-// If a source deletes its object, the object of the next source is used. The receiver gets no update if the object in
-// effect stays the same.
+// The Union sends an object to the receiver from the first source that has the object. If this source deletes the
+// object, the Union sends the object of the next source. If the two are equal, the receiver gets no update.
 //
-// A Union keeps the objects of each source, workload endpoints in a packed form. It is safe for concurrent use, and Run
-// can be called once. While it calls its receiver, all sources and methods wait.
+// A Union keeps the objects of each source. It keeps workload endpoints in a compact form (package internal/packed). A
+// Union is safe for concurrent use, and Run can be called once. While the Union calls its receiver, all sources and
+// methods wait.
 type Union struct {
 	cfg     UnionConfig
 	started atomic.Bool
@@ -118,8 +120,8 @@ func NewUnion(cfg UnionConfig) (*Union, error) {
 // Run runs all sources. When one of them ends, Run cancels the context of the others, and returns when all have ended.
 // It implements Source.
 //
-// Errors: that of the context, or that of the source or receiver that failed first. Run also returns an error if a
-// source's Run returns nil, or if Run is called twice.
+// Run returns the error of the context, or the error of the source or receiver that failed first. Run also returns an
+// error if a source's Run returns nil, or if Run is called twice.
 func (u *Union) Run(ctx context.Context, r Receiver) error {
 	if u.started.Swap(true) {
 		return errors.New("datastore: a Union runs once")

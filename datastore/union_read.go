@@ -47,8 +47,9 @@ func (u *Union) World() map[policy.Key]policy.Resource {
 	return world
 }
 
-// Objects returns all objects that a source has reported. This includes objects that UnionConfig.Exclude leaves out,
-// and those that an earlier source has, too. For an unknown source, it returns none.
+// Objects returns all objects that a source has reported. This includes objects that the Union does not use: those that
+// UnionConfig.Exclude leaves out, and those for which an earlier source has an object with the same key. If there is no
+// source of this name, Objects returns none.
 func (u *Union) Objects(source string) map[policy.Key]policy.Resource {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -64,8 +65,8 @@ func (u *Union) Objects(source string) map[policy.Key]policy.Resource {
 	return all
 }
 
-// Versions returns an object as each source has reported it, by the name of the source. It leaves
-// out sources that do not have the object.
+// Versions returns a map from the name of a source to the object that this source has reported for the key. Sources
+// that do not have the object are not in the map.
 func (u *Union) Versions(key policy.Key) map[string]policy.Resource {
 	u.mu.Lock()
 	defer u.mu.Unlock()

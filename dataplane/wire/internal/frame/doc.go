@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package frame reads and writes messages on a connection. Before each message is its length in
-// bytes, as a big-endian number of 4 bytes.
+// Package frame reads and writes protobuf messages on a connection. Each message is preceded by its
+// length in bytes, which is a big-endian number of 4 bytes.
 //
 // # Usage
 //
@@ -16,5 +16,5 @@
 // # Errors
 //
 // Read returns io.EOF if the connection ends between two messages. After an error of Read or Write,
-// the connection must be closed.
+// call Close.
 package frame

@@ -97,5 +97,5 @@ func (c *Conn) Write(m proto.Message) error {
 	return err
 }
 
-// Close closes the connection. If calls of Read and Write wait, they return an error.
+// Close closes the connection. Calls of Read and Write that wait return an error.
 func (c *Conn) Close() error { return c.conn.Close() }
