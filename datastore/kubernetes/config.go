@@ -42,18 +42,18 @@ type Config struct {
 	Omit []string
 	// Hooks receive the problems of objects, and deletions. By default, nothing receives them.
 	Hooks Hooks
-	// Logger for warnings and information. nil discards.
+	// Logger receives warnings and information. Nil discards them.
 	Logger *slog.Logger
 }
 
-// Hooks are functions that a Source calls for an object, before it sends the object's resources.
-// Each may be nil. They are called one at a time, and must not call the Source. The methods of
+// Hooks are functions that a Source calls before it sends the resources of an object. Each may be
+// nil. The Source calls them one at a time. They must not call the Source. The methods of
 // report.Reporter, which writes problems to the Kubernetes API, have the same signatures.
 type Hooks struct {
 	// Problems is called when the problems of an object change. It receives the object and all its
 	// problems, each a *convert.Error. The list is empty once the object has no problems any more.
-	// For kinds other than Pod, Problems is also called when the object's resources change and its
-	// problems do not.
+	// For kinds other than Pod, Problems is also called when the object's resources change, but its
+	// problems stay the same.
 	Problems func(object convert.Object, problems []error)
 	// Converted is called in place of Problems for a ClusterNetworkPolicy, because its status has
 	// conditions to write. It is called for every generation of the object, with or without

@@ -5,8 +5,8 @@
 //	API server ── lists and watches ──▶ Source ──▶ datastore.Receiver   (on every node)
 //	CNI plugin ── Attach, Detach ─────▶
 //
-// It is a separate module, so that programs without it do not depend on client-go. The documentation
-// of package convert lists the resources that a Source makes of each object.
+// The package is a separate module, so that programs without it do not depend on client-go. The
+// documentation of package convert lists the resources that a Source makes from each object.
 //
 // # Usage
 //
@@ -21,9 +21,9 @@
 // Transform to remove the unused fields of their objects. Without informers, the Source stores no API
 // objects. It stores less than 200 bytes for each pod, and the converted resources of other objects.
 //
-// In a CNI daemon, call Attach during ADD, then Barrier, and then WaitEndpoint of the
-// dataplane.Driver. Then the policy of a pod is in force before the pod's first packet, even if the
-// API does not have the pod's address yet.
+// In a CNI daemon, make three calls during ADD: Source.Attach, Source.Barrier, and WaitEndpoint of
+// the dataplane.Driver. When these have returned, the policy of the pod is in the kernel, even if
+// the API does not have the pod's address yet.
 //
 // # Reading
 //
@@ -33,18 +33,19 @@
 //   - List: the Source requests the list as the first part of a watch (sendInitialEvents). Servers
 //     support this by default from Kubernetes 1.34 on. From other servers, it reads the list in pages.
 //   - Watch: each watch continues where the last one ended. If the server cannot continue there
-//     because it has compacted its history (410 Gone), the Source lists the kind again. During that
-//     list, it collects the changes, and sends them when the list is complete. Only the endpoints of
-//     attached pods are sent at once.
+//     because it has compacted its history (410 Gone), the Source lists the kind again. Until that
+//     list is complete, the Source sends no changes of the kind, with one exception: it sends the
+//     endpoints of attached pods at once.
 //   - Backup: if the server was restored from a backup, the Source lists the kind again. It detects a
 //     restore by two checks. The first check is at the beginning of each watch: is the server's
 //     resourceVersion smaller than the Source's last one? But some time after a restore, the server
 //     reaches the Source's last resourceVersion again, with other objects. So there is a second check
-//     after each failed request. The object that changed last must have the same resourceVersion at
-//     the server, and objects that were deleted later must not exist there. If the server differs, or
-//     if nothing has changed since the last list, the Source lists the kind again. A restore is not
-//     detected if no request failed, and if the server has already reached the Source's last
-//     resourceVersion when the next watch begins.
+//     after each failed request: does the server still have the last changes that the Source has
+//     received? For that, the Source reads the objects of these changes. The object that was added or
+//     updated last must have the same resourceVersion. Objects that were deleted after that must not
+//     exist. If this does not hold, or if the Source has received no change since the last list, it
+//     lists the kind again. The two checks miss a restore if no request failed, and if the server has
+//     reached the Source's last resourceVersion before the next watch begins.
 //   - Another cluster: if the UID of the namespace kube-system changes, the server serves another
 //     cluster, for example because it lost its data. The Source then reads nothing from this server:
 //     the last objects stay, and Status has the reason. To accept the new cluster, start a new Source.
@@ -54,7 +55,7 @@
 //     dataplanes program nothing.
 //   - Kind not served: if the server does not have a kind, the Source treats it as a kind without
 //     objects, and looks for it about once a minute. If the server has a kind only in API versions
-//     that the Source does not read, that is a failure as above.
+//     that the Source does not read, the Source treats that as a failure (see Failure).
 //   - Filter: the Source does not read Pods without a node, Pods that have ended, and EndpointSlices
 //     without a service.
 //
@@ -82,6 +83,6 @@
 // # Errors
 //
 // Run returns the error of its context or its receiver. Errors of the API server do not end Run: they
-// are in Status, and the Source retries. The wait before a retry grows from 0.5 s to 15 s, plus up to
-// half of that at random. Errors have the prefix "kubernetes:".
+// are in Status, and the Source retries. The wait before a retry grows from 0.5 s to 15 s. A random
+// time of up to half of the wait is added. Errors have the prefix "kubernetes:".
 package kubernetes

@@ -33,9 +33,9 @@ type kind struct {
 	informer func(informers.SharedInformerFactory) cache.SharedIndexInformer
 }
 
-// aggregated reports whether an aggregated API server may serve the kind: that of Calico. If this
-// server no longer has the kind, the objects still exist. This differs from a
-// CustomResourceDefinition, whose objects are deleted first.
+// aggregated reports whether an aggregated API server may serve the kind, as Calico's API server
+// does. If such a server no longer has the kind, its objects may still exist. If a
+// CustomResourceDefinition is removed, however, its objects are deleted first.
 func (k kind) aggregated() bool { return k.resource.Group == calicoGroup }
 
 func (k kind) String() string { return k.resource.GroupResource().String() }
@@ -112,8 +112,8 @@ func kinds() []kind {
 	return list
 }
 
-// Kinds returns the kinds that a Source reads, each in the plural and with its API group, as
-// kubectl get takes them: "networkpolicies.networking.k8s.io", "pods".
+// Kinds returns the kinds that a Source reads. Each is written as in kubectl get, in the plural and
+// with its API group: "networkpolicies.networking.k8s.io", "pods".
 func Kinds() []string {
 	var names []string
 	for _, k := range kinds() {

@@ -105,7 +105,7 @@ func (s *Source) kind(object string) *objects {
 // change. Run can be called once. While the server does not answer, the receiver keeps the last
 // resources.
 //
-// Errors: the context's; the receiver's; an error if Run was called before.
+// Run returns the error of the context or of the receiver, and an error if it was called before.
 func (s *Source) Run(ctx context.Context, r datastore.Receiver) error {
 	if s.ran.Swap(true) {
 		return errors.New("kubernetes: Source.Run was called before")
@@ -148,8 +148,11 @@ func (s *Source) start(ctx context.Context, readers *sync.WaitGroup) error {
 // kernel. Before Run, attach all pods that already have a link. A second Attach of a pod replaces
 // the first.
 //
-// Errors: Config.Node is empty; the attachment has no interface, or an invalid value; the interface
-// is that of another attached pod. Nothing has changed then.
+// Attach changes nothing and returns an error in these cases:
+//
+//   - Config.Node is empty.
+//   - The attachment has no interface, or has an invalid value.
+//   - Another attached pod has the same interface.
 func (s *Source) Attach(ref pods.Ref, a convert.Attachment) error {
 	if s.pods == nil {
 		return fmt.Errorf("kubernetes: attach %s: Config.Node is empty", ref)
@@ -163,8 +166,8 @@ func (s *Source) Attach(ref pods.Ref, a convert.Attachment) error {
 
 // Detach records that the link of a pod is removed. Call it in CNI DEL. If gone is true, no pod of
 // that name is attached any more: call Barrier, and WaitRemoved of dataplane.Driver, to wait until
-// the pod's rules and routes are removed from the kernel. If gone is false, another pod of that
-// name, with another UID, is attached, and stays so.
+// the pod's rules and routes are removed from the kernel. If gone is false, a pod with the same
+// name and another UID is attached, and Detach has changed nothing.
 func (s *Source) Detach(ref pods.Ref) (gone bool) {
 	if s.pods == nil {
 		return true
@@ -185,9 +188,10 @@ func (s *Source) setAttached(ref pods.Ref, attached bool) {
 	s.kind("Pod").flushLocked(ref.Key())
 }
 
-// Barrier returns once the receiver is in sync, and has received all changes from before the call.
-// If the receiver has a method Barrier, as a calcgraph.Runner has, Barrier then calls this method
-// and waits for it. Errors: the context's; the receiver's.
+// Barrier waits until the receiver is in sync, and has received all changes that were due to it
+// before the call, such as those of earlier calls of Attach and Detach. If the receiver has a
+// method Barrier, as a calcgraph.Runner has, Barrier then calls this method and waits for it.
+// Barrier returns the error of the context or of the receiver.
 func (s *Source) Barrier(ctx context.Context) error { return s.queue.barrier(ctx) }
 
 // Status returns the state of the Source.
@@ -206,7 +210,8 @@ func (s *Source) Status() Status {
 	return status
 }
 
-// setState sets the state of a kind, after a complete list or when the server does not have it.
+// setState sets the state of a kind, after a complete list or when the server does not have the
+// kind.
 func (s *Source) setState(o *objects, state State) {
 	s.mu.Lock()
 	first := o.status.State == StateWaiting

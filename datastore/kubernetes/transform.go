@@ -12,10 +12,12 @@ import (
 // the object. Give Transform to informers.WithTransform. If you use another transform, it must keep
 // at least the same fields. Transform changes the given object, and returns it.
 //
-// Of a Pod, it keeps metadata (without owners and finalizers), node, host network, service account,
-// ports, phase and addresses. Of a Node's status, it keeps only the addresses. It removes the
-// secrets of ServiceAccounts, and the fields of EndpointSlice endpoints other than addresses and
-// conditions. It removes the managed fields of every object.
+//   - Of a Pod, it keeps metadata (without owners and finalizers), the name of the node, whether
+//     the Pod has host networking, service account, ports, phase and addresses.
+//   - Of a Node's status, it keeps only the addresses.
+//   - Of a ServiceAccount, it removes the secrets.
+//   - Of the endpoints in an EndpointSlice, it keeps only addresses and conditions.
+//   - Of every object, it removes the managed fields.
 func Transform(object any) (any, error) {
 	if o, ok := object.(metav1.Object); ok {
 		o.SetManagedFields(nil)
