@@ -21,25 +21,27 @@
 //	sidecar --socket /run/policysync/web.sock --listen :80 --upstream http://127.0.0.1:8080 --node 192.0.2.1
 //
 // The sidecar evaluates each request as a TCP connection, from the client's address to the address
-// and port at which the request arrived. If policy allows the connection, the request goes to the
-// upstream. Otherwise the answer is 403, and its body names the tier, policy and rule that decided.
+// and port at which the request arrived. If policy allows the connection, the sidecar passes the
+// request on to the upstream. Otherwise it answers with the status 403, and the body names the
+// tier, policy and rule that decided.
 //
 // A change of policy takes effect with the next request, even on an open connection. Before the
-// sidecar has received the policy, each answer is 503. While the connection to the node agent is
-// lost, the last policy is used. Once the pod's endpoint is removed, each answer is 403.
+// sidecar has received the policy, it answers each request with the status 503. While the
+// connection to the node agent is lost, it uses the last policy. Once the pod's endpoint is
+// removed, it answers each request with the status 403.
 //
 // Two kinds of requests are always allowed:
 //
 //   - Requests from the addresses of --node. The kernel, too, lets the node's own processes, such
 //     as kubelet, connect to the node's pods, whatever policy says.
-//   - Requests of the pod to itself. Their source is a loopback address, or equal to their
-//     destination. So if another proxy in the pod passes requests on to the sidecar, all of them
-//     are allowed, whoever the client of that proxy is.
+//   - Requests of the pod to itself: their source is a loopback address, or equal to their
+//     destination. Be careful with another proxy in the pod that passes requests on to the sidecar:
+//     all these requests are allowed, whoever the client of that proxy is.
 //
 // For all other requests, the sidecar decides as the kernel does for a new connection, with one
-// exception. The sidecar does not know the DSCP of the connection. Therefore a rule that matches
-// the DSCP never allows a request. If the action of such a rule is Deny or Pass, and its other
-// fields match, it denies the request.
+// exception. The sidecar does not know the DSCP of the connection. Therefore a rule that tests the
+// DSCP never allows a request. If the action of such a rule is Deny or Pass, and its other fields
+// match, the rule denies the request.
 //
 // If a proxy or NAT in front of the pod has replaced the addresses of a connection, the sidecar
 // evaluates the new addresses.

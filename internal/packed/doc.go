@@ -4,8 +4,8 @@
 // them.
 //
 // Most objects that a node reads are endpoints of other nodes. A policy.WorkloadEndpoint takes about 700 bytes, half of
-// them for the map of its labels. A packed endpoint is two strings. The first has the data that all replicas of a
-// workload share, and is in memory once. The second has the data of this endpoint alone.
+// them for the map of its labels. A packed endpoint consists of two strings. All replicas of a workload share the first
+// string, which is in memory only once. The second string has the data of this endpoint alone.
 //
 //	namespace, labels, ports, profiles ─▶ common string, stored once for all endpoints with the same values
 //	node ───────────────────────────────▶ stored once for all endpoints of the node
@@ -13,13 +13,13 @@
 //
 // # Usage
 //
-// Pack packs a resource into an Object. Object.Unpack returns an equal resource. Only endpoints are packed; an Object
-// of another kind contains the unchanged resource. Index is a map by key that stores the kind and namespace of its keys
-// once.
+// Pack packs a resource into an Object. Object.Unpack returns an equal resource. Only workload endpoints are packed; an
+// Object of another kind contains the unchanged resource. Index is a map whose keys are those of resources. It takes
+// less memory than a Go map, because it stores each kind and namespace only once.
 //
 // # Concurrency
 //
-// An Object never changes and may be shared. An Index is for one goroutine at a time, like a map.
+// An Object never changes, so several goroutines may use it. An Index is for one goroutine at a time, like a map.
 //
 // # Errors
 //

@@ -9,13 +9,13 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// Index is a map by the keys of objects. If many keys have the same namespace, it takes half of the memory of a
-// map[policy.Key]V. The zero Index is empty; it is not safe for concurrent use.
+// Index is a map from the keys of objects to values. If many keys have the same namespace, it takes half of the memory
+// of a map[policy.Key]V. The zero Index is empty. An Index is not safe for concurrent use.
 type Index[V any] struct {
 	scopes map[scope]map[string]V
 }
 
-// scope is the common part of keys.
+// scope is the part that many keys have in common.
 type scope struct {
 	kind      policy.Kind
 	namespace string

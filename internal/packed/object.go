@@ -4,8 +4,8 @@ package packed
 
 import "github.com/wayleave/wayleave/policy"
 
-// Object contains a resource, which is packed if that saves memory. Other packages cannot implement Object. An Object
-// never changes, so it is safe for concurrent use.
+// Object contains a resource. The resource is packed if that saves memory. Other packages cannot implement Object. An
+// Object never changes, so it is safe for concurrent use.
 type Object interface {
 	// Key returns the key of the resource.
 	Key() policy.Key
@@ -15,8 +15,8 @@ type Object interface {
 	object()
 }
 
-// Pack packs a resource into an Object. It returns nil for nil and for a nil pointer. Do not change the resource
-// afterwards.
+// Pack packs a resource into an Object. If the resource is nil or a nil pointer, it returns nil. Do not change the
+// resource afterwards.
 func Pack(r policy.Resource) Object {
 	if policy.Equal(r, nil) {
 		return nil

@@ -2,8 +2,8 @@
 
 // Package worldtext reads resources from a short text, for the scripts of tests.
 //
-// A line "kind name key value ..." is one object. An indented line is a rule of the object above. Values with spaces
-// are in backquotes. In the examples, brackets mark optional parts, and parentheses have remarks:
+// A line "kind name key value ..." is one object. An indented line is a rule of the object above it. Values with spaces
+// are in backquotes. In these examples, parts in brackets are optional, and parts in parentheses are remarks:
 //
 //	tier sec order 10 default Pass
 //	policy shop/web tier sec order 10 types Ingress select `app == "web"`
@@ -28,8 +28,9 @@
 //
 // These keys of a rule limit its source: src (a selector), src.not, src.ns, src.nets, src.notnets, src.ports,
 // src.notports, src.sa and src.svc (the name of a service, or namespace/name). The same keys with dst in place of src
-// limit its destination. The action "-" means no action. Parse accepts the port 0, which makes the resource invalid.
-// The interface of an endpoint is "wl" followed by the endpoint's name. An endpoint without a node is on the node Node.
+// limit its destination. The action "-" means no action. Parse accepts the port 0, although a resource with it is
+// invalid. The interface of an endpoint is "wl" followed by the endpoint's name. If a line has no node, the endpoint is
+// on the node whose name is the constant Node.
 //
 // # Usage
 //

@@ -15,10 +15,8 @@ import (
 // Node is the default node of objects.
 const Node = "n1"
 
-// Parse returns the updates of a text, in order, and whether it has the line "insync". It ignores empty lines and those
-// that begin with #.
-//
-// Errors: the first line that cannot be parsed.
+// Parse returns the updates of a text, in the order of its lines. synced is set if the text has the line "insync".
+// Parse ignores empty lines and lines that begin with #. The error is that of the first line that cannot be parsed.
 func Parse(text string) (updates []policy.Update, synced bool, err error) {
 	for n, line := range strings.Split(text, "\n") {
 		words := split(line)
@@ -46,7 +44,7 @@ func Parse(text string) (updates []policy.Update, synced bool, err error) {
 	return updates, synced, nil
 }
 
-// Latest returns the last update of each object, in the order of the first ones.
+// Latest returns the last update of each object. The objects have the order of their first updates.
 func Latest(updates []policy.Update) []policy.Update {
 	var out []policy.Update
 	place := map[policy.Key]int{}
@@ -62,7 +60,7 @@ func Latest(updates []policy.Update) []policy.Update {
 	return out
 }
 
-// Deletions returns a deletion of every object, in the order of their first updates.
+// Deletions returns a deletion of every object. The objects have the order of their first updates.
 func Deletions(updates []policy.Update) []policy.Update {
 	out := Latest(updates)
 	for i := range out {

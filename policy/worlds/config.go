@@ -4,13 +4,13 @@ package worlds
 
 import "cmp"
 
-// Config sets the seed, the size and the shape of random worlds. The zero value is usable. A number below 1
-// means the default.
+// Config sets the seed, the size and the shape of random worlds. The zero value is usable. If Policies, Endpoints,
+// NetworkSets or Rules is below 1, it has its default.
 type Config struct {
 	// Seed is the seed of the random numbers. Generators with equal configurations return equal sequences.
 	Seed uint64
-	// Policies, Endpoints and NetworkSets are the numbers of resources of each kind in World. Update chooses from as
-	// many names in each namespace. The defaults are 8, 8 and 4.
+	// Policies, Endpoints and NetworkSets are the numbers of resources of each kind that Generator.World returns.
+	// Generator.Update chooses from as many names in each namespace. The defaults are 8, 8 and 4.
 	Policies, Endpoints, NetworkSets int
 	// Rules is the maximum number of rules of a policy or profile in one direction. The default is 3 for the ingress of
 	// policies and 2 otherwise.
@@ -23,7 +23,7 @@ type Config struct {
 	// Open makes packets reach more rules: all tiers exist, most of them have the default action Pass, and rules have
 	// fewer conditions. Without Open, the default action of the first tier denies most packets.
 	Open bool
-	// OnlyValid leaves out resources that are invalid on purpose.
+	// OnlyValid makes all resources valid. By default, one in twenty is invalid.
 	OnlyValid bool
 }
 

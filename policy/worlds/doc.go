@@ -16,28 +16,29 @@
 //	graph.Update(gen.Update())
 //	packet := gen.Packet()
 //
-// Equal configurations give equal sequences, so a failing test need only print its seed. Another
-// version of this package may make other worlds from that seed.
+// Two Generators with equal configurations return equal sequences. So a failing test need only print
+// its seed. Another version of this package may make other worlds from that seed.
 //
 // # Shapes
 //
-//   - Tiers: "sec", "ops" and "nowhere", with either default action, with or without an order. Policies
-//     are in these tiers, in built-in tiers, and in tiers without a resource.
-//   - Policies: global and in two namespaces; one in six is staged; with and without order and types;
-//     up to Config.Rules rules in a direction.
-//   - Rules: every action and every field but services. Lists of ports have numbers, ranges and names.
-//   - Profiles: "p1", "p2", "kns.a" and "kns.b", with rules and labels. Each endpoint lists some of them, in
-//     this order.
-//   - Endpoints: on Node and on another node, with up to two addresses and two named ports; one in
-//     twelve is down.
-//   - Network sets: up to four prefixes, of all lengths from a single address to /0.
-//   - Addresses: 10.0.0.1 to .8, 192.0.2.1 to .8 and fd00::1 to fd00::8.
-//   - Invalid resources: one in twenty, unless Config.OnlyValid is set. An implementation must treat an
+//   - Tiers are named "sec", "ops" and "nowhere". Their default action is Deny or Pass. Some have an order.
+//     Policies are in these tiers, in built-in tiers, and in tiers without a resource.
+//   - Policies are global, or in one of two namespaces. Some have an order, and some have types. A policy
+//     has up to Config.Rules rules in each direction. One policy in six is staged.
+//   - Rules have every action, and use every field except services. Lists of ports have numbers, ranges and
+//     names.
+//   - Profiles are named "p1", "p2", "kns.a" and "kns.b", and have rules and labels. Each endpoint lists
+//     some of them, in this order.
+//   - Endpoints are on Node or on another node. An endpoint has up to two addresses and up to two named
+//     ports. One endpoint in twelve is down.
+//   - Network sets have up to four prefixes. The lengths of the prefixes vary from a single address to /0.
+//   - Addresses are 10.0.0.1 to 10.0.0.8, 192.0.2.1 to 192.0.2.8 and fd00::1 to fd00::8.
+//   - One resource in twenty is invalid, unless Config.OnlyValid is set. An implementation must treat an
 //     invalid resource as if it did not exist. The exception is a policy in which only rules are
-//     invalid: these rules are closed, see policy.Rule.Close.
+//     invalid: these rules are closed, as policy.Rule.Close describes.
 //
-// With Config.Open, resources have the same shapes, but more of the rules are reached by packets: fewer
-// packets are denied by the end of a tier before.
+// By default, the default action of the first tier denies most packets. With Config.Open, packets reach
+// more rules, because most tiers have the default action Pass.
 //
 // There are no host endpoints, services, nodes, pools or blocks.
 //

@@ -11,8 +11,8 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// Node is the name of the node whose policy is computed. Without Config.Interfaces, about two thirds of the
-// endpoints are on it. The others are on another node.
+// Node is the name of the node whose policy the test computes. If Config.Interfaces is empty, about two thirds of the
+// endpoints are on this node. The others are on another node.
 const Node = "n1"
 
 const otherNode = "n2"
@@ -53,8 +53,9 @@ func namespaceSelectors() []string {
 	return []string{"all()", "global()", `env == "prod"`, `env != "prod"`, `!has(env)`, `all() && env == "dev"`}
 }
 
-// World returns the resources of a whole world: most of the tiers and profiles (all of them with Config.Open), and the
-// configured numbers of policies, network sets and endpoints. No two resources have the same key.
+// World returns the resources of a whole world: most of the tiers and profiles that the package documentation names
+// (all of them with Config.Open), and the configured numbers of policies, network sets and endpoints. No two resources
+// have the same key.
 func (g *Generator) World() []policy.Resource {
 	var out []policy.Resource
 	for _, name := range g.some3of4(ownTiers()) {
@@ -78,7 +79,7 @@ func (g *Generator) World() []policy.Resource {
 	return out
 }
 
-// some3of4 returns each of the names with a chance of three in four, or all of them in an open world.
+// some3of4 returns each of the names with a probability of three quarters, or all of them with Config.Open.
 func (g *Generator) some3of4(names []string) []string {
 	if g.cfg.Open {
 		return names

@@ -13,6 +13,6 @@
 //
 // # Errors
 //
-// Build returns an error with the output of the go command, or the error of copying a program that
-// was built before.
+// If the go command fails, Build returns an error with the output of this command. If ProgramsEnv
+// is set, Build copies a program that was built before, and returns the error of the copy.
 package gobuild

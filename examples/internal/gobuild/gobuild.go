@@ -11,9 +11,9 @@ import (
 	"slices"
 )
 
-// ProgramsEnv is the environment variable with a directory of programs that are already built. The
-// name of each program is the last element of its import path. If a compiled test runs without the
-// sources, it needs this variable.
+// ProgramsEnv is an environment variable with the path of a directory. The directory has programs
+// that are already built. The name of each program is the last element of its import path. If a
+// compiled test runs without the sources, it needs this variable.
 const ProgramsEnv = "TEST_PROGRAMS"
 
 // NoRace makes Build omit the race detector, for tests that measure or limit memory or time.

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package probe tests with real packets whether one party reaches another. A party is a workload or
-// the host outside of the node. The package sends a TCP connection request, a UDP datagram or an
-// ICMP echo request, and waits for the answer.
+// Package probe tests with real packets whether one party reaches another. A party is a workload of
+// a node that package node has built, or a host to which the uplink of this node leads. Package
+// probe sends a TCP connection request, a UDP datagram or an ICMP echo request, and waits for the
+// answer.
 //
 // # Usage
 //
@@ -12,7 +13,7 @@
 //	answer := probe.Send(ctx, probe.Probe{From: monitor.NS, To: server, Flow: flow, Wait: time.Second})
 //
 // A server answers with its name, so that an answer of another server is detected. Each probe uses
-// a new source port or ICMP identifier. With an old one, its packets could belong to an established
+// a new source port or ICMP identifier. With a used one, its packets could belong to an established
 // connection, and would then pass whatever policy says.
 //
 // # Concurrency
@@ -21,7 +22,7 @@
 //
 // # Errors
 //
-// If there is no answer, the outcome is Blocked, because policy drops packets without an answer.
-// For any other failure (a refusal, no route, a wrong name), the outcome is Broken, with the
-// reason.
+// If there is no answer, the outcome of the probe is Blocked, because policy drops packets without
+// an answer. For any other failure (a refusal, no route, a wrong name), the outcome is Broken, with
+// the reason.
 package probe

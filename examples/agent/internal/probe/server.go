@@ -54,7 +54,8 @@ func (s *Server) Close() error {
 	return errors.Join(errs...)
 }
 
-// Heard reports whether a TCP connection or a datagram from the address and port has arrived.
+// Heard reports whether the server has received a TCP connection or a datagram from the address and
+// port.
 func (s *Server) Heard(from netip.AddrPort) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -104,7 +105,7 @@ func (s *Server) serveTCP(listener *net.TCPListener) {
 	}
 }
 
-// serveUDP answers every datagram with its name.
+// serveUDP answers every datagram with the server's name.
 func (s *Server) serveUDP(conn *net.UDPConn) {
 	buf := make([]byte, 64)
 	for {

@@ -7,20 +7,21 @@
 //	accept ─▶ over the limit? wait, then close the longest idle connection
 //	       ─▶ header in time? ─▶ body, in memory, in time? ─▶ handler ─▶ each write in time?
 //
-// Config.MaxConns limits the number of open connections. A client that connects when the limit is
-// reached gets its connection as follows:
+// Config.MaxConns limits the number of open connections. If a client connects when the limit is
+// reached, the server does the following:
 //
-//  1. The new connection waits. Later ones wait in the listener's queue, in their order.
+//  1. The new connection waits. If more clients connect, their connections wait in the listener's
+//     queue, in the order in which they arrived.
 //  2. The server looks for idle connections. A connection is idle while no handler serves it, even
 //     if the client is sending the header or body of a request.
-//  3. Once a connection has been idle for Config.EvictAfter, the server closes it, and serves the
-//     new one.
+//  3. Once a connection has been idle for Config.EvictAfter, the server closes this connection, and
+//     serves the new one.
 //
-// The idle time of a connection starts when the server first reads from it. It starts again once, when
-// the first data of the client arrives. Data that the client sends later does not extend it. This has two
-// consequences. Clients that send slowly cannot keep a new client out, however many they are. And a
-// client that sends its request at once is not disconnected before its handler runs, even if other
-// clients connect all the time.
+// The idle time of a connection begins when the server first reads from the connection. It begins
+// again once, when the first data of the client arrives. Data that the client sends later has no
+// effect on the idle time. This has two consequences. Clients that send slowly cannot keep a new
+// client out, however many they are. And a client that sends its request at once is not
+// disconnected before its handler runs, even if other clients connect all the time.
 //
 // # Usage
 //

@@ -14,7 +14,7 @@
 //	  port: [tcp/postgres, icmp]
 //	  allow: false
 //
-// Parties and ports have the syntax of package probe.
+// The values of from, to and port have the syntax that package policy/probe describes.
 //
 // # Usage
 //
@@ -26,7 +26,7 @@
 //
 // # Errors
 //
-// Nothing in the file is ignored: unknown fields, duplicate keys, missing fields, empty lists and a
-// file without expectations are errors, with their lines. If the file has the right structure,
-// Parse reports all errors together.
+// Unknown fields, duplicate keys, missing fields, empty lists and a file without expectations are
+// errors. Each error has its line in the file. If the file has the right structure, Parse reports
+// all errors together.
 package expect

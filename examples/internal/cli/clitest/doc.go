@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package clitest has a terminal for tests of commands.
+// Package clitest has a terminal for tests of commands. A test can run a command with this terminal
+// as its output, and read what the command has written.
 //
 // # Usage
+//
+// The argument of NewTerminal is the width of the terminal in columns:
 //
 //	terminal, err := clitest.NewTerminal(40)
 //	...

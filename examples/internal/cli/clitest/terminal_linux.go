@@ -13,9 +13,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Terminal is a pseudo-terminal. A command writes its output to File, and a test reads the output
-// from Written. The buffer in between has some kilobytes. If a command writes more, it waits until
-// the test reads.
+// Terminal is a pseudo-terminal. A command writes its output to File, and a test reads this output
+// from Written. Between the two is a buffer of some kilobytes. When it is full, the command waits
+// until the test reads.
 type Terminal struct {
 	*os.File
 	host *os.File
@@ -23,7 +23,7 @@ type Terminal struct {
 	Written *bufio.Reader
 }
 
-// NewTerminal returns a terminal with a number of columns. Text closes it.
+// NewTerminal returns a terminal with the given width. Terminal.Text closes the terminal.
 func NewTerminal(columns uint16) (*Terminal, error) {
 	host, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
 	if err != nil {
@@ -43,7 +43,7 @@ func NewTerminal(columns uint16) (*Terminal, error) {
 	return &Terminal{File: file, host: host, Written: bufio.NewReader(host)}, nil
 }
 
-// Text closes the terminal, and returns the output that has not been read yet.
+// Text closes the terminal, and returns the output that the test has not read yet.
 func (t *Terminal) Text() (string, error) {
 	err := t.Close()
 	text, _ := io.ReadAll(t.Written) // the error means that no process has the terminal open any more
