@@ -162,8 +162,8 @@ func (m *Memory) delivered(ctx context.Context) ([]Receiver, error) {
 	}
 }
 
-// receiversLocked returns the receivers if there are any and all have the changes of the given number of calls of
-// Update.
+// receiversLocked returns all receivers if each of them has the changes of the first calls of Update. updates is the
+// number of these calls. Otherwise it returns nil.
 func (m *Memory) receiversLocked(updates uint64) (receivers []Receiver) {
 	for run := range m.runs {
 		if run.delivered < updates && (!run.idle || len(run.pending) > 0) {
@@ -235,7 +235,8 @@ func (m *Memory) take(run *memoryRun) (updates []policy.Update, upTo uint64) {
 	return updates, m.updates
 }
 
-// markLocked adds a key to pending if the receiver has another value than now, and otherwise removes the key.
+// markLocked adds a key to pending if the receiver does not have the value now yet. Otherwise it removes the key from
+// pending.
 func (r *memoryRun) markLocked(key policy.Key, now policy.Resource) {
 	if policy.Equal(r.sent[key], now) {
 		delete(r.pending, key)

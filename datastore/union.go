@@ -217,8 +217,8 @@ func (u *Union) applyLocked(source int, updates []policy.Update) (changed []poli
 	return changed
 }
 
-// setLocked records an object of a source. If the object is new in it, setLocked calls Overruled for
-// each other source that has it.
+// setLocked records an update of a source. If the source did not have the object before, setLocked calls Overruled for
+// each other source that has the object.
 func (u *Union) setLocked(source int, up policy.Update) {
 	isNew := u.bySource[source].Get(up.Key) == nil
 	u.bySource[source].Set(up.Key, packed.Pack(up.Resource))
@@ -238,7 +238,8 @@ func (u *Union) setLocked(source int, up policy.Update) {
 	}
 }
 
-// declaredLocked returns an object of the sources without Yields, after an update of one of them.
+// declaredLocked returns the update that UnionConfig.Exclude receives as declared, after an update of a source without
+// Yields. It has the object that a union of the sources without Yields would have.
 func (u *Union) declaredLocked(source int, up policy.Update) policy.Update {
 	for i, objects := range u.bySource {
 		if o := objects.Get(up.Key); o != nil && !u.cfg.Sources[i].Yields {
@@ -251,7 +252,7 @@ func (u *Union) declaredLocked(source int, up policy.Update) policy.Update {
 	return up
 }
 
-// countsLocked reports whether an object of a source may be used: Exclude does not leave it out.
+// countsLocked reports whether an object of a source may be used. It is false if Exclude leaves the object out.
 func (u *Union) countsLocked(source int, key policy.Key) bool {
 	if !u.cfg.Sources[source].Yields {
 		return true

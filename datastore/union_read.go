@@ -79,8 +79,8 @@ func (u *Union) Versions(key policy.Key) map[string]policy.Resource {
 	return versions
 }
 
-// Overruled returns the keys of objects of a source that are not used because an earlier source has another object with
-// the same key. The values are the names of the earlier sources.
+// Overruled returns the keys for which the Union does not use the object of the source, because an earlier source has a
+// different object. The values are the names of the earlier sources.
 func (u *Union) Overruled(source string) map[policy.Key]string {
 	u.mu.Lock()
 	defer u.mu.Unlock()

@@ -271,8 +271,8 @@ func (g *Generator) place(w *policy.WorkloadEndpoint, n int) {
 		w.Addresses = slices.DeleteFunc(w.Addresses, g.ownedLocally)
 		return
 	}
-	// The namespace depends on n only: with another one, the endpoint would have another key, and two would have the
-	// interface.
+	// The namespace depends on n only. If it were random, two calls with the same n could return endpoints with different
+	// keys and the same interface.
 	w.Node, w.Interface, w.Namespace = Node, g.cfg.Interfaces[n], namespaces()[n%len(namespaces())]
 	w.Addresses = localAddresses(n)
 	if g.chance(6) {
@@ -280,7 +280,7 @@ func (g *Generator) place(w *policy.WorkloadEndpoint, n int) {
 	}
 }
 
-// ownedLocally reports whether an endpoint of Config.Interfaces has the address.
+// ownedLocally reports whether an endpoint with one of Config.Interfaces may have the address.
 func (g *Generator) ownedLocally(addr netip.Addr) bool {
 	for n := range g.cfg.Interfaces {
 		if slices.Contains(localAddresses(n), addr) {

@@ -16,8 +16,8 @@ const (
 	// policies decide about a packet between two workloads: those of the two workloads, and those
 	// of two host endpoints for forwarded traffic.
 	maxDecisions = 6
-	// staleAfter is the number of consecutive verdicts with other decisions after which a decision
-	// about a connection is removed. Policy has then changed.
+	// staleAfter is the number of verdicts after which a decision about a connection is removed, if
+	// none of these verdicts has this decision. Policy has then changed.
 	staleAfter = 32
 	// idleTime is the time for which a connection without a conntrack entry is kept after its last
 	// verdict. In this time, another packet of it does not count as a new connection.

@@ -93,7 +93,8 @@
 // the rules of the earlier stage again, without logging. They take the connection's state and its
 // original destination from connection tracking. There is one restriction. If a connection is
 // translated, these chains cannot test rules of pre-DNAT policy with named ports or services. If
-// such a rule has allowed the connection, normal policy must allow it, too.
+// such a rule has allowed the connection, normal policy must allow it, too. Otherwise the table
+// denies the connection, although pre-DNAT policy allows it.
 //
 // A host endpoint that cannot be rendered allows its failsafe ports and known connections, and
 // nothing else.

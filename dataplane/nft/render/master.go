@@ -28,7 +28,7 @@ type Master struct {
 	Kind string
 }
 
-// UnknownMaster is the master of an interface of which the masters could not be read.
+// UnknownMaster is the master of an interface that could not be read from the kernel.
 func UnknownMaster() Master { return Master{Kind: "unknown"} }
 
 // fault returns why an endpoint with the interface is at fault, or nil.

@@ -141,8 +141,8 @@ func (c *Cluster) Play(t testing.TB, updates []policy.Update) []ruleset.Op {
 }
 
 // NewScriptNode calls NewNode with a configuration for scripts. The interface prefix is "wl".
-// ClassesConfig.Priorities is empty: for each packet priority that the table restores, it would
-// have another chain, and so would all scripts.
+// ClassesConfig.Priorities is empty. Otherwise the table, and so each script, would have a chain
+// for each of these packet priorities.
 func NewScriptNode(t testing.TB, classes render.ClassesConfig) *Cluster {
 	classes.Priorities = []uint32{}
 	return NewNode(t, render.Config{Classes: classes, InterfacePrefix: "wl"})

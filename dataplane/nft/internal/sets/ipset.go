@@ -52,8 +52,8 @@ type IPSet struct {
 	lists *Lists
 	// watcher is called when addresses and prefixes change. It may be nil.
 	watcher Watcher
-	// shape is the Shape at the last call of Settle. broken is set if rules must not refer to the
-	// IP set since then.
+	// shape and broken are from the last call of Settle. broken is set if the method err returned
+	// an error then.
 	shape  Shape
 	broken bool
 }
