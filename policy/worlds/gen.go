@@ -271,8 +271,8 @@ func (g *Generator) place(w *policy.WorkloadEndpoint, n int) {
 		w.Addresses = slices.DeleteFunc(w.Addresses, g.ownedLocally)
 		return
 	}
-	// The namespace depends on n only. If it were random, two calls with the same n could return endpoints with different
-	// keys and the same interface.
+	// The namespace depends on n only. If it were random, two endpoints with the same n could have different keys and
+	// the same interface.
 	w.Node, w.Interface, w.Namespace = Node, g.cfg.Interfaces[n], namespaces()[n%len(namespaces())]
 	w.Addresses = localAddresses(n)
 	if g.chance(6) {
