@@ -17,9 +17,9 @@ type PolicyReceiver interface {
 	PolicyInactive(key policy.Key)
 }
 
-// ProfileReceiver receives the active profiles. A profile is active if a local endpoint lists it. If an endpoint lists
-// a profile that does not exist, ProfileActive receives a profile with this name that denies everything, unless
-// policy.BuiltinProfile has one. ProfileActive is called again if an active profile changes.
+// ProfileReceiver receives the active profiles. A profile is active if a local endpoint lists it. If the profile does
+// not exist, ProfileActive receives another one with its name: the profile that policy.BuiltinProfile returns for the
+// name, or else a profile that denies everything. ProfileActive is called again if an active profile changes.
 type ProfileReceiver interface {
 	ProfileActive(p *policy.Profile)
 	ProfileInactive(name string)
@@ -42,10 +42,10 @@ type ActiveRulesConfig struct {
 	Matches  MatchReceiver
 }
 
-// ActiveRules computes which policies and profiles the endpoints of this node need. The nodes of the graph that come
-// after it receive only these policies and profiles. So the cost of these later nodes does not depend on the size of
-// the cluster. PolicyActive is called before the first match of a policy, and PolicyInactive after its last match has
-// stopped.
+// ActiveRules computes which policies and profiles the endpoints of this node need. The RuleScanner and the
+// PolicyResolver receive only these policies and profiles. So their cost does not depend on the size of the cluster.
+// PolicyActive is called before MatchStarted for the first local endpoint that a policy selects. PolicyInactive is
+// called after MatchStopped for the last one.
 //
 // Policies with equal selectors are in one Selection. So the cost of ActiveRules depends on the number of distinct
 // selectors.
@@ -112,7 +112,7 @@ func NewActiveRules(cfg ActiveRulesConfig) (*ActiveRules, error) {
 	return a, nil
 }
 
-// UpdatePolicy adds or replaces a policy. If its selectors do not parse, UpdatePolicy removes the policy, and returns
+// UpdatePolicy adds or replaces a policy. If its selectors are invalid, UpdatePolicy removes the policy, and returns
 // the error of PolicySelector. If the policy's namespace has no local endpoint, UpdatePolicy does not parse the
 // selectors yet.
 func (a *ActiveRules) UpdatePolicy(p *policy.Policy) error {
@@ -239,8 +239,8 @@ func (a *ActiveRules) UpdateProfile(p *policy.Profile) {
 	}
 }
 
-// DeleteProfile removes a profile, if it exists. If an endpoint still lists the profile, the name stays active: with
-// the built-in profile of this name if there is one, otherwise with rules that deny everything.
+// DeleteProfile removes a profile, if it exists. If an endpoint still lists the profile, ProfileActive receives the
+// built-in profile of this name, or else a profile that denies everything.
 func (a *ActiveRules) DeleteProfile(name string) {
 	state := a.profiles[name]
 	if state == nil || state.profile == nil {

@@ -23,8 +23,9 @@
 // The types from ActiveRules to Sequencer are called the nodes of the graph. Endpoints are workload endpoints and host
 // endpoints. An endpoint is local if it is on the machine that the graph computes for.
 //
-// Another part of the graph computes routes and the tunnel endpoints that routes need. It also passes on resources
-// whose names, labels or addresses dataplanes use. It shares only the Sequencer with the part above:
+// Another part of the graph computes routes, and the tunnel endpoints that routes need. It also passes on resources for
+// dataplanes that use the names, labels or addresses of these resources. The two parts have only the Sequencer in
+// common:
 //
 //	pools, blocks,          nodes                 nodes, pools, and optionally
 //	endpoints             ┌───┴────┐              services and the profiles of namespaces
@@ -53,15 +54,15 @@
 // exist fails closed: a profile that does not exist denies everything. Nodes use no goroutines, locks, clocks, I/O or
 // logging. An update that equals the last one has no effect.
 //
-// The work of a flush is proportional to what changed. Of an endpoint on another cluster node, the graph stores only
-// labels and addresses, in about 200 bytes. The nodes of the graph save time and memory in these ways:
+// The work of a flush is proportional to what changed. Of an endpoint on another machine, the graph stores only labels
+// and addresses, in about 200 bytes. The nodes of the graph save time and memory in these ways:
 //
 //	ActiveRules      has one selector in its index for all policies with that selector; policies of
 //	                 namespaces without a local endpoint are not indexed
 //	RuleScanner      resolves only the rules of a policy that changed
-//	IPSets           stores no lists of members, because the matches and the prefixes of each object
-//	                 determine them; it only counts the objects that share a prefix
-//	PolicyResolver   shares lists of policies between endpoints that match the same selections
+//	IPSets           stores no lists of members: they follow from the selectors of the sets, and from the
+//	                 labels and prefixes of the objects
+//	PolicyResolver   shares lists of policies between endpoints that the same selectors select
 //	Sequencer        stores only those members of sets that changed since the last flush; of all other
 //	                 objects, it stores the emitted state
 //

@@ -8,8 +8,9 @@ import (
 	"github.com/wayleave/wayleave/selector"
 )
 
-// MemberReceiver receives the members of IP sets. A set is added before its first member and removed after its last
-// one. Each member is added and removed once. The order of members is unspecified.
+// MemberReceiver receives the members of IP sets. IPSetAdded is called before the first member of a set is added, and
+// IPSetRemoved after the last one is removed. Each member is added and removed once. The order of members is
+// unspecified.
 type MemberReceiver interface {
 	IPSetAdded(id dataplane.IPSetID, typ dataplane.IPSetType)
 	MemberChanged(id dataplane.IPSetID, m dataplane.Member, present bool)
@@ -20,9 +21,9 @@ type MemberReceiver interface {
 // host endpoints and network sets of the cluster that match it. For a service, these are its backends. If several
 // objects have the same member, it is removed when the last of these objects no longer has it.
 //
-// It stores no lists of members, because they follow from the objects that match and from the prefixes of these
-// objects. If several objects have the same prefix, it stores, for each set, how many of these objects are in the set.
-// So the memory for an object depends on its labels and addresses, and not on the number of its sets.
+// IPSets stores no lists of members. They follow from the selectors of the sets, and from the labels and prefixes of
+// the objects. If several objects have the same prefix, IPSets counts, for each set, how many of these objects are in
+// the set. So the memory for an object depends on its labels and addresses, and not on the number of its sets.
 //
 // An IPSets is not safe for concurrent use.
 type IPSets struct {

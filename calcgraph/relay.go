@@ -129,8 +129,9 @@ func (p *Relay) DeleteService(key policy.Key) {
 	}
 }
 
-// UpdateProfile sends an update of a namespace or service account, with the labels from the profile. The name of the
-// profile says which one: kns.NAMESPACE or ksa.NAMESPACE.NAME. Other profiles are ignored.
+// UpdateProfile sends an update of a namespace or service account, with the labels from the profile. A profile named
+// kns.NAMESPACE is that of a namespace, and one named ksa.NAMESPACE.NAME that of a service account. UpdateProfile
+// ignores all other profiles.
 func (p *Relay) UpdateProfile(profile *policy.Profile) {
 	if name, ok := namespaceOf(profile.Name); ok && p.Namespaces != nil {
 		p.Namespaces.NamespaceUpdate(&dataplane.Namespace{

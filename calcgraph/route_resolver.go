@@ -37,28 +37,31 @@ func (c RouteResolverConfig) validate() error {
 }
 
 // RouteResolver computes routes: one for each prefix that a pool, block, node or endpoint has. If several resources
-// have the same prefix, the route is that of the first one in this order:
+// have the same prefix, the route leads to the first of these:
 //
 //   - a local endpoint with the address;
 //   - a node whose tunnel device has the address;
 //   - a node with the address;
-//   - a node that borrowed the address from the innermost block around it;
+//   - a node that borrowed the address: it uses the address for a workload, although the address is in the block of
+//     another node;
 //   - the node of the block;
 //   - a pool.
 //
-// If two nodes are at the same place in this order, the node with the smallest name takes precedence. There is one
-// exception: the addresses of this node and of its tunnel devices come directly after its local endpoints, even if
+// If several nodes are candidates at one place of this list, the node with the smallest name takes precedence. There is
+// one exception: the addresses of this node and of its tunnel devices come directly after its local endpoints, even if
 // other nodes claim these addresses. If blocks overlap, only the innermost block around an address counts, both for the
 // node of the address and for borrowing.
 //
-// Each route has the type of the innermost pool around its prefix. A route to a workload or a tunnel device of another
-// node is sent only while that node can be reached. In a pool that uses a tunnel, this is while the node's tunnel
-// endpoint exists (see TunnelUpdate); in any other pool, while an address of the node is known. Outside of all pools,
-// the route is always sent.
+// The innermost pool around a prefix decides how packets to the prefix travel, for example through a VXLAN tunnel. A
+// route to a workload or a tunnel device of another node is sent only while that node can be reached:
 //
-// The cost of a change is proportional to the number of routes that depend on it: for a pool or block, the routes
-// inside it, and for a node, the routes to it. Addresses that cannot have a route (unspecified, loopback, multicast,
-// IPv6 link-local) are ignored.
+//   - in a pool that uses a tunnel: while the tunnel endpoint of that node exists (see TunnelUpdate);
+//   - in any other pool: while an address of that node is known;
+//   - outside of all pools: always.
+//
+// The cost of a change of a pool or block is proportional to the number of routes inside it. The cost of a change of a
+// node is proportional to the number of routes to it. Addresses that cannot have a route (unspecified, loopback,
+// multicast, IPv6 link-local) are ignored.
 //
 // A RouteResolver is not safe for concurrent use.
 type RouteResolver struct {

@@ -10,10 +10,11 @@ import (
 )
 
 // Sequencer collects the output of the other nodes of the graph until the next flush. Then it leaves out changes that
-// cancel each other, and sorts the rest in the order that dataplane.Batch documents. It compares updates with the
-// emitted events, so the other nodes may repeat updates. The members of sets are an exception, because it does not
-// store them: a member that is in the set must not be added again, and a member that is not in the set must not be
-// removed.
+// cancel each other, and sorts the rest in the order that dataplane.Batch documents.
+//
+// A Sequencer stores the events that it has emitted. So an update from another node that changes nothing has no effect.
+// But a Sequencer does not store the members of sets. So a node must not add a member that is in the set already, or
+// remove one that is not in the set.
 //
 // A Sequencer is not safe for concurrent use.
 type Sequencer struct {
@@ -146,8 +147,9 @@ func (s *Sequencer) Flush() dataplane.Batch {
 }
 
 // Snapshot returns one batch that creates the emitted state. If the event InSync was emitted, the batch has it, too.
-// Changes since the last flush are not included. Snapshot calls members for each set. The result of members must
-// include the changes since the last flush; Snapshot undoes them.
+// Changes since the last flush are not included. Snapshot calls the function members for each set. This function must
+// return the members with the changes since the last flush: Snapshot knows these changes, and leaves them out of the
+// batch.
 func (s *Sequencer) Snapshot(members func(id dataplane.IPSetID) []dataplane.Member) dataplane.Batch {
 	events := s.sets.snapshot(members)
 	events = s.policies.appendAll(events)

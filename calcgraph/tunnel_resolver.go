@@ -42,13 +42,13 @@ func (c TunnelResolverConfig) validate() error {
 }
 
 // TunnelResolver computes the tunnel endpoints of all nodes. A node can have three: VXLAN over IPv4, VXLAN over IPv6,
-// and IP in IP over IPv4. It has a tunnel endpoint if its Node resource has the tunnel address for it and, in
-// Addresses, another address of the same family.
+// and IP in IP over IPv4. For each tunnel endpoint, the Node resource must have two addresses: the tunnel address, and
+// in the field Addresses another address of the same family.
 //
 // Several nodes may claim the same tunnel address, perhaps for different encapsulations, or the same MAC address. Then
-// only one of them gets its tunnel endpoint: the resolver's own node, or else the node with the smallest name. If both
-// nodes had one, replies to the address would reach the wrong node. With VXLAN, so would all traffic for one of the
-// nodes.
+// only one of them gets its tunnel endpoint: the resolver's own node, or else the node with the smallest name. If two
+// nodes had one, replies to the address would reach the wrong node. With VXLAN, all traffic for one of the two nodes
+// would also reach the wrong node.
 //
 // A TunnelResolver is not safe for concurrent use.
 type TunnelResolver struct {

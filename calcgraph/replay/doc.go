@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package replay plays a recording of a calcgraph.Runner to another graph: with the same updates in the same order, and
-// the same flushes. The other graph returns the same batches, byte for byte.
+// Package replay sends the recorded updates of a calcgraph.Runner to another graph, in the same order and with the same
+// flushes. The other graph returns the same batches, byte for byte.
 //
 //	source ─▶ Runner ─▶ Graph ─▶ Out          live
 //	            │ RunnerConfig.Record
@@ -37,9 +37,9 @@
 // A graph treats an invalid object as if it did not exist, so the recording has only the key of the object and the
 // error. The object itself may be impossible to write: JSON has no form for NaN, for example.
 //
-// The lines of a flush are written before the graph receives the updates of the flush. Therefore a recording also has
-// the update that made a graph panic. If a key is not valid UTF-8, the recording has replacement characters in it. No
-// valid object has such a key.
+// The Runner writes the lines of a flush before it gives the updates of the flush to the graph. Therefore a recording
+// also has the update that made a graph panic. If a key is not valid UTF-8, the recording has replacement characters in
+// it. No valid object has such a key.
 //
 // # Errors
 //
