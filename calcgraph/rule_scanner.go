@@ -50,7 +50,7 @@ type RuleScannerConfig struct {
 // A RuleScanner is not safe for concurrent use.
 type RuleScanner struct {
 	out RuleScannerConfig
-	// sets has the sets that owners refer to.
+	// sets has the sets that owners refer to. An owner is an active policy or profile.
 	sets   map[dataplane.IPSetID]*usedSet
 	owners map[policy.Key][]*usedSet
 	peers  peerCache

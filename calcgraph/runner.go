@@ -125,8 +125,8 @@ func NewRunner(cfg RunnerConfig) (*Runner, error) {
 	}, nil
 }
 
-// Update adds updates. The effects of the updates of one call are in one batch. Update blocks while MaxPending objects
-// or more have pending updates, unless all of its updates replace pending ones. Errors are the context's, or
+// Update adds updates. The effects of the updates of one call are in one batch. While MaxPending objects or more have
+// pending updates, Update blocks, unless all of its updates replace pending ones. Errors are the context's, or
 // ErrStopped. If Update returns an error, it has added no update.
 func (r *Runner) Update(ctx context.Context, updates []policy.Update) error {
 	for {
@@ -156,9 +156,9 @@ func (r *Runner) InSync(context.Context) error {
 	return nil
 }
 
-// Barrier waits until the graph has processed everything that was sent before: all calls of Update and InSync. It also
-// waits until Out has returned for the resulting batch. Before InSync, that batch has no endpoints, tunnels and routes,
-// and Barrier does not wait for these. Before Run, Barrier blocks. Errors are the context's, or ErrStopped.
+// Barrier waits until the graph has processed all earlier calls of Update and InSync, and until Out has returned for
+// the resulting batch. Before InSync, that batch has no endpoints, tunnels and routes, and Barrier does not wait for
+// these. Before Run, Barrier blocks. Errors are the context's, or ErrStopped.
 func (r *Runner) Barrier(ctx context.Context) error {
 	barrier, err := r.addBarrier()
 	if err != nil {
