@@ -11,8 +11,9 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 )
 
-// LocalAddresses counts the addresses of this node's workloads. They matter for Apart: rules look up
-// both addresses of one packet only if both belong to workloads of this node.
+// LocalAddresses counts the addresses of this node's workloads, for Apart. If a packet goes from
+// one workload of this node to another, rules look up both its source and its destination. For any
+// other packet, they look up at most one of its addresses.
 type LocalAddresses struct {
 	count map[netip.Addr]int
 	// sources is the number of prefixes that workloads may send from, in addition to their
@@ -48,9 +49,10 @@ func (l *LocalAddresses) within(first, last netip.Addr) (n int) {
 	return n
 }
 
-// Apart reports whether the delta changes only the classes of addresses, and each packet looks up
-// at most one of the changed addresses, and only once. Then packets need not see all these changes
-// at one moment (ruleset.Delta.Apart).
+// Apart reports whether no packet can see a mixture of old and new elements. It returns true under
+// two conditions. The delta changes only the classes of addresses. And for each packet, the rules
+// look up at most one changed address, and only once. The kernel then need not apply all changes at
+// one moment: see ruleset.Delta.Apart.
 func (c *Classifier) Apart(d *ruleset.Delta, local *LocalAddresses) bool {
 	if len(d.Chains)+len(d.DeleteChains)+len(d.Sets)+len(d.DeleteSets) > 0 {
 		return false
@@ -73,8 +75,8 @@ func (c *Classifier) Apart(d *ruleset.Delta, local *LocalAddresses) bool {
 	return v4.apart(sources) && v6.apart(sources)
 }
 
-// lookedUp has the changed elements of the class maps of one family. It is used to find out whether
-// a packet may look up two of them.
+// lookedUp has the changed elements of the class maps of one family. The method apart finds out
+// whether the rules may look up two of them for one packet.
 type lookedUp struct {
 	hosts  []netip.Addr
 	ranges []addressRange
@@ -122,13 +124,13 @@ func (l *lookedUp) add(e *ruleset.ElementDelta, ranges bool, local *LocalAddress
 	}
 }
 
-// apart reports whether each packet looks up at most one of the changes, and only once. There are
-// two cases in which it may look up more:
+// apart reports whether the rules look up at most one of the changes for each packet, and only
+// once. There are two cases in which they may look up more:
 //
-//   - It looks up two changes if a changed address is in a changed range.
-//   - It may look up a change twice if the address belongs to a workload of this node, because the
-//     workload may send to itself through a service. If sources is set, any address may belong to
-//     such a workload.
+//   - They look up two changes if a changed address is in a changed range.
+//   - They may look up a change twice if the address belongs to a workload of this node, because
+//     the workload may send to itself through a service. If sources is set, any address may belong
+//     to such a workload.
 func (l *lookedUp) apart(sources bool) bool {
 	if l.local > 0 || sources && len(l.ranges)+len(l.hosts) > 0 {
 		return false

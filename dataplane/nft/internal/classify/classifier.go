@@ -102,8 +102,8 @@ func (w *watcher) AllNets() {
 }
 
 // Update computes the classes. It calls changed for each class that got its first address or lost
-// its last one. It returns true if the number of another class changed. Then the caller must call
-// Renumber before the next Flush.
+// its last one. Because such a class gets or frees a number, another class may get another number
+// (see Numbers). Then Update returns true, and the caller must call Renumber before the next Flush.
 func (c *Classifier) Update(changed func(*Class)) (renumber bool) {
 	c.v4.updateHosts()
 	c.v6.updateHosts()
@@ -170,9 +170,9 @@ func (c *Classifier) None(f sets.Family) *Class {
 	return c.v4.none
 }
 
-// Maps returns the names of the maps of a family that have elements: prefixes first, then
-// full-length addresses. Rules look them up in this order, and a later result replaces an earlier
-// one.
+// Maps returns the names of the maps of a family that have elements: first the map of prefixes,
+// then that of full-length addresses. Rules look them up in this order, and the result of the
+// second lookup replaces that of the first.
 func (c *Classifier) Maps(f sets.Family) (names []string) {
 	add := func(name string, exists bool) {
 		if exists {
@@ -192,9 +192,10 @@ func (c *Classifier) Maps(f sets.Family) (names []string) {
 // Pending reports whether Flush may have changes to append.
 func (c *Classifier) Pending() bool { return c.v4.changed() || c.v6.changed() }
 
-// Flush appends the changes of the maps since the last Flush to the delta. Other maps have numbers
-// of classes as keys. unseen reports whether no packet looks up such a key while the delta is
-// applied. This holds for the number of a class that had no addresses before or has none now.
+// Flush appends the changes of the class maps since the last Flush to the delta. The function
+// unseen is for other maps, whose keys are the numbers of classes. It reports whether no packet
+// looks up the key while the delta is applied. That is so if the class with this number had no
+// addresses at the last Flush, or has none now.
 func (c *Classifier) Flush(d *ruleset.Delta) (unseen func(key string) bool) {
 	c.v4.flush(d)
 	c.v6.flush(d)

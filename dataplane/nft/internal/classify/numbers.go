@@ -9,8 +9,8 @@ import (
 	"slices"
 )
 
-// Numbered is a string, the content, with a number, which Numbers assigns. Rules write the number
-// into a packet. The content says what the number stands for.
+// Numbered is a text with a number. Rules write the number into a packet. The text, called content,
+// says what the number stands for. Numbers assigns the number.
 type Numbered struct {
 	content string
 	number  uint32
@@ -28,11 +28,12 @@ func (n *Numbered) Number() uint32 { return n.number }
 // Content returns the string from whose hashes the number is chosen.
 func (n *Numbered) Content() string { return n.content }
 
-// Numbers assigns a unique number to each content. The numbers depend only on the current contents,
-// not on the order in which they were added. So a restarted process programs the same numbers.
+// Numbers assigns a unique number to each content (see Numbered). The numbers depend only on the
+// current contents, not on the order in which they were added. So a restarted process programs the
+// same numbers.
 //
 // Each content has an endless sequence of hashes. It gets the first hash as its number. If two
-// contents have the same hash, the smaller one (as a string) gets the number, and the other one
+// contents have the same hash, the smaller content (as a string) gets the number, and the other one
 // tries its next hash. (This is an ordered hash table, Amble and Knuth 1974.)
 type Numbers struct {
 	// number returns a valid number for a hash.
@@ -71,9 +72,10 @@ func (n *Numbers) Add(x *Numbered) (moved bool) {
 	return moved
 }
 
-// Remove frees the number of x. If other contents would have got this number before theirs, the
-// smallest of them gets it. Then the number of that content becomes free, in the same way. Remove
-// reports whether the number of another content changed.
+// Remove frees the number of x. Other contents may have tried this number and got a later one
+// instead. If so, the smallest of them gets the freed number, and its own number becomes free.
+// Remove then does the same with that number. It reports whether the number of another content
+// changed.
 func (n *Numbers) Remove(x *Numbered) (moved bool) {
 	n.removeTries(x, 0)
 	free := x.number

@@ -6,8 +6,9 @@
 // policy rule if and only if it matches one of the alternatives. The reasons for alternatives are:
 //
 //   - Family: nftables has different fields for the addresses of IPv4 and IPv6.
-//   - Protocol: negated ports also match packets of protocols without ports. An nftables rule that
-//     reads the ports may not match such a packet, so these protocols need an alternative.
+//   - Protocol: negated ports also match packets of protocols without ports. But an nftables rule
+//     that reads the ports must be limited to protocols with ports. So the other protocols need an
+//     alternative.
 //   - Header fields: each range of values needs a comparison of its own.
 //   - Ports: on each side, numeric ports need one lookup, and named ports need another.
 //   - IP sets: the kernel has the addresses of an IP set in one set, and its prefixes in another.

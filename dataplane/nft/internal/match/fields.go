@@ -32,17 +32,17 @@ func Known(rule dataplane.Rule) bool {
 	return isEmpty(&rule)
 }
 
-// ClearAddresses clears the conditions on the address of one side. In lookups, the class of the
-// address stands for them.
+// ClearAddresses clears the conditions on the address of one side. If policy is written as lookups
+// (see docs/glossary.md), rules test the class of the address instead.
 func ClearAddresses(side *dataplane.Match) {
 	side.Nets, side.NotNets = nil, nil
 	side.Sets, side.NotSets = nil, nil
 }
 
 // IsPlain reports whether the rule allows, denies or passes, and matches only protocol, destination
-// ports and IP version. Lookups merge such rules into lists of ports. The caller first removes
-// conditions on the address of the other side, because lookups test these by the class of the
-// address.
+// ports and IP version. If policy is written as lookups (see docs/glossary.md), such rules are
+// merged into lists of ports. The caller first removes the conditions on the address of the other
+// side, because rules then test the class of this address instead.
 func IsPlain(rule dataplane.Rule) bool {
 	switch rule.Action {
 	case policy.Allow, policy.Deny, policy.Pass:
@@ -84,9 +84,9 @@ func SetIDs(rule *dataplane.Rule) (ids []dataplane.IPSetID) {
 	return ids
 }
 
-// WriteKey writes a key that identifies the effect of the rule. If plain is not set, rules with
-// different effects have different keys. If plain is set, the key has only the action, protocol and
-// destination ports. Set it only for rules for which IsPlain returns true.
+// WriteKey writes a key of the rule. Without plain, rules with different effects have different
+// keys. With plain, the key has only the action, protocol and destination ports. Set plain only for
+// rules for which IsPlain returns true.
 func (m *Merged) WriteKey(key *strings.Builder, plain bool) {
 	ports := func(m *dataplane.Match) {
 		for _, ports := range [...][]policy.Port{m.Ports, m.NotPorts} {

@@ -65,14 +65,14 @@ func (s Stage) Original() bool { return s == StagePreDNATRecheck || s == StageRa
 // Adapt adapts a rule to the stage, and reports whether the stage uses the rule:
 //
 //   - StageNormal, StageRaw and StagePreDNAT use all rules without a change.
-//   - A stage that repeats another one uses only Allow and Pass rules. It needs no Deny rules,
-//     because denied packets do not reach it, and no Log rules, because the packet was logged
-//     before.
+//   - StageRawRecheck and StagePreDNATRecheck use only Allow and Pass rules. They need no Deny
+//     rules, because packets that the earlier stage denied do not reach them. They need no Log
+//     rules, because the earlier stage has already logged the packet.
 //   - StageRawDNAT uses all rules except Log rules.
 //
-// Named ports cannot be matched against an original destination. So Adapt treats a named port as
-// any port in the Pass rules of StagePreDNATRecheck and in the Deny rules of StageRawDNAT. Then
-// less is allowed, not more.
+// Named ports cannot be matched against an original destination. So in the Pass rules of
+// StagePreDNATRecheck and in the Deny rules of StageRawDNAT, Adapt replaces a named port by all
+// ports. Then policy allows less, not more.
 func (s Stage) Adapt(m *Merged) bool {
 	d := &m.Destination
 	switch {
