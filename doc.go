@@ -16,7 +16,7 @@
 //
 //   - selector: the selector language; selector/labelindex: incremental matching
 //   - policy: the resources; policy/verdict: whether policy allows a flow, and why; policy/probe:
-//     example flows, at least one for each different treatment by policy
+//     flows that represent all others, at least one for each class that policy can distinguish
 //   - calcgraph: computes the events for one node from the resources
 //   - dataplane: the events, the Dataplane interface, and the driver; dataplane/dptest: an
 //     in-memory dataplane, and a conformance kit for your own dataplane
@@ -42,8 +42,8 @@
 //
 // # Errors
 //
-// An object with an error is treated as absent, and its key and the reason are reported. Other
-// objects are processed as usual. The exception is a policy with errors only in rules: the policy
-// stays in force. If the action of such a rule is Allow or Log, the rule matches nothing. Otherwise
-// the rule denies everything.
+// An object with an error is treated as absent: as if it did not exist. Its key and the reason are
+// reported. Other objects are processed as usual. There is one exception: if a policy has errors
+// only in rules, the policy stays in force. If the action of such a rule is Allow or Log, the rule
+// matches nothing. Otherwise the rule denies everything.
 package wayleave

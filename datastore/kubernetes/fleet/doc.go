@@ -22,8 +22,8 @@
 // tables of a full run.
 //
 // The program is a module below datastore/kubernetes, because it uses an internal package of that
-// module, which starts the servers. Nothing else depends on the program. Therefore it is not part
-// of the Go workspace.
+// module, which starts the servers. It is not in the Go workspace (go.work), because no other
+// module depends on it.
 //
 // # Concurrency
 //

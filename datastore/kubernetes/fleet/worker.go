@@ -154,8 +154,9 @@ func (w *Worker) Stop(_ None, _ *None) error {
 	return nil
 }
 
-// Complete does not wait. It returns, for each node, the time at which the node was in sync, in
-// nanoseconds since 1970; 0 if the node is not in sync yet. Complete fails if a node has failed.
+// Complete returns, for each node, the time at which the node was in sync, in nanoseconds since
+// 1970. The time is 0 if the node is not in sync yet. Complete does not wait. It fails if a node
+// has failed.
 func (w *Worker) Complete(_ None, times *[]int64) error {
 	select {
 	case err := <-w.failed:
@@ -192,7 +193,8 @@ func (w *Worker) Await(timeout time.Duration, a *Arrivals) error {
 	}
 }
 
-// Arrivals does not wait. It returns the times at which nodes received expected changes so far.
+// Arrivals returns the times at which nodes have received expected changes so far. It does not
+// wait.
 func (w *Worker) Arrivals(_ None, a *Arrivals) error {
 	*a = w.tracker.arrivals()
 	return nil

@@ -12,8 +12,8 @@ import (
 )
 
 // LocalAddresses counts the addresses of this node's workloads, for Apart. If a packet goes from
-// one workload of this node to another, rules look up both its source and its destination. For any
-// other packet, they look up at most one of its addresses.
+// one workload of this node to another, the policy of workloads looks up both its source and its
+// destination. For any other packet, it looks up at most one of them.
 type LocalAddresses struct {
 	count map[netip.Addr]int
 	// sources is the number of prefixes that workloads may send from, in addition to their

@@ -25,20 +25,21 @@
 //	wayleave_rejected_total                counter    objects that are rejected, each time that they are read
 //	wayleave_policies_in_doubt             gauge      policies in force with rules that are not understood
 //	                                                  and fail closed
-//	wayleave_policy_cost                   gauge      cost of all groups that are lookups (see below)
+//	wayleave_policy_cost                   gauge      cost of all groups that are written as lookups (see below)
 //	wayleave_policy_cost_limit             gauge      limit of this cost: above it, the most expensive groups
-//	                                                  become chains
-//	wayleave_policy_group_cost_max         gauge      cost of the most expensive group that is lookups
+//	                                                  are written as chains instead
+//	wayleave_policy_group_cost_max         gauge      highest cost of a group that is written as lookups
 //	wayleave_policy_group_cost_limit       gauge      limit of the cost of a group: above it, the group
-//	                                                  becomes chains
-//	wayleave_policy_chain_groups           gauge      groups that are chains, because they are over a limit
+//	                                                  is written as chains
+//	wayleave_policy_chain_groups           gauge      groups that are written as chains, because they are
+//	                                                  over a limit
 //	wayleave_pipeline_restarts_total       counter    restarts because of a change of settings
 //	wayleave_connections_closed_total      counter    connections to the agent that were closed, because
 //	                                                  there were too many
 //
 // A group consists of the endpoints to which the same policies and profiles apply in one direction.
-// The policy of a group is in nftables as lookups in maps (the default) or as chains. The cost of a
-// group is the kernel memory of its lookups, counted in elements.
+// In nftables, the policy of a group is written as lookups in maps (the default) or as chains of
+// rules. The cost of a group is the kernel memory of its lookups, counted in elements.
 //
 // If nodes share a store, there are also these metrics:
 //
@@ -65,9 +66,10 @@
 //	wayleave_kubernetes_readable{kind}     gauge      1 if the kind can be read, or if the server does not have it
 //	wayleave_kubernetes_faulty_objects     gauge      objects that are not understood
 //
-// While the agent counts flows, there are also the following metrics. Metrics with labels have a
-// value for each decision of a policy, for at most 1,000 decisions. For denied packets, the packets
-// and bytes are those that were dropped:
+// While the agent counts flows, there are also the following metrics. A metric with labels has one
+// value for each decision: the labels name the policy or profile that decided, the direction, and
+// the result. It has at most 1,000 values. For denied packets, the packets and bytes are those that
+// were dropped:
 //
 //	wayleave_flow_connections_total{policy,direction,verdict,reason}
 //	                                       counter    connections that the policy allowed
