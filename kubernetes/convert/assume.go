@@ -32,8 +32,9 @@ type Assumed struct {
 }
 
 // Assume gives each workload endpoint without an address an IPv4 and an IPv6 address. It returns all resources in the
-// given order, and the endpoints with an assumed node or address, sorted by key. It does not change the caller's
-// resources: it copies an endpoint before it adds addresses.
+// given order. It also returns a list, sorted by key: the endpoints whose addresses it assumed, and those whose node
+// Converter.AssumeNetwork assumed. It does not change the caller's resources: it copies an endpoint before it adds
+// addresses.
 //
 // The addresses come from AssumedPrefixIPv4 and AssumedPrefixIPv6. An address is a hash of the endpoint's key, so an
 // endpoint has the same address in two versions of the manifests. All assumed addresses are different, and differ from

@@ -11,9 +11,9 @@ import (
 
 // CalicoStagedGlobalNetworkPolicy converts a StagedGlobalNetworkPolicy to a staged policy without a namespace.
 //
-// If the staged action is Set, Learn or empty, the result is a staged policy. If it is Delete or Ignore, there is no
-// policy, and an error that wraps ErrIgnored: a staged policy cannot represent the deletion of a policy. To see the
-// effect of a deletion, use verdict.Diff. Every error is an *Error.
+// If the staged action is Set, Learn or empty, the result is a staged policy. If it is Delete or Ignore, the result is
+// nil and an error that wraps ErrIgnored: a staged policy cannot represent the deletion of a policy. To see the effect
+// of a deletion, use verdict.Diff. Every error is an *Error.
 func (c Converter) CalicoStagedGlobalNetworkPolicy(s *calico.StagedGlobalNetworkPolicy) (*policy.Policy, []error) {
 	p, _ := begin(calico.APIVersion, "StagedGlobalNetworkPolicy", s, false)
 	doubts := &problems{object: p.object}
@@ -38,10 +38,10 @@ func (c Converter) CalicoStagedNetworkPolicy(s *calico.StagedNetworkPolicy) (*po
 	return finishPolicy(out, p, doubts, inSpec())
 }
 
-// CalicoStagedKubernetesNetworkPolicy converts a StagedKubernetesNetworkPolicy to a staged policy. The policy has the
-// name that NetworkPolicy gives to the policy of a NetworkPolicy with the same name. The staged action has the same
-// effect as in CalicoStagedGlobalNetworkPolicy, and errors in rules have the same effect as in NetworkPolicy. Every
-// error is an *Error.
+// CalicoStagedKubernetesNetworkPolicy converts a StagedKubernetesNetworkPolicy to a staged policy. The name of the
+// policy is "knp.default." and the name of the object, as in NetworkPolicy. The staged action has the same effect as in
+// CalicoStagedGlobalNetworkPolicy, and errors in rules have the same effect as in NetworkPolicy. Every error is an
+// *Error.
 func (c Converter) CalicoStagedKubernetesNetworkPolicy(
 	s *calico.StagedKubernetesNetworkPolicy,
 ) (*policy.Policy, []error) {

@@ -78,7 +78,7 @@ func InterfaceName(namespace, name string) string {
 	return "way" + hex.EncodeToString(sum[:])[:12]
 }
 
-// Convert converts one object to resources. Usually, there is one resource. A Node becomes several. An object that is
+// Convert converts one object to resources. Most objects become one resource. A Node becomes several. An object that is
 // invalid, ignored or not complete yet becomes none. Convert accepts pointers to the types in the table of the package
 // comment. For any other type, it returns an error that wraps ErrNotSupported. Every error is an *Error.
 func (c Converter) Convert(object metav1.Object) ([]policy.Resource, []error) {
@@ -103,9 +103,10 @@ func (c Converter) Convert(object metav1.Object) ([]policy.Resource, []error) {
 	return c.calico(object)
 }
 
-// Changes returns the updates for a changed object. These are the resources of now, and deletions of the resources that
-// before had and now does not have. For a new object, before is nil. For a deleted object, now is nil. before must be
-// the version of the object that was converted last. An informer calls its update handler with this version.
+// Changes returns the updates for a changed object: the resources of its new version, and a deletion of each resource
+// that only its old version had. The argument before is the old version, or nil for a new object. It must be the
+// version that was converted last: an informer passes this version to its update handler. The argument now is the new
+// version, or nil for a deleted object.
 //
 // Errors: those of Convert for the object in now.
 func (c Converter) Changes(before, now metav1.Object) (updates []policy.Update, problems []error) {

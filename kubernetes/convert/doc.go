@@ -73,10 +73,9 @@
 //   - A NetworkPolicy or ClusterNetworkPolicy in which all rules of a direction together are over a limit of
 //     package policy: one closed rule takes their place. It denies everything, unless all of the replaced rules
 //     allow.
-//   - A Pod, a Node, a network set or an endpoint: if the whole object were absent, rules that deny it would
-//     not match. So these faults do not make it absent, and only the faulty part is left out: reserved labels,
-//     and labels beyond 1,000; invalid addresses, named ports and annotations of a Pod or Node; invalid pod
-//     CIDRs of a Node.
+//   - A Pod, a Node, a network set or an endpoint: if the whole object were absent, rules that deny it would not
+//     match. So only the faulty part is left out: reserved labels, and labels beyond 1,000; invalid addresses,
+//     named ports and annotations of a Pod or Node; invalid pod CIDRs of a Node.
 //   - An EndpointSlice: a port without a number would mean every port, so it is left out.
 //   - A Calico object: fields of the type calico.Ignored have no effect on policy or routes, for example the
 //     fields that decide how the addresses of a pool are assigned.
@@ -110,17 +109,19 @@
 //
 // From Kubernetes:
 //
-//   - A namespaceSelector may match because a label is absent (NotIn, DoesNotExist). If the Namespace object of a pod
-//     has not been converted, nor a Calico Profile "kns.NAME" in place of it, such a selector does not match the pod,
-//     unless the label is the name of the namespace. In a ClusterNetworkPolicy, this applies to the peers and the
-//     subject of Accept and Pass rules. A Deny rule also matches pods whose Namespace object has not been converted.
+//   - A namespaceSelector with NotIn or DoesNotExist matches if a label is absent. But the labels of a pod's namespace
+//     may be unknown: neither the Namespace object nor a Calico Profile "kns.NAME" in place of it has been converted.
+//     Then such a selector does not match the pod. Only a selector of the namespace's name still works, because the
+//     name is known. In a ClusterNetworkPolicy, this applies to the peers and the subject of Accept and Pass rules. A
+//     Deny rule also matches pods whose Namespace object has not been converted.
 //   - Reserved labels are those that this package sets itself (projectcalico.org/namespace, .../orchestrator,
 //     .../serviceaccount, pcns.*, pcsa.*, wayleave.dev/node.*). On pods, network sets and endpoints they are left out
 //     and reported. So no pod can pretend to be in another namespace, or to be a node. For a podSelector, no pod has a
 //     reserved label. So In, Exists and matchLabels with a reserved label never match, and NotIn and DoesNotExist
 //     always match. Such a selector is reported with ErrIgnored. Selectors of Calico policies may use reserved labels.
-//   - If an ipBlock, an exception or a network is an IPv4 prefix in IPv6 form (::ffff:0.0.0.0/96), its rule is in
-//     doubt. In Calico objects, it means the IPv4 prefix.
+//   - An IPv4 prefix in IPv6 form (::ffff:0.0.0.0/96) is not understood in an ipBlock, in an exception of an ipBlock,
+//     and in the networks of a ClusterNetworkPolicy: the rule is closed. In Calico objects, such a prefix means the
+//     IPv4 prefix.
 //   - An exception (`except`) of an ipBlock that is outside of the block's cidr has no effect. The API server refuses
 //     it.
 //   - ClusterNetworkPolicy: peers by domainNames are not supported, and their rules fail closed. The API server refuses

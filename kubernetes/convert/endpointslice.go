@@ -23,13 +23,14 @@ func (c Converter) Service(service *corev1.Service) []error {
 	return p.refused()
 }
 
-// EndpointSlice converts an EndpointSlice to some of the backends of a service. The label kubernetes.io/service-name
-// has the name of the service. Without this label, there are no backends, and an error that wraps ErrIgnored.
+// EndpointSlice converts an EndpointSlice to a resource with those backends of a service that the slice lists. The
+// label kubernetes.io/service-name has the name of the service. Without this label, the result is nil and an error that
+// wraps ErrIgnored.
 //
 // An endpoint of the slice is used if it is ready or serving, or has no ready condition. An endpoint that is
-// terminating can still be serving. A port without a number would mean every port, so it is left out and reported. A
-// slice of host names (addressType FQDN) is an error that wraps ErrNotSupported: the addresses of the hosts are not
-// known, so rules for the service could not match them.
+// terminating can still be serving. A port without a number would mean every port, so it is left out and reported. For
+// a slice of host names (addressType FQDN), the result is nil and an error that wraps ErrNotSupported: the addresses of
+// the hosts are not known, so rules for the service could not match them.
 //
 // Every error is an *Error.
 func (c Converter) EndpointSlice(slice *discoveryv1.EndpointSlice) (*policy.ServiceBackends, []error) {
