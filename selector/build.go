@@ -111,9 +111,9 @@ func (s *Selector) Terms() iter.Seq[Term] {
 	}
 }
 
-// MapTerms returns the selector with each term replaced by the result of replace. Operators and negations stay. replace
-// can return Term.Selector of the term that it gets, changed or not. If replace returns nil or an invalid selector, the
-// result is invalid.
+// MapTerms returns the selector with each term replaced by the result of replace. Operators and negations stay. The
+// function replace receives a copy of each term. To keep the term, it returns Term.Selector of the copy. If replace
+// returns nil or an invalid selector, the result is invalid.
 func (s *Selector) MapTerms(replace func(Term) *Selector) *Selector {
 	if err := s.Err(); err != nil {
 		return invalid(err)

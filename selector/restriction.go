@@ -4,8 +4,9 @@ package selector
 
 import "slices"
 
-// Restriction is a necessary condition on one label for a match of a selector. An index can file a selector under a
-// label that a match needs, and then evaluate it only for objects with that label.
+// Restriction is a condition of a selector on one label. If the selector matches an object, the object satisfies all
+// restrictions of the selector. An index can store a selector under a label that a match needs. Then it evaluates the
+// selector only for objects with that label.
 //
 // If Present and Absent are both true, or if OneOf is empty but not nil, the selector matches nothing.
 //

@@ -136,8 +136,8 @@ next:
 
 // Err returns why the selector is invalid, or nil. A selector that Parse returns is always valid. A constructor returns
 // an invalid selector for an illegal label name, and for a value with both kinds of quotes. And, Or and Not return an
-// invalid selector if an operand is invalid. An invalid selector matches nothing. So it is enough to check the error of
-// the final selector, and invalid input never makes a selector match more.
+// invalid selector if an operand is invalid. So it is enough to check the error of the final selector. An invalid
+// selector matches nothing, so invalid input never makes a selector match more.
 func (s *Selector) Err() error {
 	if s == nil || (len(s.tree) == 0 && s.err == nil) {
 		return errZero

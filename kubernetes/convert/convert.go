@@ -35,9 +35,10 @@ type Converter struct {
 	// to ignore them: otherwise a user who may annotate a pod could give it the interface of another
 	// pod. Set it if all objects come from one trusted source, such as a folder of manifests.
 	TrustAnnotations bool
-	// PodCIDRs makes a Block, and so a route, of every pod CIDR of a Kubernetes Node. Set it if pods have
-	// their addresses from the pod CIDR of their node. The default is to ignore pod CIDRs, because
-	// clusters with their own IPAM have them as well, and do not use them.
+	// PodCIDRs makes a Block of every pod CIDR of a Kubernetes Node. With it, other nodes get a
+	// route to the pod CIDR. Set it if pods have their addresses from the pod CIDR of their node.
+	// The default is to ignore pod CIDRs, because clusters with their own IPAM have them as well,
+	// and do not use them.
 	PodCIDRs bool
 	// PodCIDRTunnels gives a Kubernetes Node the first address of its first pod CIDR of each family as
 	// the address of its VXLAN device, unless Calico's annotations give one. The IPAM of the pods must

@@ -33,9 +33,9 @@ type RuleOrigin struct {
 }
 
 // Narrow returns the origin without the peers and ports that cannot match a packet. It keeps the address blocks that
-// contain the peer's address: the source for an ingress rule, and the destination for an egress rule. It keeps the
-// ports that contain the destination port, and all named ports. If no block or no port would be left, it keeps all of
-// them.
+// contain the address of the peer, which is the source for an ingress rule and the destination for an egress rule. It
+// keeps the ports that contain the destination port, and all named ports. If no block contains the address, Narrow
+// keeps all blocks. If no port is left, it keeps all ports.
 func (o RuleOrigin) Narrow(src, dst netip.Addr, port uint16) RuleOrigin {
 	peer := src
 	if strings.HasPrefix(o.Field, "spec.egress") {

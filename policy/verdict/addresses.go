@@ -14,9 +14,9 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// AddressClasses assigns addresses to classes, for some given endpoints. The policies, profiles and settings of these
-// endpoints have conditions on addresses. All addresses of a class match the same conditions. AddressClasses is safe
-// for concurrent use.
+// AddressClasses divides addresses into classes, for some given endpoints. Two addresses are in one class if they match
+// the same conditions in the policies, profiles and settings of these endpoints. AddressClasses is safe for concurrent
+// use.
 type AddressClasses struct {
 	e          *Evaluator
 	conditions []addressCondition
@@ -190,9 +190,10 @@ func appendTexts(key []byte, texts []string) []byte {
 	return append(append(append(key, '('), strings.Join(slices.Compact(texts), " ")...), ')')
 }
 
-// AppendClass appends the class of an address to key. Take two flows that differ only in one address, and let the two
-// addresses have the same family and class. Then each of the endpoints gives both flows the same verdict. The only
-// exception is a flow that leaves an endpoint, if one of the two addresses belongs to that endpoint.
+// AppendClass appends the class of an address to key. If two addresses have the same family and class, the given
+// endpoints treat them alike: each endpoint gives the same verdict to a flow with one address, and to the same flow
+// with the other address. There is one exception. If one of the two addresses belongs to an endpoint, flows that leave
+// this endpoint may have different verdicts.
 func (c *AddressClasses) AppendClass(key []byte, addr netip.Addr) []byte {
 	s := side{addr: addr, objects: c.e.objectsAt(addr)}
 	for _, condition := range c.conditions {
@@ -204,9 +205,9 @@ func (c *AddressClasses) AppendClass(key []byte, addr netip.Addr) []byte {
 	return appendBit(key, c.node != nil && c.node.hasAddress(addr))
 }
 
-// Prefixes iterates over the prefixes at whose ends the class of addresses may change. Between two neighbouring
-// addresses, the class can change only if one of these prefixes begins or ends there. The prefixes are in no order, and
-// there may be duplicates.
+// Prefixes iterates over prefixes that contain all borders between classes. Two neighbouring addresses can be in
+// different classes only if one of these prefixes begins or ends between them. The prefixes are in no order, and there
+// may be duplicates.
 func (c *AddressClasses) Prefixes() iter.Seq[netip.Prefix] {
 	return func(yield func(netip.Prefix) bool) {
 		single := func(a netip.Addr) bool { return yield(netip.PrefixFrom(a, a.BitLen())) }

@@ -9,8 +9,8 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// Config has the settings of the nodes, which are not part of a World. They apply to flows with a Node. Only
-// Host.KeepInvalid also applies to flows without a Node. The zero value is usable.
+// Config has the settings of the nodes. They are not resources, so a World does not contain them. They apply only to
+// flows with a Node, except Host.KeepInvalid, which applies to all flows. The zero value is usable.
 type Config struct {
 	// Host has the settings for traffic of the nodes themselves. The zero value means the defaults of
 	// policy.HostConfig.

@@ -32,11 +32,14 @@
 // # Flows without a node
 //
 // Without Flow.Node, only the policy of the workload endpoints that send and receive is evaluated, wherever they run.
-// The source endpoint is the workload endpoint with the flow's source address, and the destination endpoint the one
-// with the destination address. If no workload endpoint has the address, the result of that side is NotApplicable. If
-// several have it, the policy of the one with the smallest key is evaluated, unless the flow names another. A rule with
-// a selector matches the address if it selects any of the endpoints with the address. These endpoints include host
-// endpoints that list the address in ExpectedIPs. A connection of a workload to itself is evaluated as any other.
+// The source endpoint is the workload endpoint with the flow's source address. The destination endpoint is the one with
+// the destination address. If no workload endpoint has the address, the result of that side is NotApplicable. If
+// several have it, the policy of the endpoint with the smallest key is evaluated, unless the flow names another
+// endpoint.
+//
+// A rule with a selector matches the address if it selects any of the endpoints with the address. These endpoints
+// include host endpoints that list the address in ExpectedIPs. A connection of a workload to itself is evaluated as any
+// other.
 //
 // An endpoint that is down has no traffic. The connection tracking state (Flow.State) is evaluated before policy:
 // packets of established connections are allowed, and invalid packets are denied.
@@ -64,9 +67,10 @@
 //
 // These rules hold for the stages:
 //
-//   - The host endpoint that governs a host interface is the one with the smallest name of those that match by name or
-//     address. If none matches, it is the one with the smallest name for all interfaces, except for the loopback
-//     interface. Config.Interfaces has the addresses of interfaces.
+//   - One host endpoint governs a host interface. It is chosen from the host endpoints that match the interface by name
+//     or address: the one with the smallest name. If none matches, it is chosen from the host endpoints for all
+//     interfaces, also by the smallest name. But these do not govern the loopback interface. Config.Interfaces has the
+//     addresses of interfaces.
 //   - Untracked policy is evaluated before connection tracking, also for established connections. A packet that it
 //     allows skips pre-DNAT policy and all other policy of the host endpoint in this direction. Its connection has no
 //     state, and NAT does not translate the packet. There is no untracked policy for forwarded traffic on its way out,
@@ -79,17 +83,18 @@
 //     tiers pass: profiles do not apply to it.
 //   - Failsafe ports are for the host's own traffic only. The stages host in and host out allow packets to a failsafe
 //     port before they evaluate policy, but after connection tracking. The untracked and pre-DNAT stages do not apply
-//     to packets whose destination, before NAT, is a failsafe port. The untracked stage does not apply to replies
-//     either: their source port is a failsafe port of the other direction.
+//     to packets whose destination, before NAT, is a failsafe port. The untracked stage also does not apply to packets
+//     whose source port is a failsafe port of the other direction: these are the replies.
 //   - A workload must send from one of its Addresses or AllowSpoofedSourcePrefixes, in every connection tracking state.
 //     It must not send from its floating addresses (IPNATs). Packets with one of
 //     policy.HostConfig.ForbiddenEncapsulations are dropped before policy.
-//   - An encapsulated packet to the node itself is denied if policy.HostConfig.NodeEncapsulations has its
-//     encapsulation, and no Node has its source in Addresses. That holds in every state, and even if other stages allow
-//     the packet. It does not hold for the loopback interface.
-//   - A related packet (case S169 of docs/semantics.md) is, for example, an ICMP error about a connection. It counts as
-//     established if each workload of this node that sends or receives the packet has an address of that connection.
-//     Otherwise it counts as new. Senders and receivers that are no workloads do not matter.
+//   - policy.HostConfig.NodeEncapsulations lists encapsulations that only nodes may send to a node. A packet to the
+//     node itself with one of these is denied, unless its source is in the Addresses of a Node. That holds in every
+//     state, and even if other stages allow the packet. It does not hold for the loopback interface.
+//   - A related packet (case S169 of docs/semantics.md) is, for example, an ICMP error about a connection. Each
+//     workload of this node that sends or receives the packet is checked: it must have one of the two addresses of that
+//     connection. If so, the packet counts as established, otherwise as new. Senders and receivers that are no
+//     workloads are not checked.
 //   - A packet from a workload to itself, or from the node to itself, is not evaluated, unless NAT translates it back
 //     to the workload. HostConfig decides about other packets between a workload and its node. If its action is
 //     HostDrop, packets of established connections still pass.
