@@ -12,8 +12,8 @@ import (
 )
 
 // Snapshot returns one batch with the state after the last flush, for a dataplane that is added later. The batch has
-// the same effect as all batches so far. Updates since the last flush are not in it: the next flush returns them. The
-// members of IP sets are computed again, so the cost is proportional to the size of the state.
+// the same effect as all batches so far together. Updates since the last flush are not in it: the next flush returns
+// them. Snapshot computes the members of IP sets again, so its cost is proportional to the size of the state.
 func (g *Graph) Snapshot() dataplane.Batch { return g.seq.Snapshot(g.sets.Members) }
 
 // State is the state of a graph, for debugging tools. It is a copy. Lists are sorted.

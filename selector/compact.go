@@ -11,8 +11,8 @@ import (
 )
 
 // Compact is the labels of one object in a compact form, for programs that hold the labels of many objects. It takes 24
-// bytes and 16 bytes a label. Names and values are interned by package unique: all objects and selectors of the process
-// share them.
+// bytes, and 16 more for each label. Names and values are interned by package unique: all objects and selectors of the
+// process share them.
 //
 // An interned string that no other object or selector has takes about 250 bytes. If a third or more of the labels have
 // such a name or value, a Map is smaller.

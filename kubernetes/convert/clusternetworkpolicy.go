@@ -42,9 +42,9 @@ const (
 //   - a peer is a domain name;
 //   - the rule is over a limit of package policy.
 //
-// A closed Accept rule matches nothing. Any other closed rule denies every packet of its direction that reaches it,
-// also if the action of the rule is unknown. If all rules of a direction together are over a limit of package policy,
-// one closed rule replaces them. It matches nothing if all of them are Accept rules. Otherwise, it denies everything.
+// A closed Accept rule matches nothing. Any other closed rule, even one with an unknown action, denies every packet of
+// its direction that reaches it. If all rules of a direction together are over a limit of package policy, one closed
+// rule replaces them. It matches nothing if all of them are Accept rules. Otherwise, it denies everything.
 //
 // If the subject, the tier or the priority is invalid, there is no policy. Every error is an *Error.
 func (c Converter) ClusterNetworkPolicy(cnp *policyv1alpha2.ClusterNetworkPolicy) (*policy.Policy, []error) {

@@ -43,8 +43,8 @@ const (
 	StageHost Stage = "Host"
 	// StageForward is the apply-on-forward policy of a host endpoint, for forwarded traffic.
 	StageForward Stage = "Forward"
-	// StageEncapsulation denies encapsulated packets to the host itself whose source is no node, see
-	// policy.HostConfig.NodeEncapsulations. It appears only for packets that it denies.
+	// StageEncapsulation denies an encapsulated packet to the host itself if the packet's source is no address of a
+	// node: see policy.HostConfig.NodeEncapsulations. It appears only for packets that it denies.
 	StageEncapsulation Stage = "Encapsulation"
 )
 
@@ -66,8 +66,8 @@ type Direction struct {
 	// Profiles are the profiles that were evaluated, in order.
 	Profiles []ProfileStep `json:"profiles,omitempty"`
 	// IfStagedEnforced is the outcome of this direction or stage if every staged policy were enforced. A staged policy
-	// then replaces the policy with the same namespace and name, if there is one. It is empty if this makes no
-	// difference to the policies that apply to the endpoint here.
+	// then replaces the policy with the same namespace and name, if there is one. IfStagedEnforced is empty if the same
+	// policies would apply to the endpoint here.
 	IfStagedEnforced Outcome `json:"ifStagedEnforced,omitempty"`
 	// IfStagedDecision is the cause of that outcome. A rule of a staged policy has the policy's key with
 	// KindStagedPolicy. It is zero if IfStagedEnforced is empty.
@@ -113,8 +113,9 @@ const (
 	BySetting Cause = "Setting"
 	// ByNoEndpoint: there is no endpoint on this side, or no stage applied.
 	ByNoEndpoint Cause = "NoEndpoint"
-	// ByInvalidFlow: the flow cannot exist, see Flow. One such flow is a translated packet that untracked policy
-	// allows, because NAT does not translate such packets: the other fields then have the rule that allows it.
+	// ByInvalidFlow: the flow cannot exist, see Flow. For example, untracked policy allows the packet, but the flow
+	// says that NAT translated it: NAT does not translate such packets. The other fields then have the rule that allows
+	// the packet.
 	ByInvalidFlow Cause = "InvalidFlow"
 )
 

@@ -9,8 +9,8 @@ import (
 )
 
 // Only returns an Evaluator with fewer policies: those that select at least one of the given endpoints. It is faster
-// than e. Use it for flows that only policies of these endpoints decide about: for such flows, it has the same verdicts
-// as e. The endpoints are workload endpoints and host endpoints. Keys that the world does not have are ignored.
+// than e. If no other policies decide about a flow, it has the same verdict as e. The endpoints are workload endpoints
+// and host endpoints. Keys that the world does not have are ignored.
 func (e *Evaluator) Only(endpoints ...policy.Key) *Evaluator {
 	only, kept := *e, map[*compiledPolicy]bool{}
 	only.policies, only.tiers = e.selecting(endpoints...), nil

@@ -49,10 +49,10 @@ func Users(ids ...uint32) func(policy.Key, Peer) error {
 // peer.
 func InWorkload(_ policy.Key, p Peer) error { return p.inWorkload() }
 
-// HasAddresses is a function for ServerConfig.Authenticate, for interfaces whose type is neither
-// veth nor netkit: tap, macvlan or ipvlan. It accepts a process if the network namespace of the
-// process has all addresses of the endpoint, and is not that of the node. It refuses all processes
-// if the endpoint has no addresses.
+// HasAddresses is a function for ServerConfig.Authenticate, for interfaces that InWorkload refuses,
+// such as tap, macvlan and ipvlan. It accepts a process if the network namespace of the process has
+// all addresses of the endpoint, and is not that of the node. It refuses all processes if the
+// endpoint has no addresses.
 //
 // HasAddresses is less strict than InWorkload. A process that can create a network namespace can
 // give that namespace any address, and so pass the check. Where user namespaces are allowed, an

@@ -22,14 +22,14 @@ import (
 // suffix ends the file names of sockets.
 const suffix = ".sock"
 
-// Folder returns the default of ServerConfig.Socket, for a given ServerConfig.Folder. The socket of
-// an endpoint has the path folder/NAMESPACE/NAME.sock. In names, ASCII letters, digits, "-", "_"
-// and "." stay as they are. Other bytes, and a "." at the start, become "%" and two hexadecimal
-// digits. The folder of endpoints without a namespace is "%".
+// Folder returns a function for ServerConfig.Socket: the one that is used by default. The argument
+// is ServerConfig.Folder. The socket of an endpoint has the path folder/NAMESPACE/NAME.sock. In
+// names, ASCII letters, digits, "-", "_" and "." stay as they are. Other bytes, and a "." at the
+// start, become "%" and two hexadecimal digits. The folder of endpoints without a namespace is "%".
 //
-// All workloads that mount the folder of their namespace see each other's sockets; InWorkload
-// prevents one workload from using the socket of another. Mount the folder read-only, so that no
-// workload can replace the socket of another workload by its own.
+// All workloads that mount the folder of their namespace see the sockets of the other workloads in
+// the namespace. InWorkload prevents a workload from using such a socket. Mount the folder
+// read-only, so that no workload can replace the socket of another workload by its own.
 //
 // A file name has at most 255 bytes. If that of an endpoint is longer, the Server reports an error
 // for the endpoint. A path may be longer than the 107 bytes of sun_path (unix(7)): on Linux, a

@@ -29,8 +29,8 @@ func (c Console) Printf(format string, args ...any) { _, _ = fmt.Fprintf(c.Out, 
 // Errorf writes to the error output.
 func (c Console) Errorf(format string, args ...any) { _, _ = fmt.Fprintf(c.Err, format, args...) }
 
-// Coloured reports whether the output may have colours. It may if it is a terminal, NO_COLOR
-// (https://no-color.org) is empty or not set, and TERM is not "dumb".
+// Coloured reports whether the output may have colours. That is so if the output is a terminal,
+// NO_COLOR (https://no-color.org) is empty or not set, and TERM is not "dumb".
 func (c Console) Coloured() bool {
 	return os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb" && isTerminal(c.Out)
 }

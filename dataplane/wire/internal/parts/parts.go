@@ -20,8 +20,8 @@ const (
 
 // Part is the content of one message.
 type Part struct {
-	// Events of the message. The list is valid only during the call of the function that Write
-	// calls.
+	// Events of the message. The list is valid only until the function that receives the Part
+	// returns.
 	Events []*wirepb.Event
 	// First is set in the first part, More in all parts but the last.
 	First, More bool

@@ -28,7 +28,7 @@ type File struct {
 // Create makes a new file of at most limit bytes. Only its owner may read it, because it contains
 // all policy. It renames an existing file to path.1.
 //
-// Errors: those of the disk; path is not a regular file.
+// Errors: those of the disk, or path exists and is not a regular file.
 func Create(path string, limit int64) (*File, error) {
 	switch info, err := os.Lstat(path); {
 	case errors.Is(err, fs.ErrNotExist):
@@ -51,7 +51,7 @@ func Create(path string, limit int64) (*File, error) {
 // Write appends p. After a failure, the file ends with the last complete line, and every further
 // Write fails.
 //
-// Errors: those of the disk; an error that wraps ErrFull.
+// Errors: those of the disk, or an error that wraps ErrFull.
 func (f *File) Write(p []byte) (int, error) {
 	if f.err != nil {
 		return 0, f.err
