@@ -205,9 +205,8 @@ func (c *AddressClasses) AppendClass(key []byte, addr netip.Addr) []byte {
 	return appendBit(key, c.node != nil && c.node.hasAddress(addr))
 }
 
-// Prefixes iterates over prefixes that contain all borders between classes. Two neighbouring addresses can be in
-// different classes only if one of these prefixes begins or ends between them. The prefixes are in no order, and there
-// may be duplicates.
+// Prefixes iterates over the prefixes that separate the classes. Two neighbouring addresses can be in different classes
+// only if one of these prefixes begins or ends between them. The prefixes are in no order, and there may be duplicates.
 func (c *AddressClasses) Prefixes() iter.Seq[netip.Prefix] {
 	return func(yield func(netip.Prefix) bool) {
 		single := func(a netip.Addr) bool { return yield(netip.PrefixFrom(a, a.BitLen())) }
