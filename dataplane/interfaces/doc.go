@@ -23,6 +23,7 @@
 //
 // # Errors
 //
-// Watch returns the error of its context, or why it cannot receive the kernel's notifications. The
-// caller may call it again. On systems other than Linux, the error is errors.ErrUnsupported.
+// Watch returns the error of its context, or an error that says why it cannot receive the kernel's
+// notifications. After an error, the caller may call Watch again. On systems other than Linux, the
+// error is errors.ErrUnsupported.
 package interfaces

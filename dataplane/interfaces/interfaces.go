@@ -43,11 +43,11 @@ func Read(cfg Config) (*Snapshot, error) {
 
 // Watch calls changed with a snapshot at the start. It calls changed with a new snapshot whenever
 // an interface was added, removed, renamed, or set up or down, or when its addresses or other
-// properties changed. One call may cover several changes, even a change that was undone in the
-// meantime.
+// properties changed. One call may report several changes together. If an interface was changed and
+// changed back in between, the snapshot may be equal to the one before.
 //
-// No change after the first call is missed. If the kernel's notifications did not fit the socket's
-// buffer, Watch reads everything again and calls changed.
+// Watch misses no change after the first call. If the kernel's notifications did not fit the
+// socket's buffer, Watch reads everything again and calls changed.
 //
 // Watch returns the error of ctx when ctx is done, or another error when it cannot receive
 // notifications.

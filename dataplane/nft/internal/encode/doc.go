@@ -10,9 +10,10 @@
 //	ruleset.Set   ──▶ NFT_MSG_NEWSET       types of keys and data
 //	Element       ──▶ NFT_MSG_NEWSETELEM   many in one message; an interval of one field is two
 //
-// The package writes the expressions and attributes of a rule exactly as the kernel lists them: in
-// the same order and encoding. So a rule that is read back equals the written one byte by byte, and
-// nft can print it.
+// In a set with one key field, the kernel stores an interval as two elements, its start and its
+// end. The package writes the expressions and attributes of a rule exactly as the kernel lists
+// them: in the same order and encoding. So a rule that is read back equals the written one byte by
+// byte, and nft can print it.
 //
 // # Usage
 //

@@ -31,17 +31,18 @@ type Encoder struct {
 // of the set.
 type Sets func(name string) *ruleset.Set
 
-// New returns an Encoder for one table. Several Encoders may share a batch. The function sets
-// returns the named sets that rules look up. sets may be nil if no rule looks up a named set.
+// New returns an Encoder for one table. Several Encoders may share a batch. If a rule looks up a
+// named set, the Encoder calls the function sets with the name. sets may be nil if no rule looks up
+// a named set.
 func New(batch *nfnl.Batch, family ruleset.Family, table string, sets Sets) *Encoder {
 	e := &Encoder{batch: batch, family: family, table: table}
 	e.rules = &ruleEncoder{enc: e, sets: sets, forms: fieldForms()}
 	return e
 }
 
-// Begin begins a transaction. The first message is that of AddTable: if there is no table yet, it
-// creates the table with these flags. The kernel answers the message with the new generation of the
-// ruleset. It also attributes errors to this message that belong to no other message.
+// Begin begins a transaction, and calls AddTable with the flags. So the first message creates the
+// table if it does not exist yet. The kernel answers this message with the new generation of the
+// ruleset. If an error belongs to no message, the kernel reports it for this one.
 func (e *Encoder) Begin(flags uint32) {
 	e.batch.Reset()
 	e.setID, e.errs = 0, nil
@@ -55,8 +56,8 @@ func (e *Encoder) fail(o nfnl.Object, format string, args ...any) {
 	e.errs = append(e.errs, fmt.Errorf("encode: %s: %w", o, fmt.Errorf(format, args...)))
 }
 
-// message opens a message about an object, with the name of the table. If name is not zero, it is
-// the attribute for the name of the object.
+// message opens a message about an object, and adds the name of the table. If name is not zero,
+// message also adds the name of the object, as the attribute with this number.
 func (e *Encoder) message(typ, flags uint16, object nfnl.Object, name uint16) {
 	e.batch.Message(typ, flags, e.family.Number(), object)
 	e.batch.String(AttrTable, e.table)

@@ -25,8 +25,8 @@ type Place struct {
 	AfterNew uint32
 }
 
-// AddRule adds a rule to a chain, and returns the sequence number of its message. index is the
-// rule's index in the chain, for errors.
+// AddRule adds a rule to a chain, and returns the sequence number of its message. at says where the
+// rule goes. index is the rule's index in the chain; only errors use it.
 func (e *Encoder) AddRule(chain string, index int, r *ruleset.Rule, at Place) uint32 {
 	object := ruleObject(chain, index)
 	body := e.rules
@@ -67,15 +67,16 @@ func ruleObject(chain string, index int) nfnl.Object {
 	return nfnl.Object{Kind: "rule", Name: chain, Index: index + 1}
 }
 
-// DeleteRule deletes the rule with the handle. index is the rule's index in the chain, for errors.
+// DeleteRule deletes the rule with the handle. index is the rule's index in the chain; only errors
+// use it.
 func (e *Encoder) DeleteRule(chain string, index int, handle uint64) {
 	e.message(unix.NFT_MSG_DELRULE, 0, ruleObject(chain, index), AttrWithin)
 	e.batch.Uint64(unix.NFTA_RULE_HANDLE, handle)
 }
 
-// Rule returns the expressions and the userdata of a rule, as AddRule would write them in a batch
-// with only this rule. The two results are valid until the next call of a method. Rule overwrites
-// the batch.
+// Rule returns the expressions and the userdata of a rule. They are as AddRule would write them in
+// a batch with only this rule. The two results are valid until the next call of a method. Rule
+// overwrites the batch.
 func (e *Encoder) Rule(chain string, index int, r *ruleset.Rule) (exprs, userdata []byte) {
 	e.batch.Reset() // anonymous sets are written to the batch
 	e.setID = 0
