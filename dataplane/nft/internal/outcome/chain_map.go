@@ -17,7 +17,7 @@ type chainMap struct {
 	set *sets.ElementSet
 	// to is the kind of the verdicts: Jump or Goto.
 	to ruleset.VerdictKind
-	// uses has the outcomes that classes have, in all groups that use the map.
+	// uses has the outcomes to which classes lead, in all groups that use the map.
 	uses map[*outcome]chainUse
 }
 
@@ -74,8 +74,8 @@ func (m *chainMap) renumber() {
 func (m *chainMap) flush(d *ruleset.Delta) { m.set.FlushUnseen(d, func(string) bool { return true }) }
 
 // sharedMaps has the maps from outcomes to chains that all groups of workloads share, one for each
-// direction. With a map for each group, a new outcome of many groups would be an element in each of
-// their maps. And whenever the kernel validates the table, it would follow these maps for each
+// direction. If each group had a map, a new outcome of many groups would be an element in each of
+// these maps. And whenever the kernel validates the table, it would follow all these maps for each
 // endpoint.
 type sharedMaps map[match.Direction]*chainMap
 
@@ -92,10 +92,11 @@ func directions() []match.Direction { return []match.Direction{match.Ingress, ma
 
 func sharedName(dir match.Direction) string { return "outcomes-" + string(dir) }
 
-// Dispatch returns the rule that jumps to the chain of a packet's outcome, which decides about the
-// packet. The rule is for packets that return from the chain of a group with Policy.Return.
+// Dispatch returns the rule that jumps to the chain of a packet's outcome. That chain decides about
+// the packet. The rule belongs after the jump to an endpoint's chain, if Policy.Return is set: the
+// chain of the endpoint's group then only finds the number of the outcome, and returns.
 //
-// A packet may be undecided after this rule: a packet that still uses the previous generation of
-// the rules finds the chains of a new outcome empty. Such a packet is called stale: the next base
-// chain evaluates it again.
+// A packet may still be undecided after this rule. This happens during a change of the rules: a
+// packet that still uses the previous generation finds the chain of a new outcome empty. Such a
+// packet is called stale. The next base chain evaluates it again.
 func Dispatch(dir match.Direction) ruleset.Rule { return build.Dispatch(sharedName(dir), Register) }

@@ -5,27 +5,32 @@
 //
 // The terms:
 //
-//   - A predicate is a condition of rules on an address: membership in an IP set or in a list of
-//     prefixes.
-//   - A class is all addresses that satisfy the same predicates: see package classify.
+//   - A predicate is a condition of a rule on an address: the address must be in an IP set or in a
+//     list of prefixes.
+//   - A class consists of all addresses that satisfy the same predicates: see package classify.
 //   - A Group is the endpoints with the same tiers and profiles in one direction, at one stage. A
 //     stage is untracked policy, pre-DNAT policy or normal policy.
-//   - An outcome is what a group decides for a class: the rules of the group that hold for the
-//     class, and the chain to which they compile. The chain has a few rules on protocols and ports.
-//   - A plain rule matches, besides addresses of the other side, at most protocol and destination
-//     ports. Plain rules are merged into lookups by protocol and port. Each other rule stays a rule
-//     of the chain.
+//   - The peer of a packet is the other party of the connection, seen from the endpoint: the
+//     receiver for egress policy, the sender for ingress policy.
+//   - An outcome is what a group decides for the peers in a class: the rules of the group whose
+//     predicates the class satisfies, and the chain to which they compile. The chain has a few
+//     rules on protocols and ports.
+//   - A plain rule has conditions only on the address of the peer, the protocol and the destination
+//     port. The plain rules of an outcome are merged into lookups by protocol and port. Every other
+//     rule becomes a rule of the chain.
 //
-// From the chain of its endpoint, from/... or to/..., a packet passes these chains:
+// A packet first reaches the chain of its endpoint: from/... for a sender, to/... for a receiver.
+// From there, it passes these chains, where DIR is ingress or egress:
 //
 //	from/..., to/... ──▶ group-DIR/... ──▶ classify-DIR
 //	                                       class of the other side
 //	Dispatch         ──▶ outcome-DIR/...
 //	                     outcome of the group for the class
 //
-// The chain classify-DIR finds the class of the address of the other side. The chain group-DIR/...
-// maps the class to its outcome. The rule Dispatch jumps to the chain outcome-DIR/... of this
-// outcome.
+// The chain classify-DIR finds the class of the peer's address. The chain group-DIR/... maps the
+// class to its outcome. If Policy.Return is set, the packet then returns to the chain that jumped
+// to the endpoint's chain. There, the rule Dispatch jumps to the chain outcome-DIR/... of this
+// outcome. Otherwise, the chain group-DIR/... itself leads to that chain.
 //
 // A group whose cost is over a limit has no outcomes: its endpoints need chains of rules.
 //
@@ -42,5 +47,6 @@
 //
 // # Errors
 //
-// Group.Err returns the errors of a group's policy. The endpoints of such a group must drop.
+// Group.Err returns the errors of a group's policy. If there are any, all packets of the group's
+// endpoints must be dropped.
 package outcome

@@ -17,8 +17,8 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// Group is the endpoints with the same tiers and profiles in one direction at one stage. It has an
-// outcome for each class that the rules of these tiers and profiles distinguish.
+// Group has the endpoints with the same tiers and profiles in one direction at one stage. Its rules
+// tell some classes of addresses apart. It has an outcome for each of these classes.
 type Group struct {
 	groupKind
 	cost  groupCost
@@ -32,8 +32,9 @@ type Group struct {
 	// classMap maps a class to the number of its outcome. chains maps that number to a chain.
 	classMap *sets.ElementSet
 	chains   *chainMap
-	// overLimit is set if the cost is over a limit: then the endpoints use chains of rules instead.
-	// atFault is set if the policy has an error: then the endpoints drop, and classes is empty.
+	// overLimit is set if the cost is over a limit. The endpoints then use chains of rules instead.
+	// atFault is set if the policy has an error. The packets of the endpoints are then dropped, and
+	// classes is empty.
 	overLimit, atFault bool
 }
 
@@ -98,7 +99,8 @@ func (d *dirtyClasses) markEdited(c *classify.Class) {
 	}
 }
 
-// Err returns the errors of the group's policy. If there are any, the group's endpoints must drop.
+// Err returns the errors of the group's policy. If there are any, all packets of the group's
+// endpoints must be dropped.
 func (g *Group) Err() error {
 	var errs []error
 	for _, t := range g.tiers {
@@ -116,8 +118,8 @@ func (g *Group) Enforces() bool {
 func (g *Group) OverLimit() bool { return g.overLimit }
 
 // Rules returns the rules that decide about packets of the group's endpoints. Untracked and
-// pre-DNAT policy may leave a packet undecided. Such a packet continues with the rule that follows
-// these rules.
+// pre-DNAT policy may leave a packet undecided. The kernel then continues with the rule that comes
+// after the returned ones.
 func (g *Group) Rules() []ruleset.Rule {
 	if g.Stage.Partial() {
 		return []ruleset.Rule{build.Always(build.Jump(g.chain()))}
@@ -243,8 +245,9 @@ func (l *Lookups) updateDirtyGroups() {
 	}
 }
 
-// limitGroups determines which groups are over a limit. These are the groups whose own cost is too
-// high. If the cost of all groups is still too high, the most expensive groups are among them.
+// limitGroups determines which groups are over a limit. A group is over a limit if its own cost is
+// too high. If the total cost of the other groups is also too high, the most expensive of these are
+// over the limit, too.
 func (l *Lookups) limitGroups(work map[*Group]*dirtyClasses) {
 	l.limits.recheck = false
 	l.limits.cost = l.indexes.all.cost()
@@ -448,9 +451,9 @@ func (g *Group) setWanted(wanted bool) {
 	}
 }
 
-// rules returns the chain of the group. At a partial stage, it looks up the class in any case. So
-// packets that it leaves undecided have a class or zero in their priority, and not the record of a
-// decision.
+// rules returns the chain of the group. At a partial stage, the chain looks up the class in any
+// case. So if it leaves a packet undecided, the packet's priority has a class or zero, and not the
+// record of a decision.
 func (g *Group) rules() *ruleset.Chain {
 	c := &ruleset.Chain{Name: g.chain()}
 	if len(g.classes) > 0 || g.Stage.Partial() {
@@ -485,7 +488,8 @@ func (g *Group) describe() string {
 	return strings.Join(names, ", ")
 }
 
-// Affected reports whether the group's endpoints use one of the bad chains.
+// Affected reports whether the group's endpoints use a bad chain. isBad reports whether a chain is
+// bad, for example because the kernel refuses it.
 func (g *Group) Affected(isBad func(chain string) bool) bool {
 	if g.overLimit {
 		return false
@@ -501,9 +505,10 @@ func (g *Group) Affected(isBad func(chain string) bool) bool {
 	return g.others[0].affected(isBad) || g.others[1].affected(isBad)
 }
 
-// Affected calls f for each policy and profile that may have caused a bad chain. isBad reports
-// whether a chain of an outcome is bad. f may be called several times for the same policy. Affected
-// takes time in proportion to the number of classes in all groups.
+// Affected calls f for each policy and profile whose rules are in a bad chain of an outcome. isBad
+// reports whether a chain is bad, for example because the kernel refuses it. f may be called
+// several times for the same policy. Affected takes time in proportion to the number of classes in
+// all groups.
 func (l *Lookups) Affected(isBad func(chain string) bool, f func(policy.Key)) {
 	for _, g := range l.groups {
 		visit := func(c *classify.Class, o *outcome) {

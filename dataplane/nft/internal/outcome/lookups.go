@@ -16,8 +16,8 @@ import (
 
 // Config configures a Lookups. All fields are required unless their comments say otherwise.
 type Config struct {
-	// MaxPerGroup limits the cost of one group, MaxTotal that of all groups. A cost of one is about
-	// one element.
+	// MaxPerGroup limits the cost of one group, and MaxTotal limits the cost of all groups
+	// together. The unit is about one element of a set.
 	MaxPerGroup, MaxTotal int
 	// EachRule is set if each rule of policy counts or logs. Then outcomes lead to the chain of the
 	// rule that decides.
@@ -37,8 +37,8 @@ type Config struct {
 	ClassNumber, OutcomeNumber func(hash uint32) uint32
 }
 
-// eachRule reports whether each rule of a list counts or logs. Stages that repeat another stage
-// (recheck) do neither.
+// eachRule reports whether each rule of a list counts or logs. At a stage that only repeats an
+// earlier stage (recheck), rules do neither.
 func (c *Config) eachRule(l match.List) bool { return c.EachRule && !l.Stage.Recheck() }
 
 // Writer makes rules, statements and verdicts of policy.
@@ -66,9 +66,10 @@ type Writer interface {
 //	gc-GROUP                                          class ──▶ outcome
 //	outcomes-ingress, outcomes-egress, go-GROUP       outcome ──▶ chain
 //
-// All groups share the maps from addresses to classes. Each group has its own map from classes to
-// outcomes. Groups with Policy.Return share outcomes-ingress and outcomes-egress. Each other group
-// has a map go-GROUP in their place.
+// The address of the other side is that of the endpoint's peer. All groups share the maps from
+// addresses to classes. Each group has its own map from classes to outcomes. The groups of
+// workloads, for which Policy.Return is set, share the maps outcomes-ingress and outcomes-egress.
+// Each other group has its own map go-GROUP from outcomes to chains.
 type Lookups struct {
 	cfg      Config
 	classes  *classify.Classifier
@@ -184,10 +185,10 @@ func (l *Lookups) Flush(d *ruleset.Delta) {
 	l.changed, l.removed = reuse.Map(l.changed), reuse.Map(l.removed)
 }
 
-// Apart reports whether each packet looks up at most one of the elements that the delta changes.
-// Then these elements need not change at one moment: see ruleset.Delta.Apart. Apart returns false
-// if the delta changes anything but the classes of addresses. local has the addresses of this
-// node's workloads.
+// Apart returns the value for ruleset.Delta.Apart. It returns true if each packet looks up at most
+// one of the elements that the delta changes: then the kernel need not change all of them at one
+// moment. It returns false if the delta changes anything but the classes of addresses. local has
+// the addresses of this node's workloads.
 func (l *Lookups) Apart(d *ruleset.Delta, local *classify.LocalAddresses) bool {
 	return l.classes.Apart(d, local)
 }

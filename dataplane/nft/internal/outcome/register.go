@@ -4,12 +4,12 @@ package outcome
 
 import "github.com/wayleave/wayleave/dataplane/nft/ruleset"
 
-// Register is the packet field that has the result of the last lookup while policy evaluates a
-// packet. First it has the number of the class, and later the number of the outcome. It is zero if
-// the address is in no class.
+// Register is the packet's priority (meta priority). While policy evaluates a packet, the priority
+// has the result of the last lookup: first the number of the class, and later the number of the
+// outcome. It is zero if the address is in no class.
 //
-// The result of one lookup is the key of the next. Rules can keep it in the packet's priority or in
-// its mark; nft cannot list rules that keep it anywhere else. The mark belongs to other programs,
+// The result of one lookup is the key of the next, so rules must store it. If they store it
+// anywhere but in the packet's priority or mark, nft cannot list them. Other programs use the mark,
 // and rules cannot save its value and restore it later. Few programs use the priority.
 const Register = ruleset.Priority
 
