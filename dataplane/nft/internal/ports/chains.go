@@ -25,7 +25,7 @@ const (
 const (
 	// setPorts is a map from the port of an endpoint to the chain for its frames.
 	setPorts = "ports"
-	// setMACs and setAddresses have the addresses with which a port may send.
+	// setMACs, setAddresses4 and setAddresses6 have the addresses with which a port may send.
 	setMACs, setAddresses4, setAddresses6 = "macs", "addresses4", "addresses6"
 	// setOwned4 and setOwned6 have the addresses of endpoints, with which no other port may send.
 	setOwned4, setOwned6 = "owned4", "owned6"
@@ -111,7 +111,8 @@ func chains(cfg *Config) []*ruleset.Chain {
 		),
 		plain(
 			chainPort,
-			// The EtherType of the frame itself. Meta protocol would be the one after a VLAN tag.
+			// This is the EtherType of the frame itself. Meta protocol would be the EtherType after
+			// a VLAN tag.
 			build.Always(ruleset.VMap{Fields: []ruleset.Field{ruleset.EtherType}, Elements: []ruleset.Element{
 				toChain(etherIPv4, chainIPv4), toChain(etherARP, chainARP), toChain(etherIPv6, chainIPv6),
 			}}),
@@ -130,7 +131,7 @@ func chains(cfg *Config) []*ruleset.Chain {
 		),
 		plain(
 			chainARP,
-			// With other lengths, the addresses would be at other places.
+			// If the lengths were different, the addresses would be at other offsets.
 			build.When(build.Drop(), ether(etherARP), differs(ruleset.ARPHlen, 6)),
 			build.When(build.Drop(), ether(etherARP), differs(ruleset.ARPPlen, 4)),
 			build.When(

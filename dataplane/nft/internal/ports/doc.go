@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package ports renders the nftables table of family bridge. This table binds workloads behind a
-// bridge to their addresses: no port of the bridge can send with an address of another port.
+// bridge to their addresses: a workload cannot send with the address of another one.
 //
 // At the netfilter hooks of IPv4 and IPv6, the interface of a bridged workload's packet is the
 // bridge. So policy can distinguish such workloads only by their addresses (case S171 of
 // docs/semantics.md). With this table, the source address proves which workload sent a packet. The
-// table sees each frame that a port receives, before the bridge learns the frame's source and
-// before br_netfilter.
+// table sees each frame that the bridge receives at a port. Neither the bridge's learning of
+// addresses nor br_netfilter has processed the frame yet.
 //
 //	frame ─▶ prerouting ─┬─ port of an endpoint ─▶ port-mac ─▶ port ─┬─▶ port-ipv4
 //	                     │                                           ├─▶ port-arp
@@ -17,31 +17,32 @@
 // A port of an endpoint may send IPv4, ARP and IPv6 without a VLAN tag, with the MAC address and
 // the addresses of the endpoint:
 //
-//   - IPv4 from its addresses, or a DHCP request from the unspecified address;
-//   - ARP with one of its addresses as sender, or a probe for one of them (RFC 5227);
-//   - IPv6 from its addresses, or from a link-local address that the host does not have on a
-//     bridge;
-//   - from the unspecified IPv6 address: duplicate address detection for one of the addresses of
-//     the item above, router solicitations, and reports of multicast listeners (RFC 3590);
-//   - neighbour advertisements for the same IPv6 addresses, but no router advertisements or
-//     redirects.
+//   - IPv4 from one of these addresses, or a DHCP request from the unspecified address;
+//   - ARP with one of these addresses as sender, or a probe for one of them (RFC 5227);
+//   - IPv6 from one of these addresses, or from a link-local address that the host does not have on
+//     a bridge;
+//   - from the unspecified IPv6 address: duplicate address detection for such an address, router
+//     solicitations, and reports of multicast listeners (RFC 3590);
+//   - neighbour advertisements for such an IPv6 address, but no router advertisements or redirects.
 //
 // The table drops neighbour discovery in fragments, as RFC 6980 requires. It also drops frames with
-// a priority tag, which is a VLAN tag with the identifier 0: Linux receives such a frame like one
-// without a tag, but br_netfilter does not look into it. From any other port, the table drops
-// frames that claim an address of an endpoint: as the source of IP, the sender of ARP, or the
-// target of an advertisement.
+// a priority tag, which is a VLAN tag with the identifier 0: Linux receives such a frame as if it
+// had no tag, but br_netfilter does not look into it. From any other port, the table drops frames
+// that claim an address of an endpoint: as the source of IP, the sender of ARP, or the target of an
+// advertisement.
 //
-// The table does not track connections. Its rules are the same for all endpoints: an endpoint only
-// has elements in hash sets. While an address moves to another port, neither port may send from it
-// until the main table has the new owner of the address (see Port.Withheld).
+// The table does not track connections. Its rules do not depend on the endpoints. When an endpoint
+// is added, only elements are added to the sets of the table. While an address moves to another
+// port, neither port may send from it until the main table has the new owner of the address (see
+// Port.Withheld).
 //
 // # Limits
 //
-// Workloads can use each other's link-local addresses. Frames to group addresses of IEEE 802.1D do
-// not pass the hook: see docs/bridges.md. The table identifies a port by its name, and does not
-// look at the bridge. Some bridges may belong to other programs. If the name of a port there begins
-// with Config.InterfacePrefix, and the port has no endpoint, all its frames are dropped.
+// A workload can send from the link-local address of another workload. The hook does not see frames
+// to the multicast addresses that IEEE 802.1D reserves: see docs/bridges.md. The table identifies a
+// port by its name, whatever the bridge is, so it also filters the bridges of other programs. If
+// the name of a port there begins with Config.InterfacePrefix, and the port has no endpoint, all
+// its frames are dropped. Config.AcceptUnknown prevents that.
 //
 // # Usage
 //

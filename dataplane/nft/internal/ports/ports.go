@@ -18,8 +18,9 @@ type Config struct {
 	Table string
 	// InterfacePrefix is the beginning of the names of workloads' ports.
 	InterfacePrefix string
-	// AcceptUnknown concerns ports that have the InterfacePrefix and no endpoint. If it is set,
-	// they are treated as any other port. By default their frames are dropped.
+	// AcceptUnknown concerns ports whose names begin with InterfacePrefix, but which belong to no
+	// endpoint. By default, all their frames are dropped. If AcceptUnknown is set, the table
+	// filters these frames as it does those of any other port.
 	AcceptUnknown bool
 }
 
@@ -33,7 +34,7 @@ type Port struct {
 	// Withheld are addresses that belong to the port, but from which it may not send yet. No other
 	// port may use them either.
 	Withheld []netip.Addr
-	// MAC is the only allowed source address of frames. Zero allows all.
+	// MAC is the only source address that frames from the port may have. Zero allows all.
 	MAC MAC
 	// Drop drops all frames from the port. Other ports still may not use its addresses.
 	Drop bool
@@ -150,8 +151,9 @@ func distinct(lists ...[]netip.Addr) []netip.Addr {
 }
 
 // SetHost sets the addresses that the host has on its bridges. The table uses only the link-local
-// ones: a workload may send from any link-local address except these. It may not send from other
-// addresses of the host anyway, because they are in no set of allowed addresses.
+// IPv6 addresses among them: a workload may send from any link-local address except these. No
+// workload may send from other addresses of the host, because these are in no set of allowed
+// addresses.
 func (r *Renderer) SetHost(addresses []netip.Addr) {
 	var elements []ruleset.Element
 	for _, a := range distinct(addresses) {

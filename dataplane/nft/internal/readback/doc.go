@@ -7,10 +7,10 @@
 //	                                                       ▲
 //	ruleset.State ──package encode──▶ what we would write ─┘
 //
-// Package encode encodes each desired rule as it would be written. The rule in the kernel is equal
-// if two conditions hold. Its userdata has the hash of the encoded rule. And its expressions are
-// equal, with the names of the chains and sets that they refer to. A set is equal if its type and
-// all its elements are.
+// Package encode encodes each desired rule as it would be written. A rule in the kernel counts as
+// equal to it if two conditions hold: both have the same userdata, which contains a hash of the
+// rule, and both have the same expressions, including the names of chains and named sets. A set
+// counts as equal if its type and all its elements are the same.
 //
 // # Usage
 //
@@ -18,12 +18,13 @@
 //	d, handles, err := r.Compare(state)
 //	if !d.None() { ... } // d.Repair makes the kernel's table the desired one
 //
-// If the generation of the ruleset changes during Compare, the result may mix several states of the
-// kernel's table. nfnl.Conn.Generation returns the generation.
+// If the ruleset changes during Compare, the result may mix several states of the kernel's table.
+// To detect that, compare the result of nfnl.Conn.Generation before and after.
 //
 // # Concurrency
 //
-// Only one goroutine at a time may use a Reader. The Reader uses its connection.
+// Only one goroutine at a time may use a Reader. Nobody else may use the Reader's connection at the
+// same time.
 //
 // # Errors
 //
