@@ -54,8 +54,8 @@
 // # Rules
 //
 // Several routes may be desired for one destination, table and metric. Then the kernel gets only
-// one of them: the route whose Class, a field of Route, has the highest precedence. When that route
-// is deleted, the next one takes its place.
+// one of them. The field Class of Route gives each route a precedence, and the route with the
+// highest precedence is programmed. When that route is deleted, the next one takes its place.
 //
 // Objects are added before others are removed. A route that changes is replaced in one step, so
 // that packets always find a route. Only a route that cannot be replaced in one step is deleted
@@ -64,31 +64,31 @@
 //
 // If two endpoints have the same address, the kernel gets the route to the endpoint with the
 // smaller key. Apply returns ErrContested for the other endpoint until the first is removed.
-// Link-local IPv6 addresses need no route and get none. An endpoint with Down set keeps its routes:
-// package nft drops all of its packets.
+// Link-local IPv6 addresses need no route and get none. If the field Down of an endpoint is set,
+// the endpoint keeps its routes; package nft drops all of its packets.
 //
-// Routes to local workloads are made from the events about endpoints alone, not from those about
-// routes. The Driver sends the event of an endpoint to this package only when the policy of the
-// endpoint is in the kernel. Therefore no workload gets a route before its policy. An endpoint
-// whose interface does not exist or is down is reported as ApplyError.Down until the interface is
-// up. The Driver does not count that as a failure. If an interface's sysctls cannot be set, no
-// route over the interface is added: without a sysctl such as rp_filter, the kernel could accept
-// packets that it must not accept.
+// A Dataplane makes the routes to local workloads from the events about endpoints, and ignores the
+// events about these routes. The Driver sends the event of an endpoint to this package only when
+// the policy of the endpoint is in the kernel. Therefore no workload gets a route before its
+// policy. An endpoint whose interface does not exist or is down is reported as ApplyError.Down
+// until the interface is up. The Driver does not count that as a failure. If an interface's sysctls
+// cannot be set, no route over the interface is added: without a sysctl such as rp_filter, the
+// kernel could accept packets that it must not accept.
 //
-// If an endpoint's interface is a port of one of Config.Bridges, the workload is already reached by
-// the route to the bridge's subnet. Such an endpoint gets no objects until the interface leaves the
-// bridge.
+// If an endpoint's interface is a port of one of Config.Bridges, packets already reach the workload
+// over the route to the bridge's subnet. Such an endpoint gets no objects until the interface
+// leaves the bridge.
 //
-// A route through a tunnel is programmed only while this node itself has a tunnel address of the
-// same family and encapsulation. If the kernel lacks the encapsulation, this node and all nodes
-// behind its tunnels are at fault with a *dataplane.FeatureError, until the kernel's module is
-// loaded.
+// A route through a tunnel is programmed only while this node itself has an address for this kind
+// of tunnel, in the family of the route. If the kernel lacks the encapsulation, this node and all
+// nodes behind its tunnels are at fault with a *dataplane.FeatureError, until the kernel's module
+// is loaded.
 //
 // # Repair
 //
-// The kernel sends notifications about objects that another process removes or changes. The next
-// Apply repairs these objects. While Watch runs, it repairs them at once. Watch also adds the
-// objects of an interface that appears or returns. For a few sysctls, among them forwarding,
+// The kernel sends notifications about objects that another process removes or changes. While Watch
+// runs, it repairs these objects at once. Otherwise the next Apply repairs them. Watch also adds
+// the objects of an interface that appears or returns. For a few sysctls, among them forwarding,
 // rp_filter and proxy_ndp, the kernel sends notifications as well. For other sysctls and for proxy
 // entries it sends none: only Resync repairs these.
 //
@@ -122,7 +122,8 @@
 // # Concurrency
 //
 // A Keeper may be used from any goroutine. Call the methods of a Dataplane from one goroutine, as
-// the Driver does. Only Watch and Stats may be called from other goroutines at the same time.
+// the Driver does. The exceptions are Watch and Stats, which may be called from other goroutines at
+// the same time.
 //
 // # Errors
 //
@@ -131,9 +132,9 @@
 // or node at fault. The causes are ErrNoInterface, ErrInterfaceDown, ErrForeign, ErrCeded,
 // ErrContested, ErrEndpoint, ErrObject, ErrTunnel, a *dataplane.FeatureError or the kernel's errno.
 //
-// Any other error, or an ApplyError without an object, means one of two things: the connection to
-// the kernel failed, or an object of an endpoint or node that no longer exists could not be
-// removed.
+// Any other error, or an ApplyError whose field Object is empty, means one of two things: the
+// connection to the kernel failed, or an object of an endpoint or node that no longer exists could
+// not be removed.
 //
 // New and NewKeeper return all problems of their config.
 package routes

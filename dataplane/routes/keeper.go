@@ -33,9 +33,10 @@ type KeeperConfig struct {
 	// tunnel device of ours normally has an alias that contains Protocol, but a process may have
 	// been killed before it set the alias. Empty means none.
 	Devices []string
-	// UnknownRouteTimeout is for routes with our protocol that were never Set: a CNI plugin may
-	// have added one for a workload that is not known yet. Such a route stays for this time after
-	// its interface was first seen. Then Watch or the next Apply removes it. 0 means at once.
+	// UnknownRouteTimeout is for routes with our protocol number that were never passed to Set: a
+	// CNI plugin may have added one for a workload that the Keeper does not know yet. Such a route
+	// stays for this time after the Keeper first saw its interface. Then Watch or the next Apply
+	// removes it. 0 means at once.
 	UnknownRouteTimeout time.Duration
 	// SysctlFile is the path of a file to which the Keeper writes the former value of each sysctl
 	// that it sets. With this file, Teardown also restores the sysctls that an earlier process set.
@@ -116,7 +117,7 @@ type Stats struct {
 	// not desired.
 	Disputed int
 	// Readings counts how often all objects were read from the kernel. Missed counts how often the
-	// socket's buffer overflowed, so that notifications were lost and all objects had to be read.
+	// socket's buffer overflowed. Notifications were then lost, and all objects had to be read.
 	Readings, Missed uint64
 }
 
@@ -143,9 +144,9 @@ func (k *Keeper) reset() {
 
 func (k *Keeper) newStores() *stores { return newStores(k.cfg.Protocol, k.cfg.Tables) }
 
-// Set adds objects to the desired state. An object replaces the one with the same identity, which
-// is documented with each type. Set takes effect with the next Apply: until then, Watch keeps the
-// state of the last Apply.
+// Set adds objects to the desired state. An object replaces the object of the same type with the
+// same identity; the comment of each type says which fields are the identity. Set takes effect with
+// the next Apply: until then, Watch keeps the state of the last Apply.
 func (k *Keeper) Set(objects ...Object) { k.change(objects, false) }
 
 // change changes the desired state. After the first Apply, when Watch may be keeping the desired
@@ -168,9 +169,9 @@ func (k *Keeper) change(objects []Object, remove bool) {
 func (k *Keeper) Delete(objects ...Object) { k.change(objects, true) }
 
 // Apply brings the kernel to the desired state. The first call also compares all objects of ours in
-// the kernel with the desired state: it keeps the objects that match, and removes those that are not
-// desired. Later calls process only the changes since the last call, and retry failed changes. Each
-// call returns an error for a failed change until the change succeeds.
+// the kernel with the desired state: it keeps the objects that match, and removes those that are
+// not desired. Later calls process only the changes since the last call, and retry failed changes.
+// Each call returns an error for a failed change until the change succeeds.
 //
 // Errors: a join of *ObjectError, one for each object at fault; all other objects are in the
 // kernel. Any other error means that the state of all objects is unknown.
@@ -183,8 +184,8 @@ func (k *Keeper) Apply(ctx context.Context) error {
 
 // ApplyAdditions does the same as Apply, but does not remove objects that are no longer desired:
 // objects that were passed to Delete, and objects of ours from an earlier process. They stay in the
-// kernel until the next Apply or Resync. Until then, Watch does not remove them either. Errors as
-// for Apply.
+// kernel until the next Apply or Resync. Until then, Watch does not remove them either. It returns
+// the same errors as Apply.
 func (k *Keeper) ApplyAdditions(ctx context.Context) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -203,9 +204,9 @@ func (k *Keeper) applyLocked(ctx context.Context) error {
 	return err
 }
 
-// reconcile brings the kernel to the desired state. It tries once more in two cases. After a
-// conflict with an object that it did not know, it first reads everything again. It also tries
-// again if an interface went away or down during the pass.
+// reconcile brings the kernel to the desired state. It makes a second attempt in two cases: if an
+// object conflicted with one that it did not know, or if an interface went away or down during the
+// pass. In the first case, it reads everything again before the second attempt.
 func (k *Keeper) reconcile(ctx context.Context) error {
 	r, err := k.attempt(ctx)
 	if err == nil && (r.conflict || r.stale) && ctx.Err() == nil {
@@ -241,8 +242,8 @@ func (k *Keeper) attempt(ctx context.Context) (result, error) {
 	return p.result, nil
 }
 
-// Resync reads all objects of ours again and repairs those that differ. Errors as for Apply. Before
-// the first Apply it does nothing.
+// Resync reads all objects of ours again and repairs those that differ. Before the first Apply it
+// does nothing. It returns the same errors as Apply.
 func (k *Keeper) Resync(ctx context.Context) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -273,8 +274,8 @@ func (k *Keeper) Foreign(device string) (bool, error) {
 
 // Teardown clears the desired state and removes all objects of ours, also those of an earlier
 // process. It restores the former values of sysctls, if they are known (see
-// KeeperConfig.SysctlFile) and nobody has changed the sysctls since. Errors as for Apply; after an
-// error, Teardown can be called again.
+// KeeperConfig.SysctlFile) and nobody has changed the sysctls since. It returns the same errors as
+// Apply; after an error, it can be called again.
 func (k *Keeper) Teardown(ctx context.Context) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -289,11 +290,11 @@ func (k *Keeper) Teardown(ctx context.Context) error {
 	return k.saved.restore()
 }
 
-// PlanTeardown returns the changes that Teardown would make, as commands of ip, bridge and sysctl,
-// one a line. It changes nothing.
+// PlanTeardown returns the changes that Teardown would make, as commands of ip, bridge and sysctl.
+// Each command is on a line of its own. PlanTeardown changes nothing.
 //
-// Errors: those of Plan. If PlanTeardown cannot read KeeperConfig.SysctlFile, it returns the error
-// together with a plan, which lacks the sysctls to restore.
+// Errors: those of Plan. If PlanTeardown cannot read KeeperConfig.SysctlFile, it returns both the
+// error and a plan. This plan lacks the sysctls that Teardown would restore.
 func (k *Keeper) PlanTeardown(ctx context.Context) (string, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -316,10 +317,10 @@ func (k *Keeper) PlanTeardown(ctx context.Context) (string, error) {
 	return plan, nil
 }
 
-// Plan returns the changes that Apply would make, one a line, as commands of ip, bridge and sysctl.
-// It reads the kernel's state and changes nothing. The plan leaves out objects for which Apply
-// would return an error. But Plan cannot predict ErrForeign: only an attempt to add an object shows
-// that another process has it. So the plan has such an object.
+// Plan returns the changes that Apply would make, as commands of ip, bridge and sysctl. Each
+// command is on a line of its own. Plan reads the kernel's state and changes nothing. The plan
+// leaves out objects for which Apply would return an error, except for ErrForeign: Plan does not
+// try to add an object, so it cannot know that another process already has the object.
 //
 // Errors: that of ctx; an error if the kernel's state cannot be read.
 func (k *Keeper) Plan(ctx context.Context) (string, error) {
@@ -372,8 +373,8 @@ func (k *Keeper) Stats() Stats {
 	return s
 }
 
-// Close closes the connection to the kernel and leaves the kernel's state as it is. A
-// Keeper that is used again connects again.
+// Close closes the connection to the kernel and leaves the kernel's state as it is. If the Keeper
+// is used afterwards, it connects again.
 func (k *Keeper) Close() error {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -11,9 +11,9 @@ import (
 )
 
 // Object is an object that a Keeper keeps in the kernel: a Route, Neighbour, Proxy, FDB, Rule or
-// Setting, or a tunnel device: VXLAN, IPIP or Wireguard. There are no other kinds. Objects must not
-// be changed after Set. All except devices can be compared with ==. String returns an object in the
-// syntax of ip or sysctl, without the command.
+// Setting, or a tunnel device: VXLAN, IPIP or Wireguard. There are no other kinds. Do not change an
+// object after you have passed it to Set. All objects except devices can be compared with ==.
+// String returns an object in the syntax of ip or sysctl, without the name of the command.
 type Object interface {
 	fmt.Stringer
 	// kind is the name of the kind in errors.
@@ -62,9 +62,10 @@ func (n Neighbour) String() string {
 // Proxy makes the host answer ARP or NDP requests for an address on an interface. An example is the
 // address of a gateway that no host has. The kernel answers only if it would forward packets to the
 // address over another interface. Therefore a Proxy needs a route to the address, forwarding, and
-// for IPv6 the setting proxy_ndp of the interface. Two Proxies are the same if all fields are equal.
+// for IPv6 the setting proxy_ndp of the interface. Two Proxies are the same if all fields are
+// equal.
 type Proxy struct {
-	// Addr is the address that the host answers for.
+	// Addr is the address for which the host answers.
 	Addr netip.Addr
 	// Interface is the name of the interface by which requests come in.
 	Interface string
@@ -87,9 +88,10 @@ type FDB struct {
 // String returns "66:3e:ca:a4:db:65 dev vxlan.way dst 192.0.2.7".
 func (f FDB) String() string { return fmt.Sprintf("%s dev %s dst %s", f.MAC, f.Interface, f.Dst) }
 
-// Rule is a rule of policy routing. If a packet matches, the kernel looks its destination up in
-// Table, or continues with the rule whose priority is Goto. A rule with neither does nothing (nop),
-// and can be the target of a Goto. Two Rules are the same if all fields are equal.
+// Rule is a rule of policy routing. If a packet matches, the kernel looks up its destination in
+// Table, or continues with the rule whose priority is Goto. A Rule that has neither Table nor Goto
+// does nothing (nop), and can be the target of another Rule's Goto. Two Rules are the same if all
+// fields are equal.
 type Rule struct {
 	// Family is 4 or 6.
 	Family int
@@ -180,7 +182,7 @@ type Setting struct {
 	Path string
 	// Value is the value, in the form in which the kernel prints it.
 	Value string
-	// Interface is the name of the interface that has or needs the sysctl. No route over this
+	// Interface is the name of the interface for which the sysctl is needed. No route over this
 	// interface is added until the sysctl is set. Empty means none.
 	Interface string
 }

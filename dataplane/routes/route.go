@@ -53,12 +53,12 @@ var typeNumbers = [...]uint8{
 	Throw: rtnl.TypeThrow,
 }
 
-// Route is a desired route. In the kernel, Dst, Table and Metric are its identity. Among desired
-// routes, the identity also includes Class. A Route is comparable.
+// Route is a desired route. Its identity consists of Dst, Table, Metric and Class. The kernel has
+// only one route for each Dst, Table and Metric: see Class. A Route is comparable.
 type Route struct {
 	// Dst is the destination. Host bits do not count.
 	Dst netip.Prefix
-	// Class decides between desired routes with the same Dst, Table and Metric.
+	// Class decides which of the desired routes with the same Dst, Table and Metric is programmed.
 	Class Class
 	// Type says what the kernel does with packets to Dst.
 	Type Type

@@ -17,8 +17,8 @@ var (
 )
 
 // Dataplane programs routes, neighbour entries, tunnels and interface settings for a node. It
-// translates events into objects of a Keeper. It is not safe for concurrent use, except Watch and
-// Stats.
+// translates events into objects of a Keeper. It is not safe for concurrent use, except for the
+// methods Watch and Stats.
 type Dataplane struct {
 	cfg    Config
 	keeper *Keeper
@@ -47,19 +47,19 @@ func New(cfg Config) (*Dataplane, error) {
 	return d, nil
 }
 
-// Close closes the connection to the kernel and leaves the kernel's state as it is. A
-// Dataplane that is used again connects again.
+// Close closes the connection to the kernel and leaves the kernel's state as it is. If the
+// Dataplane is used afterwards, it connects again.
 func (d *Dataplane) Close() error { return d.keeper.Close() }
 
 // Apply implements dataplane.Dataplane. When the desired state is complete for the first time,
-// Apply keeps routes, entries and devices that are already right, and removes those of ours that
-// are not desired. After an error, the next call retries the failed changes, and reports all
-// remaining faults.
+// Apply compares it with the objects of an earlier process: it keeps objects that are already
+// right, and removes objects of ours that are not desired. After an error, the next call retries
+// the failed changes, and reports all remaining faults.
 //
-// Some batches need no work: those that have neither policy nor local endpoints (see
-// dataplane.Batch.OnlyNetwork) and that change no object. For such a batch, Apply does not read
-// changes of interfaces from the kernel. The next call of Apply with another batch reads them, and
-// so do Resync and Watch. After an error, Apply treats all batches alike.
+// Apply returns at once for a batch that has neither policy nor local endpoints (see
+// dataplane.Batch.OnlyNetwork) and changes no object. Then it does not even read from the kernel
+// which interfaces have changed: a later call of Apply, Resync or Watch does so. But if the call
+// before returned an error, Apply does all its work for such a batch, too.
 func (d *Dataplane) Apply(ctx context.Context, b dataplane.Batch) error {
 	d.want.changed = false
 	d.want.update(b)
@@ -107,9 +107,8 @@ func (d *Dataplane) PlanTeardown(ctx context.Context) (string, error) {
 }
 
 // Plan implements dataplane.Planner. The lines are commands of ip, bridge and sysctl. The plan
-// leaves out endpoints for which Apply would return an error. But Plan cannot predict ErrForeign:
-// only an attempt to add a route or neighbour entry shows that another process has it. So the plan
-// has such an entry.
+// leaves out endpoints for which Apply would return an error, except for ErrForeign: Plan does not
+// try to add a route or neighbour entry, so it cannot know that another process already has it.
 func (d *Dataplane) Plan(ctx context.Context, b dataplane.Batch) (string, error) {
 	if err := ctx.Err(); err != nil {
 		return "", err
@@ -121,8 +120,8 @@ func (d *Dataplane) Plan(ctx context.Context, b dataplane.Batch) (string, error)
 }
 
 // Watch keeps the kernel in the desired state, as Keeper.Watch does. It calls drifted for each
-// object that it has repaired. It also calls drifted when the set of endpoints at fault changes:
-// the Driver then calls Apply, which returns the faults. drifted is called from another goroutine,
+// object that it has repaired. It also calls drifted when the set of endpoints at fault changes.
+// The Driver then calls Apply, which returns the faults. drifted is called from another goroutine,
 // one call at a time, and may block. Watch returns the error of ctx when ctx is done, or another
 // error when notifications cannot be received. Watch may run beside all other methods.
 func (d *Dataplane) Watch(ctx context.Context, drifted func(dataplane.Drift)) error {

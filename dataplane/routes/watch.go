@@ -18,13 +18,13 @@ const (
 )
 
 // Watch keeps the kernel in the desired state of the last Apply. It restores objects that another
-// process removes or changes, adds the objects of an interface that appears or returns, and retries
-// other failed changes. Before the first Apply it changes nothing.
+// process removes or changes. When an interface appears or returns, it adds the interface's
+// objects. It retries all changes that have failed. Before the first Apply it changes nothing.
 //
-// Watch calls changed whenever the set of objects at fault changes. The caller gets the new set
-// from Apply. Watch also calls changed after it has recreated a device. changed runs in another
-// goroutine and may block. Calls do not overlap: changes during a call lead to one more call.
-// changed may be nil.
+// Watch calls the function changed whenever the set of objects at fault changes. The caller gets
+// the new set from Apply. Watch also calls changed after it has recreated a device. changed runs in
+// another goroutine and may block. Calls do not overlap: if there are changes during a call, one
+// more call follows. changed may be nil.
 //
 // Watch returns the error of ctx when ctx is done, or another error when notifications cannot be
 // received. It may run beside all other methods, but only once at a time.
