@@ -15,7 +15,7 @@ var ErrUnauthorized = errors.New("wire: peer is not authorized")
 
 // Users returns a function for ServerConfig.Authenticate or ClientConfig.Authenticate. The function
 // accepts the peer of a Unix socket if the peer runs as a user with one of the numeric ids. It
-// needs Linux (SO_PEERCRED, unix(7)).
+// works only on Linux, because it uses SO_PEERCRED (unix(7)).
 func Users(ids ...uint32) func(net.Conn) error {
 	return func(conn net.Conn) error {
 		id, err := peerUser(conn)

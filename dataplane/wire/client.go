@@ -29,8 +29,8 @@ type ClientConfig struct {
 	// MaxMessage is the maximum length of a message in bytes. A server can lower it. Default
 	// DefaultMaxMessage.
 	MaxMessage uint32
-	// Timeout is how long the server may take to send its first message, and to read a message.
-	// After twice that time without a message from the server, the client disconnects. Default
+	// Timeout is how long the server may take to send its first message, and to read a message. If
+	// the server sends no message for twice that time, the client disconnects. Default
 	// DefaultTimeout.
 	Timeout time.Duration
 	// MaxBackoff is the longest wait before the client connects again. Default 5 s.
@@ -71,7 +71,7 @@ func NewClient(cfg ClientConfig) (*Client, error) {
 // or the connection ends. Then it closes the connection. The kernel keeps what the dataplane has
 // programmed. Serve uses a Client whose ClientConfig has the default values.
 //
-// Errors: dp is nil; the error of ctx; the reason why the connection ended.
+// Errors: dp is nil; the error of ctx; an error that says why the connection ended.
 func Serve(ctx context.Context, conn net.Conn, dp dataplane.Dataplane) error {
 	c, err := NewClient(ClientConfig{Dataplane: dp})
 	if err != nil {
@@ -82,8 +82,8 @@ func Serve(ctx context.Context, conn net.Conn, dp dataplane.Dataplane) error {
 	})
 }
 
-// Run connects to a server by dial, and connects again when the connection ends, until ctx is done.
-// While it is not connected, it repairs drifts: changes by other processes that the dataplane
+// Run connects to a server by dial. When the connection ends, it connects again, until ctx is done.
+// Even while it is not connected, it repairs drifts: changes by other processes that the dataplane
 // reports. When Run returns, the kernel keeps what the dataplane has programmed.
 //
 // Errors: the error of ctx.

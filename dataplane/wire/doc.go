@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package wire runs a dataplane in another process. A Server is a dataplane.Dataplane, for use in a
-// Driver. It sends the Driver's batches over a connection to a Client in the other process. The
-// Client applies them to the dataplane there. For clients in other languages,
-// proto/wayleave/wire/v1/wire.proto and docs/wire.md describe the protocol.
+// Package wire runs a dataplane in another process. In the process with the Driver, a Server takes
+// the place of this dataplane: it is a dataplane.Dataplane, too. It sends the Driver's batches over
+// a connection to a Client in the other process. The Client applies them to the dataplane there.
+// For clients in other languages, proto/wayleave/wire/v1/wire.proto and docs/wire.md describe the
+// protocol.
 //
 //	Driver ──▶ Server ══ protobuf over a socket ══▶ Client ──▶ nft, routes, or another dataplane
 //	        ◀── errors, drift ◀══ status, drift ◀══
@@ -30,15 +31,16 @@
 // reports all endpoints as failed, and tries again. Meanwhile nothing changes in the kernel.
 //
 // A Client keeps the state that it has applied. While it is not connected, it does not change this
-// state: it only repairs changes by other processes, and completes deletions that the dataplane has
-// deferred. After a restart of the server, the Client waits until the server's new state is
-// complete. Then it applies the difference between the state that it has applied and the new state.
+// state: it only repairs changes by other processes. If its dataplane is a dataplane.Finisher,
+// which may delete objects later, the Client completes these deletions. After a restart of the
+// server, the Client waits until the server's new state is complete. Then it applies the difference
+// between the state that it has applied and the new state.
 //
 // # Limits
 //
 // ServerConfig.MaxMessage limits the length of messages; large batches and sets are sent in parts.
 // Apply returns when the client has applied the batch. Therefore a Driver sends one batch at a
-// time. A client or server that does not read or answer for half a minute is disconnected. By
+// time. If one side does not read or answer for half a minute, the other side disconnects. By
 // default, a Server accepts only clients on a Unix socket that run as the same user or as root.
 // ServerConfig.Authenticate changes this.
 //
@@ -50,7 +52,7 @@
 //
 // # Errors
 //
-// Apply and Resync return a join of *dataplane.ApplyError. The cause of an object's error is
-// transmitted as text only: errors.Is and errors.As do not find the original error. The error that
+// Apply and Resync return a join of *dataplane.ApplyError. The client sends the cause of an error
+// only as text. Therefore errors.Is and errors.As do not find the original error. The error that
 // ends a connection is logged.
 package wire

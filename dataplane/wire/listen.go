@@ -17,7 +17,7 @@ import (
 // Listen listens on a Unix socket to which only the user of this process and root can connect. It
 // creates the folder of the socket, and replaces a socket that no process listens on.
 //
-// Errors: another process uses the path, or the path is not a socket; errors of system calls.
+// Errors: another process listens on the path, or the path is not a socket; errors of system calls.
 func Listen(path string) (net.Listener, error) {
 	const onlyOwner = 0o700
 	if err := os.MkdirAll(filepath.Dir(path), onlyOwner); err != nil {
@@ -54,8 +54,8 @@ type socket struct {
 	closed atomic.Bool
 }
 
-// Close removes the file and closes the socket. A second call does nothing, because the file may
-// belong to another listener by then.
+// Close removes the file and closes the socket. A second call only returns net.ErrClosed, because
+// the file may belong to another listener by then.
 func (s *socket) Close() error {
 	if s.closed.Swap(true) {
 		return net.ErrClosed

@@ -77,7 +77,8 @@ var (
 	_ dataplane.Limited   = (*Server)(nil)
 )
 
-// Server is a dataplane that sends its batches to a client in another process, which applies them.
+// Server is a dataplane that sends its batches to a client in another process. The client applies
+// them.
 //
 // Its methods may be called from any goroutine. But only one goroutine at a time may call the
 // methods of the interface dataplane.Dataplane.
@@ -112,11 +113,12 @@ func NewServer(cfg ServerConfig) (*Server, error) {
 }
 
 // Apply implements dataplane.Dataplane. It returns once the client has applied the batch. While no
-// client is connected, it only records the batch, for the next client.
+// client is connected, it only records the batch. The next client receives it.
 //
-// Errors: a join of the *dataplane.ApplyError that the client's dataplane returned. If no client is
-// connected, Apply returns an error that wraps ErrNotConnected. But until the event InSync, it then
-// returns nil, because the desired state is not complete yet.
+// Errors: a join of the *dataplane.ApplyError that the client's dataplane returned. While no client
+// is connected, Apply returns nil at first: a client need not program anything until the event
+// InSync completes the desired state. From this event on, it returns an error that wraps
+// ErrNotConnected.
 func (s *Server) Apply(ctx context.Context, b dataplane.Batch) error {
 	s.mu.Lock()
 	s.desired.Apply(b)
@@ -141,7 +143,7 @@ func (s *Server) Resync(ctx context.Context) error {
 }
 
 // Teardown implements dataplane.Dataplane. It fails with ErrNotConnected if no client is connected.
-// Errors: as Apply. After an error, the Server still has its desired state.
+// Other errors are as for Apply. After an error, the Server still has its desired state.
 func (s *Server) Teardown(ctx context.Context) error {
 	s.mu.Lock()
 	client := s.client
@@ -178,18 +180,18 @@ func (s *Server) Plan(ctx context.Context, b dataplane.Batch) (string, error) {
 	return answer.plan, nil
 }
 
-// Unjudged implements dataplane.Limited: it returns, by endpoint, which traffic policy does not
-// see. The client gets this from its dataplane and sends it. Unjudged returns what the client sent
-// last.
+// Unjudged implements dataplane.Limited. For some endpoints, it returns a text about traffic that
+// policy does not see. The texts come from the client's dataplane. Unjudged returns those that the
+// client sent last.
 func (s *Server) Unjudged() map[policy.Key]string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return maps.Clone(s.unjudged)
 }
 
-// Watch implements dataplane.Watcher. It reports each drift that the client detects. It also calls
-// drifted when a client connects or disconnects. It may call drifted from several goroutines.
-// Errors: the error of ctx.
+// Watch implements dataplane.Watcher. It calls drifted for each drift that the client detects, and
+// when a client connects or disconnects. It may call drifted from several goroutines. Errors: the
+// error of ctx.
 func (s *Server) Watch(ctx context.Context, drifted func(dataplane.Drift)) error {
 	w := &watcher{drifted}
 	s.mu.Lock()

@@ -54,8 +54,8 @@ type answer struct {
 
 func newCall(r request) *call { return &call{request: r, done: make(chan struct{})} }
 
-// Serve accepts clients until ctx is done, and then closes the listener. A new client replaces the
-// connected one.
+// Serve accepts clients until ctx is done, and then closes the listener. If a client connects while
+// another one is connected, Serve disconnects the earlier one.
 //
 // Errors: the error of ctx or of the listener.
 func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
@@ -81,10 +81,10 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 	}
 }
 
-// ServeConn serves one client until ctx is done, the client disconnects, or another one replaces
-// it. Then it closes the connection.
+// ServeConn serves one client until ctx is done, the client disconnects, or another client
+// connects. Then it closes the connection.
 //
-// Errors: the error of ctx, or the reason why the connection ended.
+// Errors: the error of ctx, or an error that says why the connection ended.
 func (s *Server) ServeConn(ctx context.Context, conn net.Conn) error {
 	defer func() { _ = conn.Close() }()
 	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })

@@ -15,5 +15,6 @@
 //
 // # Errors
 //
-// Errors are those of the system, and errors about a path that is in use.
+// The functions return errors of system calls. RemoveStale also returns an error if the path is in
+// use.
 package sockets

@@ -14,10 +14,9 @@ import (
 	"syscall"
 )
 
-// Listen listens on a Unix socket. It sets the mode of the socket's file before it gives the file
-// its path, so that nobody can connect whom the mode excludes. Listen replaces an existing file at
-// the path. Closing the listener does not remove the file. On Linux the path may be longer than
-// sun_path.
+// Listen listens on a Unix socket. The socket's file has its mode before it gets its path, so a
+// user whom the mode excludes can never connect. Listen replaces an existing file at the path.
+// Closing the listener does not remove the file. On Linux the path may be longer than sun_path.
 //
 // Errors: those of the system.
 func Listen(path string, mode fs.FileMode) (*net.UnixListener, error) {
