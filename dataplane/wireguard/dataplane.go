@@ -23,8 +23,9 @@ var (
 	_ dataplane.Finisher  = (*Dataplane)(nil)
 )
 
-// Dataplane programs the WireGuard devices of a node, and the routes through them. It is not safe
-// for concurrent use, except that Watch may run concurrently with the other methods.
+// Dataplane programs the WireGuard devices of a node, and the routes through them. Only one
+// goroutine at a time may call its methods. The exception is Watch, which may run concurrently with
+// the other methods.
 type Dataplane struct {
 	cfg        Config
 	reconciler reconciler
@@ -43,8 +44,8 @@ type Dataplane struct {
 	applyTimer applyTimer
 }
 
-// retryInterval is how long a failed change waits at least before it is retried with a batch that
-// changes nothing for this package.
+// retryInterval is the least time between a failed change and its retry, if the retry comes with a
+// batch that changes nothing for this package.
 const retryInterval = time.Second
 
 // New returns a Dataplane. It neither opens a key file nor connects to the kernel. Errors: a join
@@ -80,15 +81,17 @@ func (d *Dataplane) Close() error {
 }
 
 // Apply implements dataplane.Dataplane. With the first complete state, it reads the devices, peers
-// and routes of an earlier process: it keeps those that are desired, and removes the others. A
-// batch that changes nothing for this package makes no system call. Errors: see the package.
+// and routes of an earlier process: it keeps those that are desired, and removes the others. It
+// makes no system call for a batch that changes nothing for this package. The package comment
+// explains the errors.
 func (d *Dataplane) Apply(ctx context.Context, b dataplane.Batch) error {
 	return d.finishNow(ctx, d.ApplyVisible(ctx, b))
 }
 
-// ApplyVisible implements dataplane.Finisher. When a prefix no longer leads to another node,
-// packets to it stay encrypted until Finish: the dataplanes after this one may still have an
-// unencrypted route to the prefix.
+// ApplyVisible implements dataplane.Finisher. It does what Apply does, but leaves removals to
+// Finish. For example, a prefix may no longer belong to another node. Then packets to the prefix
+// stay encrypted until Finish, because a dataplane that the Driver calls after this one may still
+// have an unencrypted route to it.
 func (d *Dataplane) ApplyVisible(ctx context.Context, b dataplane.Batch) error {
 	d.state.update(b)
 	if !d.state.inSync {
@@ -106,8 +109,8 @@ func (d *Dataplane) ApplyVisible(ctx context.Context, b dataplane.Batch) error {
 func (d *Dataplane) Unfinished() <-chan struct{} { return d.last.unfinished }
 
 // Resync implements dataplane.Dataplane. It repairs objects of this Dataplane that differ in the
-// kernel. If ApplyVisible has left removals to Finish, Resync leaves them to Finish, too. Errors:
-// as Apply.
+// kernel. If ApplyVisible has left removals to Finish, Resync also leaves them to Finish. It
+// returns the same errors as Apply.
 func (d *Dataplane) Resync(ctx context.Context) error {
 	if !d.state.inSync {
 		return nil
@@ -131,7 +134,8 @@ func (d *Dataplane) Keys() []policy.WireguardKey {
 // Node resource, and wait until the other nodes have received the change. Packets that another node
 // still encrypts to this node afterwards are lost. Teardown keeps the key files.
 //
-// Errors: a *dataplane.ApplyError without an object. Teardown may be called again.
+// Errors: a *dataplane.ApplyError whose field Object is empty. After an error, Teardown may be
+// called again.
 func (d *Dataplane) Teardown(ctx context.Context) error {
 	d.state, d.outDevices = newState(&d.cfg), outDevices{}
 	d.reconciler.forget() // Watch uses the keeper

@@ -2,7 +2,7 @@
 
 // Package wireguard encrypts traffic between nodes with WireGuard.
 //
-// Packets between two nodes are encrypted once the following is done on both nodes:
+// Packets between two nodes are encrypted once all of the following holds on both nodes:
 //
 //   - Keys: the node has received its own Node resource and that of the other node, both with
 //     public keys.
@@ -30,7 +30,7 @@
 // in its Node resource (policy.Node.WireguardKeys). It encrypts packets to all other nodes that
 // announce keys: to their workloads, to their WireGuard addresses and, with Config.HostEncryption,
 // to the nodes themselves. Traffic with nodes without keys stays unencrypted. Policy applies to the
-// inner packets, which enter by the device.
+// inner packets. Packets of other nodes arrive, decrypted, by the WireGuard device.
 //
 // # What is programmed
 //
@@ -53,13 +53,13 @@
 // without it, such packets would leave unencrypted by the default route. Therefore it is installed
 // before the peers.
 //
-// Rules of the first priority (99 above) are exceptions: a packet that matches an exception skips
+// Rules of the first priority (99 above) are exceptions: a packet that matches such a rule skips
 // the lookup in table 22361, and is sent unencrypted. There are these exceptions:
 //
-//   - without Config.HostEncryption, one for each address of this node: requests to the address are
-//     unencrypted, so the answers must be unencrypted, too;
-//   - with HostEncryption, one for the UDP port of each device, whose packets are encrypted
-//     already;
+//   - without Config.HostEncryption, one for packets from each address of this node: requests to
+//     the address are unencrypted, so the answers must be unencrypted, too;
+//   - with HostEncryption, one for packets from the UDP port of each device, because these packets
+//     are encrypted already;
 //   - two for each prefix of Config.UnencryptedHosts: for packets from it and for packets to it.
 //
 // A prefix that is not encrypted may lie inside a prefix that is encrypted. An example is a local
@@ -84,8 +84,8 @@
 //
 // # Rotation of keys
 //
-// A node with two devices and Config.KeyLifetime replaces each key at that age, without packet
-// loss:
+// If a node has two devices and Config.KeyLifetime is set, it replaces each key at that age. No
+// packets are lost:
 //
 //  1. The node announces in its Node resource that it rotates the key of one device.
 //  2. Each remote node moves its traffic with this node to the other device, once the other device
@@ -93,8 +93,8 @@
 //  3. The node replaces the key of the first device, which is now unused, and announces the new
 //     key.
 //
-// The other device keeps its keys all the time. Therefore packets can be decrypted even if a remote
-// node has not received an announcement yet.
+// The other device keeps its key during the rotation. Therefore packets can be decrypted even if a
+// remote node has not received an announcement yet.
 //
 // # Private keys
 //
@@ -124,8 +124,8 @@
 //   - A remote node: packets to it are dropped.
 //   - This node: a key file, a device or a route is at fault, and packets are dropped.
 //   - A host endpoint: its policy does not apply to encrypted packets (ErrHostEndpoint).
-//   - No object: packets may pass unencrypted. The Driver then withholds InSync and new or changed
-//     routes from later dataplanes.
+//   - No object: packets may pass unencrypted. The Driver then does not send InSync and new or
+//     changed routes to later dataplanes.
 //
 // The cause of an error is ErrKey, ErrRemoteNode, ErrHostEndpoint, an error of package routes, or
 // the kernel's errno.

@@ -30,7 +30,7 @@ type result struct {
 	skipped    bool
 }
 
-// program brings the kernel to the desired state, except for removals: Finish removes unwanted
+// program brings the kernel to the desired state, except for removals. Finish removes unwanted
 // peers, and the routes and rules that lead to them. The blackhole routes of this node's blocks are
 // added before the peers, and a peer before the routes to it.
 //
@@ -64,8 +64,8 @@ func (d *Dataplane) program(ctx context.Context, resync bool) error {
 	return d.last.err
 }
 
-// programAll programs everything. If this node's blackhole routes are not installed, it sets no key
-// and no peer. It sets the errors of r. movingSince is the result of outDevices.update.
+// programAll programs everything, and stores the errors in r. If this node's blackhole routes are
+// not installed, it sets no key and no peer. movingSince is the result of outDevices.update.
 func (d *Dataplane) programAll(ctx context.Context, resync, installed bool, r *result) (movingSince time.Time) {
 	r.key = d.devices.loadKeys(loadKey)
 	if installed {
@@ -102,9 +102,10 @@ func (r *result) addPeers(anyRefused bool, err error) {
 }
 
 // Finish implements dataplane.Finisher. It first removes unwanted routes and rules, and then
-// unwanted peers. Then it removes prefixes that this node no longer has from the filter table. It
-// removes nothing while a rule, a blackhole route or the filter table cannot be installed: with such
-// a fault, later dataplanes do not get new routes.
+// unwanted peers. The last step concerns the nftables table of Config.RequireEncryption: if this
+// node no longer has a prefix, Finish removes the prefix from the table. Finish removes nothing
+// while a rule, a blackhole route or that table cannot be installed: with such a fault, later
+// dataplanes do not get new routes.
 //
 // Finish returns only the error of ctx. After another error, Watch makes the Driver call Apply,
 // which tries again and returns the error.
@@ -152,8 +153,8 @@ func (d *Dataplane) recordResult(r result) {
 	d.last.err = d.faults()
 }
 
-// announce sends the keys to Config.Announce if they have changed, or if another program has
-// removed them from the node's resource or replaced them. It sends none until all devices are
+// announce passes the keys to Config.Announce if they have changed, or if another program has
+// removed or replaced the keys in the node's resource. It passes none until all devices are
 // configured.
 func (d *Dataplane) announce() {
 	if !d.devices.known() || d.last.key != nil {
@@ -180,9 +181,9 @@ func (d *Dataplane) desiredObjects() objects {
 	})
 }
 
-// faults returns the errors to report. An error of a key or a device is a fault of this node: its
-// packets are dropped. A missing rule or blackhole route has no object, because packets of any node
-// may be sent unencrypted.
+// faults returns the errors to report. If a key or a device has an error, this node is at fault:
+// its packets are dropped. The error about a missing rule or blackhole route has no object, because
+// packets from or to any node may be sent unencrypted.
 func (d *Dataplane) faults() error {
 	var errs []error
 	add := func(key policy.Key, op string, err error) {
@@ -219,8 +220,9 @@ func (d *Dataplane) faults() error {
 }
 
 // keeperFault returns the fault to report for the error of a keeper. general means that packets may
-// pass unencrypted: a rule or a blackhole route is at fault, or the error has no object. Otherwise
-// the fault is that of the first object, with the number of the others.
+// pass unencrypted: a rule or a blackhole route is at fault, or the error does not name an object.
+// Otherwise the fault is the error of the first object, with the number of the other objects at
+// fault.
 func keeperFault(err error) (fault error, general bool) {
 	all := objectErrors(err)
 	if len(all) == 0 {

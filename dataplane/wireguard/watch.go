@@ -19,8 +19,8 @@ const minCheckInterval, maxCheckInterval = 100 * time.Millisecond, 30 * time.Sec
 // removes or changes. It makes the Driver call Apply in these cases:
 //
 //   - A device was recreated, and has no peers yet.
-//   - Traffic with a remote node moves to another device, and Apply must check whether the move is
-//     complete.
+//   - Traffic with a remote node moves to another device of this node, and Apply must check whether
+//     the move is complete.
 //   - A step of a key rotation is due.
 //   - A removal failed.
 //   - The node's addresses move to other interfaces, or a bridge gets or loses an address.
@@ -28,7 +28,8 @@ const minCheckInterval, maxCheckInterval = 100 * time.Millisecond, 30 * time.Sec
 // The kernel sends no notifications about keys and peers. If another process changes them, only
 // Resync repairs them.
 //
-// Watch calls drifted from several goroutines. Errors: as routes.Keeper.Watch and interfaces.Watch.
+// Watch calls drifted from several goroutines. It returns the errors of routes.Keeper.Watch and
+// interfaces.Watch.
 func (d *Dataplane) Watch(ctx context.Context, drifted func(dataplane.Drift)) error {
 	report := func() {
 		d.applyTimer.fired.Store(true)
@@ -47,10 +48,10 @@ func (d *Dataplane) Watch(ctx context.Context, drifted func(dataplane.Drift)) er
 	return context.Cause(inner)
 }
 
-// nextStep returns when Apply is to be called next; zero if it need not be called. movingSince is
-// when the latest move of a remote node to another device began; zero if no move is unfinished. The
-// interval between checks grows with the age of the move. It also grows with the number of remote
-// nodes, because a check takes the kernel about 10 us for each peer.
+// nextStep returns the time of the next call of Apply, or zero if no call is necessary. movingSince
+// is the time when the latest move of a remote node to another device began, or zero if no move is
+// unfinished. The interval between checks grows with the age of the move. It also grows with the
+// number of remote nodes, because a check takes the kernel about 10 us for each peer.
 func (d *Dataplane) nextStep(movingSince time.Time) time.Time {
 	at := d.rotationDue()
 	if movingSince.IsZero() {
