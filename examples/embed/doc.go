@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command embed is the smallest program around the graph: it puts resources into a datastore in
-// memory, feeds them to the graph, and prints the events that a dataplane of node n1 would get.
+// Command embed is a minimal program with the calculation graph. It puts resources into a datastore
+// in memory, sends them to the graph, and prints the events that a dataplane of node n1 would get.
 //
 // # Usage
 //
@@ -9,8 +9,8 @@
 //
 // # Concurrency
 //
-// The source and the runner have a goroutine each; the runner calls the function Out on its own
-// goroutine.
+// The source and the runner each run on a goroutine of their own. The runner calls the function Out
+// on its goroutine.
 //
 // # Errors
 //

@@ -15,15 +15,16 @@ import (
 // Origins has the place (file and line) of each rule in the manifests, by the rule's ID.
 type Origins map[string]manifest.RuleOrigin
 
-// explanation is the JSON form of an explanation. Origins has the places of its rules in manifests.
+// explanation is the JSON form of an explanation. Origins has the places of the explanation's rules
+// in manifests.
 type explanation struct {
 	*verdict.Explanation
 	Origins Origins `json:"origins,omitempty"`
 }
 
-// Explain explains the decisions about flows. It calls find for the policies in the explanations.
-// find returns where their rules are in the manifests. It leaves out rules whose place is not
-// known.
+// Explain explains what policy decides about flows. It calls find once, with the policies in all
+// explanations. find returns the places of their rules in manifests. If find returns no place for a
+// rule, the explanations do not have one.
 func Explain(
 	world verdict.World, list []verdict.Flow, find func(policies []policy.Key) Origins,
 ) (out []api.Explanation, err error) {

@@ -20,9 +20,10 @@ import (
 )
 
 const (
-	// announceAgain is the interval, with some jitter, at which the keys are written again, in case
-	// another process has removed them. A patch that changes nothing costs little: the server
-	// neither stores it nor sends it to watches. 1,000 nodes send three such requests a second.
+	// announceAgain is the interval, with some jitter, at which the keys are written again. This
+	// restores keys that another process has removed. A patch that changes nothing costs little:
+	// the server neither stores it nor sends it to watches. 1,000 nodes send three such requests a
+	// second.
 	announceAgain = 5 * time.Minute
 	// announcePause is the minimum time between two requests. It limits the requests if another
 	// process repeatedly writes other keys.
@@ -69,7 +70,8 @@ func (a *announcer) problem() error {
 	return a.err
 }
 
-// run writes the keys whenever they change, and again at each announceAgain, until ctx is done.
+// run writes the keys whenever they change, and again after each interval announceAgain, until ctx
+// is done.
 func (a *announcer) run(ctx context.Context) error {
 	backoff, written := minBackoff, ""
 	timer := time.NewTimer(announceAgain)
@@ -144,14 +146,14 @@ func (a *announcer) patch(ctx context.Context, keys string) error {
 // fieldManager is the name of the agent in the managed fields of the Node.
 const fieldManager = "wayleave-wireguard"
 
-// AnnounceWireguard sets the WireGuard keys that Run writes to the Node object of this node. keys
-// has the result of policy.WireguardKey.String for each key, separated by commas. AnnounceWireguard
-// does not block.
+// AnnounceWireguard sets the WireGuard keys of this node. Run then writes them to the Node object.
+// keys has the result of policy.WireguardKey.String for each key, separated by commas.
+// AnnounceWireguard does not wait until the keys are written.
 func (a *API) AnnounceWireguard(keys string) { a.keys.set(keys) }
 
 // WithdrawWireguard removes the WireGuard keys of this node from its Node object: it writes
-// convert.NoWireguardKeys in their place. It does nothing if there is no Node. Do not use it
-// together with AnnounceWireguard.
+// convert.NoWireguardKeys in their place. It does nothing if the node has no Node object. Do not
+// use it together with AnnounceWireguard.
 func (a *API) WithdrawWireguard(ctx context.Context) error {
 	if err := a.keys.patch(ctx, convert.NoWireguardKeys); !apierrors.IsNotFound(err) {
 		return err

@@ -27,9 +27,9 @@ import (
 // Name is the name of the source.
 const Name = "kubernetes"
 
-// LabelPodUID is a label that marks a registered endpoint as a pod of the API. Its value is the
-// pod's UID. Policy does not use the labels of such an endpoint: it uses the pod's labels in the
-// API.
+// LabelPodUID is a label of an endpoint that the CNI plugin has registered with the agent. It says
+// that the endpoint is a pod of the API. Its value is the pod's UID. For such an endpoint, policy
+// uses the pod's labels in the API, and not those of the registered endpoint.
 const LabelPodUID = "wayleave.dev/pod-uid"
 
 // Config configures an API. Clients, Node, Rejected and Logger are required.
@@ -48,12 +48,13 @@ type Config struct {
 	// TrustAnnotations means that annotations of pods may set their interface and MAC address.
 	TrustAnnotations bool
 	// ConfigMap is the NAMESPACE/NAME of a ConfigMap with settings. Empty means none. Settings is
-	// called with the settings for all nodes and for this node, once they have been read and when
-	// they change. The source sends nothing before the first call, so that nothing is programmed
+	// called with the settings for all nodes and those for this node, once they have been read and
+	// when they change. The source sends nothing before the first call. So nothing is programmed
 	// with the wrong settings.
 	ConfigMap string
 	Settings  func(all, node []settings.Layer)
-	// Report means that faults and progress of the node are written to the API; see package report.
+	// Report means that faults and progress of the node are written to the API: see package report
+	// of datastore/kubernetes.
 	Report bool
 	// Rejected is called with each problem of an object, whenever the problems of the object
 	// change.
@@ -112,8 +113,8 @@ func New(cfg Config) (*API, error) {
 	return a, err
 }
 
-// Run reads the API until ctx is done, and then returns nil. Before Run, call Attach for all pods
-// that already have an interface.
+// Run reads the API until ctx is done, and then returns nil. Before you call Run, call Attach for
+// all pods that already have an interface.
 func (a *API) Run(ctx context.Context) error {
 	parts := []func(context.Context) error{
 		func(ctx context.Context) error { return a.source.Run(ctx, a.relay) }, a.keys.run,
@@ -127,30 +128,33 @@ func (a *API) Run(ctx context.Context) error {
 	return pipeline.Together(ctx, parts...)
 }
 
-// Follow reports the progress of a pipeline until ctx is done. Cancel ctx before the pipeline ends.
+// Follow writes the progress of a pipeline to the API until ctx is done, if Config.Report is set.
+// Cancel ctx before the pipeline ends.
 func (a *API) Follow(ctx context.Context, p *pipeline.Pipeline) {
 	if a.status != nil {
 		a.status.follow(ctx, p)
 	}
 }
 
-// Absent reports that the calculation graph rejects a resource.
+// Absent writes to the API that the calculation graph rejects a resource, if Config.Report is set.
 func (a *API) Absent(key policy.Key, err error) {
 	if a.status != nil {
 		a.status.reporter.Rejected(key, err)
 	}
 }
 
-// Doubted reports that a policy is enforced although fields of its rules are not understood. These
-// fields are the policy's doubts. A nil doubt means that all fields are now understood.
+// Doubted writes to the API, if Config.Report is set, that a policy is enforced although Wayleave
+// does not understand some fields of its rules. doubt lists these fields. A nil doubt means that
+// all fields are now understood.
 func (a *API) Doubted(key policy.Key, doubt *policy.DoubtError) {
 	if a.status != nil {
 		a.status.reporter.Doubt(key, doubt)
 	}
 }
 
-// Source returns the source of the objects. Once Run of the source has returned, it may be called
-// again, for another pipeline.
+// Source returns the source of the objects for a pipeline, which is the part of the agent that
+// programs the kernel. Its method Run may be called again, for the next pipeline, once the earlier
+// call has returned.
 func (a *API) Source() datastore.Source { return a.relay }
 
 // Attach records the interface and addresses of a pod of this node. The pod's labels and profiles
@@ -168,7 +172,7 @@ func refOf(key policy.Key, uid string) pods.Ref {
 	return pods.Ref{Namespace: key.Namespace, Name: key.Name, UID: types.UID(uid)}
 }
 
-// Barrier waits until the pipeline has all changes that were made before the call; see
+// Barrier waits until the pipeline has all changes that were made before the call: see Barrier of
 // kubernetes.Source.
 func (a *API) Barrier(ctx context.Context) error { return a.source.Barrier(ctx) }
 
@@ -228,8 +232,8 @@ func (a *API) State() api.Kubernetes {
 // Status returns the status of each kind.
 func (a *API) Status() kubernetes.Status { return a.source.Status() }
 
-// Problem returns which kinds or settings cannot be read at the moment, and why; "" if all can be
-// read. Kinds with the same reason are listed together.
+// Problem returns a text that says which kinds or settings cannot be read at the moment, and why.
+// It returns "" if all can be read. Kinds with the same reason are listed together.
 func (a *API) Problem() string {
 	kinds := map[string][]string{}
 	for _, k := range a.source.Status().Kinds {

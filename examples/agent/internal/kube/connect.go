@@ -29,11 +29,11 @@ type Clients struct {
 	Dynamic dynamic.Interface
 }
 
-// Connect returns clients of the API server, as the setting Kubeconfig or InCluster says. It
-// returns nil if neither is set. It sends no request yet.
+// Connect returns clients of the API server. The setting Kubeconfig or InCluster says how they
+// connect. Connect returns nil if neither is set. It sends no request yet.
 //
-// Errors: the file of Kubeconfig cannot be used, or, with InCluster, the service account of the
-// pod. The error begins with the name of the setting.
+// Errors: with Kubeconfig, the file cannot be used; with InCluster, the service account of the pod
+// cannot be used. The error begins with the name of the setting.
 func Connect(s settings.Settings) (*Clients, error) {
 	if !s.ReadsKubernetes() {
 		return nil, nil
@@ -69,8 +69,8 @@ func source(s settings.Settings) string {
 	return "kubeconfig"
 }
 
-// access returns the configuration of the clients. An incomplete file is an error here, whereas the
-// loader of client-go would use the service account of the pod instead.
+// access returns the configuration of the clients. An incomplete file is an error. The loader of
+// client-go would use the service account of the pod instead.
 func access(s settings.Settings) (*rest.Config, error) {
 	if s.InCluster {
 		cfg, err := rest.InClusterConfig()

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package kube reads objects and settings from the API of a Kubernetes cluster. It also writes the
-// node's WireGuard keys to its Node object, and reports about the node.
+// node's WireGuard keys, and reports about the node, to the API.
 //
 //	API server ── watches ──▶ kubernetes.Source ──▶ relay ──▶ pipeline, one after the other
 //	CNI plugin ── Attach, Detach ──▶
@@ -16,10 +16,10 @@
 //	go a.Run(ctx)                        // as long as the agent runs
 //	sources = append(sources, datastore.NamedSource{Name: kube.Name, Source: a.Source()})
 //
-// The objects of the API are listed once, and then watched. The relay keeps them in a packed form,
-// and sends them to the next pipeline when the pipeline restarts. A change of settings restarts the
-// pipelines of all nodes. Because of the relay, the nodes need not list the whole cluster again
-// then.
+// A pipeline is the part of the agent that programs the kernel. A change of settings ends it, and
+// starts a new one. The source lists the objects of the API once, and then watches them. The relay
+// keeps the objects in memory, and sends them to each new pipeline. Without the relay, all nodes
+// would list the whole cluster again after a change of settings.
 //
 // # Concurrency
 //

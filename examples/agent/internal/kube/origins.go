@@ -15,17 +15,17 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// The limits of RuleOrigins, which reads each policy again, because the source keeps no objects of
-// the API.
+// These are the limits of RuleOrigins. It must read each policy again, because the source does not
+// keep the objects of the API.
 const (
 	originsTimeout = 2 * time.Second
 	maxOrigins     = 50 // fewer than the burst of the client
 )
 
-// RuleOrigins reads policies from the API and returns where each of their rules was written, by the
-// ID of the rule. It reads at most maxOrigins policies, for at most originsTimeout, and leaves out
-// the others. If a rule was changed since the source received the policy, it has another ID now, so
-// the result does not have the old ID.
+// RuleOrigins reads policies from the API. It returns for each of their rules, by the rule's ID,
+// where the rule is in the object of the API. It reads at most maxOrigins policies, for at most
+// originsTimeout, and skips the others. The ID of a rule changes when the rule changes. So the
+// result does not have the old ID of a rule that has changed since the source received the policy.
 func (a *API) RuleOrigins(ctx context.Context, policies []policy.Key) map[string]manifest.RuleOrigin {
 	ctx, cancel := context.WithTimeout(ctx, originsTimeout)
 	defer cancel()

@@ -21,8 +21,8 @@ var (
 const maxUpdates = 5000
 
 // relay connects a source that runs only once to pipelines that run one after the other. It is the
-// receiver of that source, and itself a source for the pipelines. It keeps the objects for the next
-// pipeline. It is safe for concurrent use.
+// receiver of this source, and it is the source of the pipelines. It keeps the objects, so that it
+// can send them to the next pipeline. It is safe for concurrent use.
 type relay struct {
 	// ready is closed when a pipeline may receive the objects. Nil means that a pipeline may
 	// receive them at once.
@@ -146,7 +146,7 @@ func (r *relay) end(out *output) {
 }
 
 // Barrier waits until a pipeline has received all updates that the relay received before the call.
-// Errors: the error of ctx, or that of the pipeline.
+// Errors: the error of ctx, or an error of the pipeline.
 func (r *relay) Barrier(ctx context.Context) error {
 	for {
 		out, changed := r.current()

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package soak has a long test of the agent. Endpoints, labels, policies and links change at random
-// while packets are sent, and the agent is killed at random times. No allowed packet may be lost,
-// and no denied packet may pass. At the end, the kernel state must be the same as after a new start
-// of the agent. In the last third of the test, the memory, goroutines and file descriptors of the
-// agent must not grow.
+// Package soak has a long test of the agent. It sends packets. Meanwhile it changes endpoints,
+// labels, policies and network interfaces at random, and kills the agent at random times. No
+// allowed packet may be lost, and no denied packet may pass. At the end, the kernel state must be
+// the same as after a new start of the agent. In the last third of the test, the memory, goroutines
+// and file descriptors of the agent must not grow.
 //
 // # Usage
 //

@@ -24,8 +24,8 @@ const (
 	headerLength = 4 // struct nfgenmsg
 )
 
-// Find returns the owner of a table of the family inet, in the network namespace of the thread. A
-// table that does not exist has no owner. Find changes nothing.
+// Find returns the owner of a table of the family inet, in the network namespace of the calling
+// thread. For a table that does not exist, it returns no owner. Find changes nothing.
 func Find(table string) (Owner, error) {
 	port, err := readPort(table)
 	if err != nil {
