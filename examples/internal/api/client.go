@@ -69,8 +69,8 @@ func (c *Client) WithTimeout(d time.Duration) *Client {
 	return &limited
 }
 
-// limit returns a context that ends with ErrNoAnswer after the client's timeout, unless answered
-// was called before. done releases the context.
+// limit returns a context that ends with ErrNoAnswer after the client's timeout. A call of answered
+// before that time stops the timeout. done releases the context.
 func (c *Client) limit(ctx context.Context) (limited context.Context, answered, done func()) {
 	limited, cancel := context.WithCancelCause(ctx)
 	answered = func() {}
@@ -84,7 +84,8 @@ func (c *Client) limit(ctx context.Context) (limited context.Context, answered, 
 	}
 }
 
-// explain wraps an error of a connection in the error of this package that says its cause.
+// explain wraps an error of a connection. It adds the error of this package that explains the
+// cause.
 func (c *Client) explain(ctx context.Context, err error) error {
 	switch {
 	case errors.Is(context.Cause(ctx), ErrNoAnswer):

@@ -15,9 +15,11 @@
 //	GET    /v1/registry?namespace=NS&name=NAME   whether one is registered and programmed
 //	GET    /livez /readyz /metrics               as over HTTP
 //
-// Requests that wait accept the parameter timeout, as in timeout=20s. After that time, the answer
-// says why the wait has not ended. DELETE accepts the parameter mac: an endpoint with another MAC
-// address is not deleted.
+// A registered endpoint is one that a CNI plugin has passed to the agent. Requests that wait accept
+// the parameter timeout, as in timeout=20s. If the time is over, the answer says what the agent
+// still waits for. DELETE accepts the parameter mac: an endpoint with another MAC address is not
+// deleted. The agent also serves /livez, /readyz and /metrics on its HTTP address, with the same
+// answers.
 //
 // # Usage
 //
@@ -25,7 +27,7 @@
 //	status, err := api.Get[api.Status](ctx, client, "/v1/status")
 //
 // Each socket has a lock. An agent takes the lock with [Listen], and holds it until the agent ends.
-// In a command that must not run while an agent runs, take the lock with [Lock].
+// A command that must not run while an agent runs takes the lock with [Lock].
 //
 // # Concurrency
 //

@@ -19,14 +19,14 @@ var ErrRunning = errors.New("an agent is running there already: stop it first, o
 // lockRetry is the interval at which a starting agent tries again while a command holds the lock.
 const lockRetry = 10 * time.Millisecond
 
-// Lock takes the lock of a socket in shared mode, so that no agent starts until the caller closes
-// the returned lock. A command holds the lock while it makes changes that otherwise only an agent
-// makes. Several commands can hold it at once. Lock does not contact the agent, so it detects even
-// an agent that does not answer, because it is stopped (SIGSTOP) or busy. The lock file is not
-// removed.
+// Lock takes the lock of a socket in shared mode. No agent can start until the caller closes the
+// returned lock. A command holds the lock while it makes changes that otherwise only an agent
+// makes. Several commands can hold it at once. Lock detects a running agent by the lock alone. So
+// it also detects an agent that does not answer, for example a stopped one (SIGSTOP). The lock file
+// is not removed.
 //
-// Errors: ErrRunning if an agent runs, because Lock does not wait for the agent's end; and those of
-// the system.
+// Errors: ErrRunning if an agent runs (Lock does not wait until the agent ends); errors of system
+// calls.
 func Lock(socket string) (io.Closer, error) {
 	file, err := openLock(socket)
 	if err != nil {
@@ -38,8 +38,8 @@ func Lock(socket string) (io.Closer, error) {
 	return file, nil
 }
 
-// lockAgent takes the lock for an agent, which holds the lock until it ends. It waits until
-// commands have released the lock.
+// lockAgent takes the lock for an agent, which holds the lock until the agent ends. It waits until
+// all commands have released the lock.
 func lockAgent(ctx context.Context, socket string) (io.Closer, error) {
 	file, err := openLock(socket)
 	if err != nil {

@@ -17,10 +17,10 @@ import (
 
 // Listen takes the lock of a Unix socket and listens on the socket. Only the user of this process
 // and root can connect. Listen replaces the socket of an earlier process. While a command holds the
-// lock, Listen waits. The caller releases the lock by closing it; an agent keeps the lock until it
-// ends.
+// lock, Listen waits. The caller releases the lock by closing it. An agent keeps the lock until the
+// agent ends.
 //
-// Errors: ErrRunning, the error of ctx, and those of the system.
+// Errors: ErrRunning, the error of ctx, and errors of system calls.
 func Listen(ctx context.Context, path string) (l net.Listener, lock io.Closer, err error) {
 	held, err := lockAgent(ctx, path)
 	if err != nil {
@@ -34,7 +34,8 @@ func Listen(ctx context.Context, path string) (l net.Listener, lock io.Closer, e
 	if err := clear(path); err != nil {
 		return nil, nil, err
 	}
-	// The mask makes the socket with mode 0600, so that no other user can connect before chmod.
+	// With this mask, the socket has mode 0600 from the beginning, so that no other user can
+	// connect before chmod.
 	old := syscall.Umask(0o177)
 	l, err = net.Listen("unix", path)
 	syscall.Umask(old)
@@ -47,8 +48,8 @@ func Listen(ctx context.Context, path string) (l net.Listener, lock io.Closer, e
 	return l, held, nil
 }
 
-// clear removes a socket on which no process listens. It checks that, because an agent of an
-// earlier version listens without the lock.
+// clear removes a socket on which no process listens. An agent of an earlier version listens
+// without the lock, so clear checks whether somebody listens.
 func clear(path string) error {
 	info, err := os.Lstat(path)
 	switch {

@@ -16,8 +16,8 @@ type Status struct {
 	Started time.Time `json:"started"`
 	// Version is the version of the agent, as text.
 	Version string `json:"version"`
-	// Ready means that the desired state of the sources is in the kernel, except objects at fault,
-	// which Endpoints counts.
+	// Ready means that the desired state of the sources is in the kernel, except for objects at
+	// fault. Endpoints also counts the endpoints at fault.
 	Ready bool `json:"ready"`
 	// Waiting are the sources that have not been read completely yet.
 	Waiting []string `json:"waiting"`
@@ -49,7 +49,7 @@ type Status struct {
 	Repairs  uint64 `json:"repairs"`
 	Queue    int    `json:"queue"`
 	// Kernel lists features that the kernel lacks. The agent works without them; each text says
-	// what is different then.
+	// what the agent then does differently.
 	Kernel []string `json:"kernel,omitempty"`
 	// Policy has the cost of policy and its limits; nil before the first apply.
 	Policy *PolicyCost `json:"policy,omitempty"`
@@ -77,8 +77,8 @@ type Wireguard struct {
 	// Keys are the keys that the Node resource must have, in the format of
 	// policy.WireguardKey.String.
 	Keys []string `json:"keys"`
-	// Error is why the keys cannot be written to the Kubernetes API; empty if they are written, or
-	// if there is no API.
+	// Error says why the keys cannot be written to the Kubernetes API. It is empty if they are
+	// written, or if there is no API.
 	Error string `json:"error,omitempty"`
 }
 
@@ -88,20 +88,21 @@ type Doubt struct {
 	Problem string     `json:"problem"`
 }
 
-// PolicyCost is the cost of policy in the kernel, with its limits; render.ClassesConfig has them
-// and explains the cost. Policy has two forms in the kernel. Lookups are the default form; chains
-// are the fallback for groups of endpoints whose lookups cost too much.
+// PolicyCost says how much kernel memory policy takes, and what the limits are. The comment of
+// render.ClassesConfig explains the unit and the limits. The nftables rules for policy are written
+// in one of two ways. Lookups, which search maps for a decision, are the default. Chains, which
+// evaluate rule after rule, are the fallback for groups of endpoints whose lookups cost too much.
 type PolicyCost struct {
-	// Cost is the cost of all policy in the form of lookups. Limit is its maximum.
+	// Cost is the cost of all policy that is written as lookups. Limit is its maximum.
 	Cost  int `json:"cost"`
 	Limit int `json:"limit"`
-	// Largest describes the most expensive group of endpoints in the form of lookups. LargestCost
-	// is the cost of this group, and GroupLimit the maximum for a group.
+	// Largest describes the most expensive group of endpoints whose policy is written as lookups.
+	// LargestCost is the cost of this group, and GroupLimit is the maximum for a group.
 	Largest     string `json:"largest"`
 	LargestCost int    `json:"largestCost"`
 	GroupLimit  int    `json:"groupLimit"`
-	// ChainGroups counts the groups that are over a limit, and therefore in the form of chains.
-	// Chains describes the most expensive of them, each with its cost.
+	// ChainGroups counts the groups that are over a limit, so that their policy is written as
+	// chains. Chains describes the most expensive of them, each with its cost.
 	ChainGroups int      `json:"chainGroups"`
 	Chains      []string `json:"chains,omitempty"`
 }
@@ -128,7 +129,8 @@ type Kubernetes struct {
 	InSync bool `json:"inSync"`
 	// Kinds has all kinds, those that are read and those that are left out.
 	Kinds []KubernetesKind `json:"kinds"`
-	// FaultyObjects counts the objects that are not understood. Faulty has the first 100 of them.
+	// FaultyObjects counts the objects that the agent cannot use, in whole or in part. Faulty has
+	// the first 100 of them.
 	FaultyObjects int            `json:"faultyObjects"`
 	Faulty        []FaultyObject `json:"faulty,omitempty"`
 }
@@ -149,7 +151,7 @@ type KubernetesKind struct {
 	Revision string `json:"revision,omitempty"`
 }
 
-// FaultyObject is an object of the API that is not understood, in whole or in part.
+// FaultyObject is an object of the API that the agent cannot use, in whole or in part.
 type FaultyObject struct {
 	Object  string `json:"object"`
 	Problem string `json:"problem"`
@@ -166,7 +168,7 @@ type Endpoint struct {
 	// Unjudged describes the traffic of the endpoint to which policy does not apply, and why; empty
 	// if there is none.
 	Unjudged string `json:"unjudged,omitempty"`
-	// Error is the reason for the state failed. Object is the object at fault.
+	// Error is the reason if the State is "failed". Object is the object at fault.
 	Error  string      `json:"error,omitempty"`
 	Object *policy.Key `json:"object,omitempty"`
 	// Ingress and Egress have a text for each tier, in order: "tier: policy, policy". Profiles come
@@ -210,9 +212,9 @@ type Ruleset struct {
 	Table string `json:"table"`
 }
 
-// Question asks for the decision about a flow.
+// Question is a request for the decision about a flow.
 type Question struct {
-	// From and To are pods (NAMESPACE/NAME) or addresses, Port is PROTOCOL[/PORT].
+	// From and To are pods (NAMESPACE/NAME) or addresses. Port is PROTOCOL[/PORT].
 	From string `json:"from"`
 	To   string `json:"to"`
 	Port string `json:"port"`
@@ -250,7 +252,7 @@ type Plan struct {
 	Rejected []string `json:"rejected"`
 }
 
-// Flip is a set of flows whose verdict would change.
+// Flip has flows whose verdict would change in the same way.
 type Flip struct {
 	From   []string `json:"from"`
 	To     []string `json:"to"`
@@ -330,18 +332,19 @@ type Flows struct {
 	Flows []Flow `json:"flows"`
 	// Connections is the number of connections whose packets are counted now.
 	Connections int `json:"connections"`
-	// Evicted is how many flows were removed to keep newer ones. Uncounted is how many verdicts
-	// were about connections beyond the limit, whose packets are not counted.
+	// Evicted is the number of flows that were removed to make room for newer ones. Uncounted is
+	// the number of verdicts about connections beyond the limit. The packets of these connections
+	// are not counted.
 	Evicted   uint64 `json:"evicted,omitempty"`
 	Uncounted uint64 `json:"uncounted,omitempty"`
-	// MissedVerdicts is how many verdicts were lost because buffers were full. MissedEnds is how
-	// often the kernel dropped notifications about the end of connections.
+	// MissedVerdicts is the number of verdicts that were lost because buffers were full. MissedEnds
+	// is how often the kernel dropped notifications about the end of connections.
 	MissedVerdicts uint64 `json:"missedVerdicts,omitempty"`
 	MissedEnds     uint64 `json:"missedEnds,omitempty"`
 }
 
-// Flow has the counts of all connections from a source to a port of a destination about which the
-// same rule decided.
+// Flow has the counts of all connections from one source to one port of one destination, if the
+// same rule decided about them.
 type Flow struct {
 	// Source and Destination are endpoints, as in "shop/web", or addresses.
 	Source      string `json:"source"`

@@ -13,16 +13,16 @@ import (
 	"github.com/wayleave/wayleave/policy/verdict"
 )
 
-// Mixed is the outcome of a cell if some of its flows are allowed and others are not. A cell has
-// several flows if pods have several addresses of a family, or if a port name stands for several
-// ports.
+// Mixed is the outcome of a cell of which some flows are allowed and others are not. A cell has
+// several flows if pods have several addresses of a family, or if the name of a port stands for
+// several port numbers.
 const Mixed verdict.Outcome = "Mixed"
 
 // Config configures Compute.
 type Config struct {
 	// Evaluator evaluates flows. Required.
 	Evaluator *verdict.Evaluator
-	// Partition says which pods policy does not distinguish. It must have been made from the same
+	// Partition says which pods are alike for policy. It must have been made from the same
 	// resources as Evaluator. Nil means that each pod is evaluated by itself.
 	Partition *probe.Partition
 	// Pods are senders and destinations.
@@ -37,8 +37,9 @@ type Config struct {
 	Progress func(done, all int)
 }
 
-// Cell has the outcome of the flows from one pod or outside address to another, for each family
-// that both have: Allow, Deny, NotApplicable or Mixed. Empty means that there is no flow.
+// Cell has the outcome of the flows from one party to another: Allow, Deny, NotApplicable or Mixed.
+// A party is a pod or an outside address. An outcome is empty if there is no flow of the family,
+// for example because one party has no address of it.
 type Cell struct{ IPv4, IPv6 verdict.Outcome }
 
 // Matrix has the outcomes of all flows. It does not change after Compute, and is then safe for
@@ -53,7 +54,7 @@ type Matrix struct {
 	cells []Cell // by row, then column
 }
 
-// Compute evaluates the flows from each party to each other.
+// Compute evaluates the flows from each party to each other party.
 func Compute(ctx context.Context, cfg Config) (*Matrix, error) {
 	m := &Matrix{Port: cfg.Port}
 	if cfg.Partition != nil {
@@ -124,14 +125,14 @@ func merge(a, b verdict.Outcome) verdict.Outcome {
 	return Mixed
 }
 
-// Cell returns the outcome of the flows from the group of a row to the group of a column. row and
-// column are indexes of Groups. If they are equal, it is the outcome of the flows between two
-// members of the group.
+// Cell returns the outcome of the flows from the pods in a row to the pods in a column. row and
+// column are indexes of Groups. If row and column are equal, Cell returns the outcome of the flows
+// between two members of the group.
 func (m *Matrix) Cell(row, column int) Cell { return m.cells[row*len(m.Groups)+column] }
 
-// Each calls do for all flows whose cell is not empty, in the order of rows and then of columns,
-// until do returns an error. The sender and the destination are different, but may be in the same
-// group.
+// Each calls do for each pair of different parties whose cell is not empty. The pairs come in the
+// order of rows, and then of columns. Both parties may be in the same group. Each ends when do
+// returns an error.
 func (m *Matrix) Each(do func(from, to probe.Party, c Cell) error) error {
 	for row, senders := range m.Groups {
 		for _, from := range senders {
