@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Command ownroutes keeps routes in a separate routing table, and rules that make the kernel use
-// this table. Packets to a prefix then go to the given gateway, whatever the main table says. The
-// program uses a routes.Keeper, and nothing else of the library.
+// this table. Packets to a prefix then go to the given gateway, whatever the main table says. Of
+// the library, the program uses only the package routes: a Keeper and its objects.
 //
 //	arguments ─▶ routes.Route, routes.Rule ─▶ routes.Keeper ─▶ rtnetlink
 //	                                            ▲ Watch: deleted objects, new interfaces
@@ -21,8 +21,8 @@
 //
 // # Concurrency
 //
-// Only one process may use a combination of protocol number and table: two processes with the same
-// combination would remove each other's routes.
+// Two processes must not use the same protocol number and table: each of them would remove the
+// routes of the other.
 //
 // # Errors
 //

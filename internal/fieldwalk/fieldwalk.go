@@ -53,8 +53,8 @@ type Change struct {
 	Do func()
 }
 
-// Changes returns a change for each part of v. Fill must have filled v. Make only one of the changes: it may replace
-// memory that the others refer to. For another change, fill a new value, and call Changes again.
+// Changes returns a change for each part of v. Fill must have filled v. Make only one of the changes, because it may
+// replace memory to which the others refer. For another change, fill a new value, and call Changes again.
 func Changes(v reflect.Value) []Change { return changes("", v) }
 
 func changes(path string, v reflect.Value) []Change {

@@ -5,19 +5,19 @@
 //	informer ── Set, Delete ──▶ Pods ── policy.Update ──▶ datastore.Memory, calcgraph.Runner, ...
 //	CNI ADD, DEL ── Attach, Detach ──▶
 //
-// Kubelet reports a pod's addresses to the API only after CNI ADD has returned, so the plugin cannot wait until
-// the API has them. Attach gives the endpoint its interface and addresses at once. The pod's labels come from
-// the API, which has the pod before kubelet starts it. Once the pod's status has the addresses of Attach, Pods
-// uses the addresses of the status. Until then, the status may have addresses of an earlier interface of the
-// pod, and another pod may already have these.
+// Kubelet reports a pod's addresses to the API only after CNI ADD has returned, so the plugin cannot wait until the API
+// has them. Attach gives the endpoint its interface and addresses at once. The pod's labels come from the API, which
+// has the pod before kubelet starts it. Once the pod's status in the API has the addresses of Attach, Pods uses the
+// addresses of the status. Before that, the status may have addresses of an earlier interface of the pod. Another pod
+// may already have these addresses, so Pods does not use them.
 //
-// The interface of a pod may have any name: pass it to Attach. For a pod without an attachment, the interface
-// of the endpoint has the name that convert.InterfaceName returns.
+// The interface of a pod may have any name: pass the name to Attach. If Attach was not called for a pod, its endpoint
+// has the interface with the name that convert.InterfaceName returns.
 //
-// After Detach, the pod is not an endpoint, even if the API still has its addresses, because another pod may
-// get them. Pods remembers the UIDs of the last 4,096 detached pods, but forgets them in a restart. Therefore
-// it also compares addresses: if a pod of this node has no attachment, and an attached pod has one of its
-// addresses, the pod without the attachment is not an endpoint.
+// After Detach, the pod is not an endpoint, even if the API still has its addresses, because another pod may get them.
+// Pods remembers the UIDs of the last 4,096 detached pods. After a restart of the program, it no longer knows them.
+// Therefore it also compares addresses: a pod of this node without an attachment is not an endpoint if one of its
+// addresses belongs to an attached pod.
 //
 // # Usage
 //
@@ -28,12 +28,12 @@
 //	err = p.Attach(...)  // CNI ADD; then wait: datastore.Memory.Barrier, dataplane.Driver.WaitEndpoint
 //	gone := p.Detach(..) // CNI DEL; if gone, wait: datastore.Memory.Barrier, dataplane.Driver.WaitRemoved
 //
-// On a node of Kubernetes, configure the dataplane with
-// policy.HostConfig{EndpointToHostAction: policy.HostAccept}. By default, pods can reach neither their own
-// node nor the pods with host networking on it.
+// On a node of Kubernetes, configure the dataplane with policy.HostConfig{EndpointToHostAction: policy.HostAccept}.
+// Without this setting, pods can reach neither their own node nor the pods with host networking on it.
 //
-// After a restart, call Attach for each pod that is attached already. Do so before the endpoints count as
-// complete: before Run of a datastore.Memory, or before InSync of a calcgraph.Runner.
+// After a restart, call Attach for each pod that is attached already. Do this before you call Run of a datastore.Memory
+// or InSync of a calcgraph.Runner. This call says that all endpoints are known, and the node then removes the rules and
+// routes of all others.
 //
 // # Concurrency
 //
@@ -41,5 +41,5 @@
 //
 // # Errors
 //
-// Attach returns the errors of an attachment. Config.Report receives the errors of a pod.
+// Attach returns an error for an invalid attachment. Config.Report receives the errors of a pod.
 package pods

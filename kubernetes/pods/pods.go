@@ -22,13 +22,13 @@ type Config struct {
 	Node string
 	// Converter converts the pods. Its Attachment must be nil.
 	Converter convert.Converter
-	// Update receives each change of an endpoint: the new endpoint, or its key alone if it is removed. It also
-	// receives unchanged endpoints: for a pod of another node, and for a pod that was unknown before.
-	// It runs in the call that causes the change, and must not call the Pods.
+	// Update receives each change of an endpoint: the new endpoint, or only its key if it is removed. It also receives
+	// unchanged endpoints of pods of other nodes, and of pods that were unknown before. Update runs in the call that
+	// causes the change, and must not call the Pods.
 	Update func(policy.Update)
-	// Report receives the errors of a pod, each a *convert.Error. While a pod has errors, each call of Pods for this
-	// pod calls Report. If the pod is not attached, Attach and Detach of other pods call Report for it, too. Once the
-	// pod has no errors any more, Report is called without errors. It is also called without errors at each Set of a
+	// Report receives the errors of a pod, each a *convert.Error. While a pod has errors, each call of a method for
+	// this pod calls Report. If the pod is not attached, Attach and Detach of other pods call Report for it, too. Once
+	// the pod has no errors any more, Report is called without errors. Report may also be called without errors for a
 	// pod of another node, and for a pod that was unknown before. Report must not call the Pods. Nil discards the
 	// errors.
 	Report func(pod Ref, problems []error)
@@ -60,7 +60,8 @@ type Pods struct {
 	all map[name]*entry
 	// links has, for each attached interface, its pod.
 	links map[string]name
-	// detached has the pods of this node whose links were removed, and order their UIDs, the oldest first.
+	// detached has the UIDs of the pods of this node whose interfaces were removed. order has the same UIDs, the oldest
+	// first.
 	detached map[types.UID]bool
 	order    []types.UID
 }
@@ -78,12 +79,12 @@ type entry struct {
 	// attached is the attachment of the pod with the UID uid; nil if there is none. uid may be unknown.
 	attached *convert.Attachment
 	uid      types.UID
-	// If known is set, endpoint is what Update received last: an endpoint, or nil. If known is not set, Update
-	// may have received an endpoint before, for a pod of another node.
+	// If known is set, endpoint is what Update received last: an endpoint, or nil. If known is not set, Update may have
+	// received an endpoint earlier, when the pod of this name was on another node.
 	endpoint *policy.WorkloadEndpoint
 	known    bool
-	// reported is set if the last call of Report had errors, or may have had errors because the pod was on another
-	// node.
+	// reported is set if the last call of Report had errors, or may have had errors. It may have had errors if the pod
+	// was on another node.
 	reported bool
 }
 
@@ -144,8 +145,9 @@ func (p *Pods) update(ref Ref, endpoint *policy.WorkloadEndpoint) {
 	p.cfg.Update(u)
 }
 
-// Attach records the link of a pod. If Set has received the pod before, Attach passes the endpoint to
-// Config.Update. Otherwise Set does so later. A second Attach replaces the first.
+// Attach records the interface and addresses that a pod has got on this node: its attachment. If Set has received the
+// pod before, Attach passes the endpoint to Config.Update. Otherwise Set does so later. A second Attach replaces the
+// first.
 //
 // Errors: the attachment has no interface, it has a value that no endpoint can have, or its interface is that
 // of another attached pod. After an error, nothing has changed.
@@ -174,9 +176,9 @@ func (p *Pods) Attach(ref Ref, a convert.Attachment) error {
 	return nil
 }
 
-// Detach records that the link of a pod was removed. If gone is true, no pod of that name is attached now: wait
-// with WaitRemoved until the endpoint is removed. If gone is false, a pod with the same name and another UID is
-// attached, and stays attached. This happens because kubelet may call CNI DEL late, and repeatedly. It is no
+// Detach records that the interface of a pod was removed. If gone is true, no pod of that name is attached now: wait
+// with WaitRemoved of the Driver until the endpoint is removed. If gone is false, a pod with the same name and another
+// UID is attached, and stays attached. This happens because kubelet may call CNI DEL late, and repeatedly. It is no
 // error if the pod has no attachment.
 func (p *Pods) Detach(ref Ref) (gone bool) {
 	p.mu.Lock()
@@ -227,7 +229,7 @@ func (p *Pods) setLink(ref Ref, e *entry, a *convert.Attachment) {
 	}
 }
 
-// addDetached records that the link of a pod was removed.
+// addDetached records that the interface of a pod was removed.
 func (p *Pods) addDetached(uid types.UID) {
 	if uid == "" || p.detached[uid] {
 		return
