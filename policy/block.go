@@ -8,11 +8,11 @@ import (
 )
 
 // Block is a part of a pool that is assigned to a node. Other nodes route the addresses of the block to that node. The
-// exceptions are borrowed addresses: another node uses them, and they are routed to that other node.
+// exceptions are borrowed addresses: workloads of other nodes use them, and each is routed to the node of its workload.
 type Block struct {
 	// CIDR of the block, inside a pool. Its text is the name in the block's key. Required.
 	CIDR netip.Prefix `json:"cidr"`
-	// Node that the block is assigned to. Empty means none: then only the borrowed addresses are routed.
+	// Node to which the block is assigned. Empty means none: then only the borrowed addresses are routed.
 	Node string `json:"node,omitempty"`
 	// Borrowed are the addresses of the block that other nodes use, without duplicates. Empty means none.
 	Borrowed []BorrowedAddress `json:"borrowed,omitempty"`

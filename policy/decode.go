@@ -48,8 +48,8 @@ func invalidBuiltin(name string, problems []Problem) *Profile {
 	return &Profile{Name: name, Ingress: deny(), Egress: deny()}
 }
 
-// key returns the key of an object for the error message, as far as the text has one. It ignores members with
-// duplicates or in another case. It is empty if the text is not JSON.
+// key returns the key of an object for the error message. Parts that the text lacks are empty, and the whole key is
+// empty if the text is not JSON. key ignores members with duplicates or in another case.
 func (n *jsonNode) key() Key {
 	id := map[string]string{}
 	if n != nil {

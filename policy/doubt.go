@@ -14,9 +14,9 @@ import (
 // maxDoubts is the maximum number of doubts of one rule.
 const maxDoubts = 8
 
-// DoubtError lists the fields of a policy's rules that are not understood. The policy is in force, but the rules with
-// these fields are closed: see Rule.Close. Update.Admit also returns a DoubtError for a profile that it has replaced by
-// one that denies everything.
+// DoubtError lists invalid or unknown fields in the rules of a policy. The policy is in force, but the rules with these
+// fields are closed: see Rule.Close. Update.Admit also returns a DoubtError for a profile that it has replaced by one
+// that denies everything.
 type DoubtError struct {
 	// Key of the policy or profile.
 	Key Key
@@ -29,8 +29,8 @@ func (e *DoubtError) Error() string {
 	return "policy: in doubt: " + e.Key.String() + ": " + sumUp(e.Problems)
 }
 
-// Doubts returns the fields of the policy's rules that are not understood, or nil if there are none. Decode,
-// Update.Admit and converters have recorded them in Rule.Doubts.
+// Doubts returns the invalid or unknown fields of the policy's rules, or nil if there are none. It collects the fields
+// Doubts of the rules. Decode, Update.Admit and converters fill these when they close a rule.
 func (p *Policy) Doubts() *DoubtError {
 	var all report
 	for _, rules := range [][]Rule{p.Ingress, p.Egress} {
@@ -51,14 +51,15 @@ func (r *report) doubts(key Key) *DoubtError {
 	return &DoubtError{Key: key, Problems: r.problems}
 }
 
-// Admit returns the resource to enforce. Every receiver of updates calls it, so that all enforce the same.
+// Admit returns the resource to enforce. Every receiver of updates calls it, so that all receivers enforce the same.
 //
 // For a deletion, it returns nil without an error. An invalid resource is absent: Admit returns nil and a
 // *ValidationError.
 //
 // A policy that is invalid only in its rules is in force: Admit returns a copy in which these rules are closed (see
 // Rule.Close), and a *DoubtError. A list of too many rules becomes one closed rule. The *DoubtError also lists the
-// fields in Rule.Doubts of rules that were closed before, and unknown performance hints, which have no effect.
+// doubts of rules that were closed earlier, for example by Decode, and unknown performance hints. Such a hint has no
+// effect.
 //
 // If an invalid profile has the name of a built-in profile, it must not be absent: the built-in profile would then
 // apply, and allow everything. So Admit returns a profile that denies everything, and a *DoubtError.
@@ -143,7 +144,8 @@ func admitRules(field string, rules []Rule, scope ruleScope) (admitted []Rule, c
 	return admitted, closed
 }
 
-// closeAll returns the closed rule that replaces a whole list. It denies, unless all rules are Allow or Log.
+// closeAll returns the closed rule that replaces a whole list. The closed rule denies, unless all rules are Allow or
+// Log.
 func closeAll(rules []Rule, doubts []Problem) Rule {
 	var r Rule
 	if !slices.ContainsFunc(rules, func(r Rule) bool { return r.Action != Allow && r.Action != Log }) {
@@ -153,12 +155,13 @@ func closeAll(rules []Rule, doubts []Problem) Rule {
 	return r
 }
 
-// Close makes r a closed rule. doubts are the reasons: fields that are not understood. Close appends them to r.Doubts.
+// Close makes r a closed rule, and appends the reasons to r.Doubts. Each reason is a doubt: a field that is invalid or
+// unknown.
 //
 // A closed Allow or Log rule keeps its action and matches nothing. Any other closed rule, also one with an unknown
-// action, gets the action Deny and denies everything at its place in the list. Close sets the conditions of the rule to
-// that effect. Therefore code that does not look at Doubts evaluates the rule in the same way. Close keeps the metadata
-// and the first few doubts.
+// action, gets the action Deny and denies everything at its place in the list. For this, Close replaces the conditions
+// of the rule: an Allow or Log gets conditions that no packet satisfies, any other rule gets none. So code that
+// evaluates the rule need not look at Doubts. Close keeps the metadata and the first few doubts.
 func (r *Rule) Close(doubts ...Problem) {
 	c := Rule{Action: Deny, Metadata: r.Metadata, Doubts: slices.Concat(r.Doubts, doubts)}
 	if len(c.Doubts) > maxDoubts {
@@ -181,7 +184,7 @@ func (r *Rule) Close(doubts ...Problem) {
 	*r = c
 }
 
-// doubts adds a problem if a rule has Doubts, but not the other fields of a closed rule.
+// doubts adds a problem if a rule has Doubts, but its other fields are not as Close sets them.
 func (v *validator) doubts(r *Rule) {
 	if len(r.Doubts) == 0 {
 		return
@@ -192,7 +195,8 @@ func (v *validator) doubts(r *Rule) {
 	}
 }
 
-// noDoubts refuses closed rules: a profile has none, because it is absent if a rule has an error.
+// noDoubts refuses closed rules in a profile. A profile with an error in a rule is absent as a whole, so it has no
+// closed rules.
 func (v *validator) noDoubts(field string, rules []Rule) {
 	for i := range rules {
 		if len(rules[i].Doubts) > 0 {

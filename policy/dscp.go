@@ -17,7 +17,8 @@ const MaxDSCP DSCP = 63
 // String returns the number.
 func (d DSCP) String() string { return strconv.Itoa(int(d)) }
 
-// MarshalJSON encodes a number. It never fails. Without it, encoding/json would encode a list as a base64 string.
+// MarshalJSON encodes a number. It never fails. Without this method, encoding/json would encode a
+// list of code points as a base64 string.
 func (d DSCP) MarshalJSON() ([]byte, error) { return strconv.AppendUint(nil, uint64(d), 10), nil }
 
 // UnmarshalJSON decodes a number from 0 to 63. Null is an error.

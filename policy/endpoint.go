@@ -16,19 +16,19 @@ type WorkloadEndpoint struct {
 	Namespace string `json:"namespace,omitempty"`
 	// Name is unique within the namespace on all nodes. Required.
 	Name string `json:"name"`
-	// Node that the workload runs on. Required. Endpoints of other nodes are only peers in rules, by their labels,
-	// addresses and ports.
+	// Node on which the workload runs. Required. On any other node, the endpoint is only a peer in rules, by its
+	// labels, addresses and ports.
 	Node string `json:"node"`
 	// Interface is the name of the interface on the host. It has at most 15 bytes (IFNAMSIZ without the terminating
 	// zero) of letters, digits and -_.@+~=, and is not "lo", "all" or "default". Required.
 	Interface string `json:"interface"`
-	// Addresses of the workload, of both families, without duplicates. If it is empty, all packets from the workload
-	// are dropped, and rules do not match it as a peer.
+	// Addresses of the workload, of both families, without duplicates. If there are none, all packets from the workload
+	// are dropped, and rules do not match the workload as a peer.
 	Addresses []netip.Addr `json:"addresses,omitempty"`
 	// MAC address of the workload's interface, as in "66:3e:ca:a4:db:65". Empty means unknown: there is then no static
 	// neighbour entry.
 	MAC string `json:"mac,omitempty"`
-	// Labels of the workload. If it is empty, the workload has only the labels of its profiles.
+	// Labels of the workload. If there are none, the workload has only the labels of its profiles.
 	Labels map[string]string `json:"labels,omitempty"`
 	// Ports are named ports for rules. Empty means none.
 	Ports []EndpointPort `json:"ports,omitempty"`
@@ -37,12 +37,12 @@ type WorkloadEndpoint struct {
 	Profiles []string `json:"profiles,omitempty"`
 	// AdminState Down drops all traffic, also of established connections. Empty means Up.
 	AdminState AdminState `json:"adminState,omitempty"`
-	// IPNATs are the floating addresses of the workload, without duplicates. Each is translated to one of Addresses.
-	// Empty means none. Policy sees packets after the translation, so rules match the workload as a peer by Addresses
-	// only.
+	// IPNATs are the floating addresses of the workload, without duplicates. Each of them is translated to an address
+	// in Addresses. Empty means none. Policy sees packets after the translation, so rules match the workload as a peer
+	// only by Addresses.
 	IPNATs []IPNAT `json:"ipNATs,omitempty"`
-	// AllowSpoofedSourcePrefixes are other source addresses that the workload may send from, of both families. Empty
-	// means none. Rules do not match the workload as a peer by these prefixes.
+	// AllowSpoofedSourcePrefixes are further addresses from which the workload may send, of both families. Empty means
+	// none. Rules do not match the workload as a peer by these prefixes.
 	AllowSpoofedSourcePrefixes Nets `json:"allowSpoofedSourcePrefixes,omitempty"`
 }
 

@@ -12,8 +12,9 @@ type EntityRule struct {
 	// NotNets has the prefixes of which none may contain the address. Empty means no limit. Prefixes exclude only
 	// addresses of their own family: a rule with notNets 10.0.0.0/8 alone matches every IPv6 address.
 	NotNets Nets `json:"notNets,omitempty"`
-	// Selector on the labels of endpoints and network sets: the address must belong to one that matches. Empty means no
-	// limit. In a namespaced policy without NamespaceSelector, it matches only objects of the same namespace.
+	// Selector on the labels of endpoints and network sets: the address must belong to an endpoint or network set that
+	// matches. Empty means no limit. In a policy with a namespace and without NamespaceSelector, it matches only
+	// objects of the same namespace.
 	Selector string `json:"selector,omitempty"`
 	// NotSelector excludes the addresses of matching endpoints and network sets. Empty means none.
 	//
@@ -26,9 +27,9 @@ type EntityRule struct {
 	// and Selector is not, a namespaced policy is limited to its own namespace. If it is empty in a global policy,
 	// there is no limit.
 	//
-	// A selector that is true without a label (env != "prod", !has(env)) also matches objects without a namespace: host
-	// endpoints and global network sets, which can include the whole internet. With "all() &&" before it, it does not
-	// match them.
+	// A selector that is true for an object without labels (env != "prod", !has(env)) also matches objects without a
+	// namespace: host endpoints and global network sets, which can include the whole internet. To exclude these, write
+	// "all() &&" before it.
 	NamespaceSelector string `json:"namespaceSelector,omitempty"`
 	// ServiceAccounts limits the endpoints by their service account. Nil means no limit. A value without names and
 	// selector is invalid.
@@ -51,13 +52,13 @@ type EntityRule struct {
 // IsZero reports whether e has no conditions.
 func (e EntityRule) IsZero() bool { return e.equal(&EntityRule{}) }
 
-// ServiceAccounts selects endpoints by their service account. At least one field is required. If both are set, both
-// must match.
+// ServiceAccounts selects endpoints by their service account. At least one of its fields must be set. If both are set,
+// both must match.
 type ServiceAccounts struct {
 	// Names of service accounts, of which one must match. Empty means any name.
 	Names []string `json:"names,omitempty"`
-	// Selector on the labels of service accounts. Empty means any. A selector that is true without a label (role !=
-	// "bot") also matches objects without an account: host endpoints and network sets.
+	// Selector on the labels of service accounts. Empty means any. A selector that is true for an object without labels
+	// (role != "bot") also matches objects without an account: host endpoints and network sets.
 	Selector string `json:"selector,omitempty"`
 }
 
@@ -71,7 +72,7 @@ type ServiceMatch struct {
 	Namespace string `json:"namespace,omitempty"`
 }
 
-// In returns a copy of s in which the given namespace is set if s.Namespace is empty. Pass the namespace of the policy
+// In returns a copy of s. If s.Namespace is empty, the copy has the given namespace. Pass the namespace of the policy
 // that has the rule. For global policies and profiles, pass "": in their rules, a ServiceMatch without Namespace is
 // invalid.
 func (s ServiceMatch) In(namespace string) ServiceMatch {
@@ -108,8 +109,8 @@ func (v *validator) serviceAccounts(s *ServiceAccounts) {
 	v.prefixedSelector("selector", s.Selector, ServiceAccountLabelPrefix)
 }
 
-// services checks that a service is on the side of the peer, and without other fields. It could be combined with
-// another field by AND or by OR, so a combination is refused.
+// services checks that a service is on the side of the peer, and that the side has no other fields. It would not be
+// clear whether to combine a service with another field by AND or by OR, so a combination is refused.
 func (v *validator) services(e *EntityRule, scope ruleScope, direction Type) {
 	s := e.Services
 	if s == nil {

@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// Header has the values of a packet's headers that a HeaderMatch is compared with. The ICMP type and code are not among
-// them: verdict.Flow, which embeds Header, has fields of its own for these.
+// Header has those values of a packet's headers on which a HeaderMatch has conditions. It lacks the ICMP type and code:
+// verdict.Flow, which embeds Header, has separate fields for these.
 type Header struct {
 	// DSCP is the differentiated services code point. Packets of all protocols have one.
 	DSCP DSCP `json:"dscp,omitempty"`
@@ -32,9 +32,9 @@ func (h Header) HeaderString() string {
 	return "DSCP " + h.DSCP.String()
 }
 
-// HeaderMatch has the conditions of a rule on the packet's headers: its IP header, and the header of one transport
-// protocol. Policy evaluates the first packet of a connection, or every packet if the policy is DoNotTrack. Rules of
-// this package and of package dataplane embed it.
+// HeaderMatch has the conditions of a rule on the packet's headers: the IP header, and the header of one transport
+// protocol. The packet is the first of a connection, or any packet if the policy is DoNotTrack. The type Rule of this
+// package and that of package dataplane embed HeaderMatch.
 type HeaderMatch struct {
 	// ICMP limits the rule to an ICMP type, or to a type and code. It needs Protocol ICMP or ICMPv6. Nil means every
 	// type.
@@ -53,15 +53,15 @@ func (m *HeaderMatch) EqualHeader(o *HeaderMatch) bool {
 		slices.Equal(m.DSCP, o.DSCP) && slices.Equal(m.NotDSCP, o.NotDSCP)
 }
 
-// HeaderString returns the fields that are set in one line, as in "type 3 code 4 dscp 46,10 !dscp 8".
+// HeaderString returns one line with the fields that are set, as in "type 3 code 4 dscp 46,10 !dscp 8".
 func (m *HeaderMatch) HeaderString() string {
 	return strings.TrimPrefix(m.ICMP.text(" ")+m.NotICMP.text(" !")+
 		namedTexts("dscp", m.DSCP)+namedTexts("!dscp", m.NotDSCP), " ")
 }
 
-// ValidateHeader returns an error if a value is impossible, such as a DSCP over 63, or if it does not fit protocol p,
-// such as an ICMP type and p TCP. The error names all such values. p is the protocol of the rule; 0 if the rule has
-// none.
+// ValidateHeader returns an error if a value is impossible, such as a DSCP over 63, or if it does not fit the protocol
+// p, such as an ICMP type if p is TCP. The error names all such values. p is the protocol of the rule, or 0 if the rule
+// has none.
 func (m *HeaderMatch) ValidateHeader(p Protocol) error {
 	v := &validator{}
 	if v.header(m, p); len(v.problems) == 0 {
@@ -70,9 +70,9 @@ func (m *HeaderMatch) ValidateHeader(p Protocol) error {
 	return errors.New(sumUp(v.problems))
 }
 
-// HeaderValues calls do for each value that m compares a packet with. field is the name of the field of verdict.Flow
-// that has the packet's value, for example "DSCP". first and last are the bounds of a range of values; they are equal
-// for a single value. If two packets are in the same ranges for all fields, m matches both or neither.
+// HeaderValues calls do for each value in the conditions of m. field is the name of the field of verdict.Flow that has
+// the packet's value, for example "DSCP". first and last are the bounds of a range of values; they are equal for a
+// single value. If two packets are in the same ranges for all fields, m matches both or neither.
 func (m *HeaderMatch) HeaderValues(do func(field string, first, last uint64)) {
 	for _, i := range []*ICMP{m.ICMP, m.NotICMP} {
 		i.values(do)
@@ -91,9 +91,9 @@ func (v *validator) header(m *HeaderMatch, p Protocol) {
 	v.dscps("notDSCP", m.NotDSCP)
 }
 
-// header digests the fields up to the last one that is set, without the ICMP fields, which every rule digests before
-// its sides. So rules without a field keep the IDs that they had before the field existed, if a new field is appended.
-// The digest is unambiguous, because exactly one number follows.
+// header digests the fields up to the last one that is set. It leaves out the ICMP fields: rule digests them earlier. A
+// new field must come after all others. Rules in which it is not set then keep the IDs that they had before the field
+// existed. The digest is unambiguous, because exactly one number follows.
 func (d *digest) header(m *HeaderMatch) {
 	if len(m.DSCP)+len(m.NotDSCP) > 0 {
 		digestBytes(d, m.DSCP)

@@ -9,42 +9,43 @@ import (
 	"net/netip"
 )
 
-// HostConfig has settings of a node: about traffic of the node's own processes, and about packets for which there is no
-// policy. It is not a resource: packages that evaluate or program policy have it in their Config. The zero value has
-// safe defaults.
+// HostConfig has settings of a node. They are about traffic of the node's own processes, and about packets for which
+// there is no policy. HostConfig is not a resource: packages that evaluate or program policy have it as a field of
+// their Config. The zero value means safe defaults.
 //
 // In JSON, a missing list means the default of its field, and an empty list means an empty list. UnmarshalJSON is as
 // strict as Decode.
 type HostConfig struct {
-	// EndpointToHostAction decides about traffic from a workload to its own node that the workload's egress policy
-	// allows. Empty means HostDrop. With HostReturn, other tables of the host decide.
+	// EndpointToHostAction decides about traffic from a workload to its own node, if the workload's egress policy has
+	// allowed the traffic. Empty means HostDrop. With HostReturn, other tables of the host decide.
 	EndpointToHostAction HostAction `json:"endpointToHostAction,omitempty"`
 	// HostToEndpointAction decides about traffic from the node's own processes to a workload of the node. Empty means
-	// HostAccept, whatever the workload's policy, because the node's agents must be able to probe workloads. With
-	// HostReturn, the ingress policy of the workload decides.
+	// HostAccept: the workload's policy does not matter, because the node's agents must be able to probe workloads.
+	// With HostReturn, the ingress policy of the workload decides.
 	HostToEndpointAction HostAction `json:"hostToEndpointAction,omitempty"`
 	// FailsafeInbound are ports of the host that are always reachable through an interface with a host endpoint,
-	// whatever its policy. Nil means DefaultFailsafeInbound. An empty list that is not nil means none.
+	// whatever the policy of the host endpoint says. Nil means DefaultFailsafeInbound. An empty list that is not nil
+	// means none.
 	FailsafeInbound []Failsafe `json:"failsafeInbound,omitzero"`
 	// FailsafeOutbound are ports that the host's own processes can always reach through such an interface. Nil means
 	// DefaultFailsafeOutbound. An empty list that is not nil means none.
 	FailsafeOutbound []Failsafe `json:"failsafeOutbound,omitzero"`
-	// AllowVXLANFromWorkloads leaves VXLAN packets (UDP to VXLANPort) from workloads to policy. By default they are
-	// dropped, because policy does not see the packets inside.
+	// AllowVXLANFromWorkloads means that policy decides about VXLAN packets (UDP to VXLANPort) from workloads. By
+	// default they are dropped, because policy does not see the packets inside.
 	AllowVXLANFromWorkloads bool `json:"allowVXLANFromWorkloads,omitempty"`
-	// AllowIPIPFromWorkloads leaves IP-in-IP packets (protocol 4) from workloads to policy. By default they are
-	// dropped.
+	// AllowIPIPFromWorkloads means that policy decides about IP-in-IP packets (protocol 4) from workloads. By default
+	// they are dropped.
 	AllowIPIPFromWorkloads bool `json:"allowIPIPFromWorkloads,omitempty"`
-	// VXLANFromNodesOnly drops VXLAN packets to the node whose source is not in Addresses of a Node, also those of
-	// established connections. Set it if nodes exchange VXLAN packets, because policy trusts the source addresses of
-	// the packets inside. By default, host policy decides about such packets.
+	// VXLANFromNodesOnly drops a VXLAN packet to the node if its source is not in the field Addresses of a Node. This
+	// also holds for established connections. Set it if nodes exchange VXLAN packets, because policy trusts the source
+	// addresses of the packets inside. By default, host policy decides about such packets.
 	VXLANFromNodesOnly bool `json:"vxlanFromNodesOnly,omitempty"`
 	// IPIPFromNodesOnly does the same for IP-in-IP packets.
 	IPIPFromNodesOnly bool `json:"ipipFromNodesOnly,omitempty"`
 	// VXLANPort is the UDP port of VXLAN. 0 means DefaultVXLANPort.
 	VXLANPort uint16 `json:"vxlanPort,omitempty"`
-	// KeepInvalid leaves packets that connection tracking considers invalid to policy, except for IPv6 fragments
-	// without the transport header. By default, all of them are dropped.
+	// KeepInvalid means that policy decides about packets that connection tracking considers invalid, except for IPv6
+	// fragments without the transport header. By default, all invalid packets are dropped.
 	KeepInvalid bool `json:"keepInvalid,omitempty"`
 }
 
@@ -78,10 +79,11 @@ const (
 type Failsafe struct {
 	// Protocol: TCP, UDP or SCTP. Required.
 	Protocol Protocol `json:"protocol"`
-	// Port is the destination port, 1 to 65535: of the host for inbound traffic, of the peer for
-	// outbound. Required.
+	// Port is the destination port, 1 to 65535. For inbound traffic, it is a port of the host, for outbound traffic a
+	// port of the peer. Required.
 	Port uint16 `json:"port"`
-	// Net limits the peers, and so the family. The zero Prefix means any peer of both families.
+	// Net has the addresses of the peers. Its family limits the family of the traffic. The zero Prefix means any peer
+	// of both families.
 	Net netip.Prefix `json:"net,omitzero"`
 }
 

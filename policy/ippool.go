@@ -13,13 +13,14 @@ type IPPool struct {
 	// VXLANMode determines which traffic between nodes to addresses of the pool is encapsulated in VXLAN. Empty means
 	// Never.
 	VXLANMode EncapMode `json:"vxlanMode,omitempty"`
-	// IPIPMode determines which of it is encapsulated in IP in IP, for IPv4 only. Empty means Never. At least one of
-	// VXLANMode and IPIPMode must be Never.
+	// IPIPMode determines which of this traffic is encapsulated in IP in IP. It is for IPv4 only. Empty means Never. At
+	// least one of VXLANMode and IPIPMode must be Never.
 	IPIPMode EncapMode `json:"ipipMode,omitempty"`
-	// NATOutgoing replaces the source address of packets from workloads of the pool to addresses outside all pools by
-	// an address of their node. False is the default.
+	// NATOutgoing means source NAT for packets from workloads of the pool to addresses outside all pools: the node
+	// replaces the source by an address of its own. False is the default.
 	NATOutgoing bool `json:"natOutgoing,omitempty"`
-	// Disabled pools allocate no new addresses. Their existing addresses are routed as before. False is the default.
+	// Disabled means that no new addresses are allocated from the pool. Existing addresses are routed as before. False
+	// is the default.
 	Disabled bool `json:"disabled,omitempty"`
 }
 
@@ -102,6 +103,6 @@ func (v *validator) cidr(cidr netip.Prefix) bool {
 	return why == ""
 }
 
-// Encapsulates reports whether any traffic is encapsulated. It is false for Never, for an empty mode and for an unknown
-// one.
+// Encapsulates reports whether any traffic is encapsulated. It returns false for Never, for an empty mode and for an
+// unknown mode.
 func (m EncapMode) Encapsulates() bool { return m == EncapAlways || m == EncapCrossSubnet }

@@ -19,13 +19,14 @@ func (k Key) Compare(o Key) int {
 }
 
 // ComparePolicies orders the policies of one tier by precedence. It returns a negative number if a is evaluated before
-// b. Smaller orders come first, and nil after all numbers. Policies with equal orders are sorted by the string
-// "name/namespace/kind", bytewise. The tier is ignored.
+// b. Policies with smaller orders come first, and those without an order (nil) come last. Policies with equal orders
+// are sorted by the string "name/namespace/kind", bytewise. The tier is ignored.
 func ComparePolicies(a, b *Policy) int {
 	if c := cmp.Compare(sortOrder(a.Order), sortOrder(b.Order)); c != 0 {
 		return c
 	}
-	// The rest of the string matters only if one name is a prefix of the other. Building it allocates.
+	// The rest of the string matters only if one name is a prefix of the other. It is left out otherwise, because
+	// building it allocates.
 	n := min(len(a.Name), len(b.Name))
 	if c := strings.Compare(a.Name[:n], b.Name[:n]); c != 0 {
 		return c
@@ -33,9 +34,9 @@ func ComparePolicies(a, b *Policy) int {
 	return strings.Compare(tieBreaker(a), tieBreaker(b))
 }
 
-// CompareTiers orders tiers by precedence: smaller orders first, nil after all numbers, equal orders by name. A policy
-// can name a tier for which there is no Tier resource. Such tiers come after all others, by name; CompareTiers does not
-// compare them.
+// CompareTiers orders tiers by precedence. Tiers with smaller orders come first, and those without an order (nil) come
+// last. Tiers with equal orders are sorted by name. A policy can also name a tier for which there is no Tier resource.
+// CompareTiers cannot compare such tiers: they come after all others, sorted by name.
 func CompareTiers(a, b *Tier) int {
 	return cmp.Or(
 		cmp.Compare(sortOrder(a.Order), sortOrder(b.Order)),

@@ -6,60 +6,61 @@ import "slices"
 
 // Policy selects endpoints and has rules for their traffic.
 //
-// A policy with a namespace selects only endpoints of that namespace. If a policy of a tier selects an endpoint and no
-// rule of the tier's policies decides, the tier's default action decides.
+// A policy with a namespace selects only endpoints of that namespace. A tier applies to an endpoint if one of its
+// policies selects the endpoint. If no rule of these policies decides, the tier's default action decides.
 type Policy struct {
 	// Namespace of the policy; empty for a global policy.
 	Namespace string `json:"namespace,omitempty"`
 	// Name is unique within kind and namespace. Required.
 	Name string `json:"name"`
-	// Tier that the policy belongs to. Empty means DefaultTier. A tier without a Tier resource comes after all tiers
-	// that have one, sorted by name, and ends in Deny.
+	// Tier to which the policy belongs. Empty means DefaultTier. Tiers without a Tier resource come after all others,
+	// sorted by name. Their default action is Deny.
 	Tier string `json:"tier,omitempty"`
 	// Order within the tier: smaller first; negative numbers and fractions are valid. Nil comes after all numbers. NaN
 	// and infinity are invalid. Policies with equal orders are sorted by "name/namespace/kind".
 	Order *float64 `json:"order,omitempty"`
 	// Selector on the endpoints' labels. Empty selects every endpoint, or every endpoint of the policy's namespace.
 	Selector string `json:"selector,omitempty"`
-	// NamespaceSelector limits a global policy to endpoints of matching namespaces. Empty means no limit, "all()" any
-	// namespace, and "global()" no namespace. A selector that is true without a label (env != "prod") also selects
-	// endpoints without a namespace, such as host endpoints, unless "all() &&" is before it. It is not allowed in a
-	// policy with a namespace.
+	// NamespaceSelector limits a global policy to endpoints of matching namespaces. Empty means no limit. "all()"
+	// selects endpoints of all namespaces, and "global()" selects endpoints without a namespace. A selector that is
+	// true for an object without labels (env != "prod") also selects endpoints without a namespace, such as host
+	// endpoints. To exclude these, write "all() &&" before it. NamespaceSelector is not allowed in a policy with a
+	// namespace.
 	NamespaceSelector string `json:"namespaceSelector,omitempty"`
 	// ServiceAccountSelector limits a policy to endpoints whose service account has matching labels. Empty means no
-	// limit. A selector that is true without a label (role != "bot") also selects endpoints without an account, such as
-	// host endpoints.
+	// limit. A selector that is true for an object without labels (role != "bot") also selects endpoints without an
+	// account, such as host endpoints.
 	ServiceAccountSelector string `json:"serviceAccountSelector,omitempty"`
-	// Types are the directions that the policy applies to. If it is empty, these follow from the rules: Egress if there
-	// are only egress rules, both directions if there are rules of both, and Ingress otherwise. See AppliesTo.
+	// Types are the directions to which the policy applies. If there are none, the directions follow from the rules:
+	// Egress if there are only egress rules, both directions if there are rules of both, and Ingress otherwise. See
+	// AppliesTo.
 	Types []Type `json:"types,omitempty"`
 	// Ingress rules for traffic to the endpoint, evaluated in order. If no rule of the tier's policies decides, the
-	// tier's default action does. A policy without rules that applies to Ingress still makes its tier apply to the
-	// endpoint, so the tier's default action can decide.
+	// tier's default action does. This also holds if the policy applies to Ingress and has no rules.
 	Ingress []Rule `json:"ingress,omitempty"`
 	// Egress rules for traffic from the endpoint, evaluated in order, as Ingress.
 	Egress []Rule `json:"egress,omitempty"`
-	// Staged policies decide nothing. Explanations show what they would decide. JSON has no such member: a staged
-	// policy has the kind StagedPolicy.
+	// Staged means that the policy is not enforced. Explanations show what it would decide. JSON has no such member:
+	// there, a staged policy has the kind StagedPolicy.
 	Staged bool `json:"-"`
-	// ApplyOnForward applies the policy to forwarded traffic of host endpoints, too. False, the default, means only
-	// traffic of the host's own processes. It has no effect on workload endpoints, whose traffic is always forwarded. A
-	// policy with a namespace selects no host endpoint, so ApplyOnForward, DoNotTrack and PreDNAT are not allowed
-	// there.
+	// ApplyOnForward means that the policy also applies to forwarded traffic of host endpoints. By default, it applies
+	// only to traffic of the host's own processes. The field has no effect on workload endpoints, whose traffic is
+	// always forwarded. A policy with a namespace selects no host endpoint. So ApplyOnForward, DoNotTrack and PreDNAT
+	// are not allowed in such a policy.
 	ApplyOnForward bool `json:"applyOnForward,omitempty"`
-	// DoNotTrack policies apply to host endpoints before connection tracking, to each packet of each direction. They
-	// never apply to workload endpoints. They need ApplyOnForward and exclude PreDNAT. False, the default, means that
-	// the policy applies to the first packet of each connection.
+	// DoNotTrack means that the policy applies to host endpoints before connection tracking, to each packet of each
+	// direction. It then never applies to workload endpoints. DoNotTrack needs ApplyOnForward and excludes PreDNAT. By
+	// default, a policy applies to the first packet of each connection.
 	DoNotTrack bool `json:"doNotTrack,omitempty"`
-	// PreDNAT policies apply to host endpoints before destination NAT, and never to workload endpoints. They are for
-	// ingress only: egress rules and the type Egress are invalid. They need ApplyOnForward and exclude DoNotTrack.
-	// False, the default, means that rules match the destination after destination NAT.
+	// PreDNAT means that the policy applies to host endpoints before destination NAT, and never to workload endpoints.
+	// It is then for ingress only: egress rules and the type Egress are invalid. PreDNAT needs ApplyOnForward and
+	// excludes DoNotTrack. By default, rules match the destination after destination NAT.
 	PreDNAT bool `json:"preDNAT,omitempty"`
 	// PerformanceHints change how the policy is computed, but not its meaning. Empty means none.
 	PerformanceHints []PerformanceHint `json:"performanceHints,omitempty"`
 }
 
-// Type is a direction that a policy applies to, as seen from the endpoint.
+// Type is a direction to which a policy applies, as seen from the endpoint.
 type Type string
 
 // The policy types. Decoding is not case-sensitive.
@@ -71,8 +72,8 @@ const (
 // PerformanceHint is a hint about the use of a policy.
 type PerformanceHint string
 
-// AssumeNeededOnEveryNode keeps the policy programmed even while it selects no endpoint of this node. The first
-// endpoint that it selects is then programmed faster.
+// AssumeNeededOnEveryNode means that a node has the policy in the kernel even while it selects no endpoint of the node.
+// The first endpoint that the policy selects is then programmed faster.
 const AssumeNeededOnEveryNode PerformanceHint = "AssumeNeededOnEveryNode"
 
 // Key returns the policy's key. Its kind depends on Staged.
@@ -139,7 +140,7 @@ func (v *validator) hints(hints []PerformanceHint) {
 	}
 }
 
-// hostPolicy checks the fields for host endpoints, which have no namespace.
+// hostPolicy checks the fields that concern host endpoints. These have no namespace.
 func (v *validator) hostPolicy(p *Policy) {
 	for _, f := range []struct {
 		name string
@@ -172,8 +173,9 @@ func (v *validator) types(types []Type, preDNAT bool) {
 	}
 }
 
-// AppliesTo reports whether the policy applies to the direction. If Types is set, it decides; its case does not matter.
-// Otherwise the policy applies to the directions for which it has rules, and to Ingress if it has no rules.
+// AppliesTo reports whether the policy applies to the direction. If Types is not empty, the policy applies to the
+// directions in Types, in upper or lower case. Otherwise it applies to the directions for which it has rules, and to
+// Ingress if it has no rules.
 func (p *Policy) AppliesTo(t Type) bool {
 	t = t.canonical()
 	if len(p.Types) > 0 {

@@ -9,11 +9,12 @@ import (
 	"strings"
 )
 
-// Port is a port, a range of ports, or the name of a port of an endpoint. Either Name is set, or First and Last (equal
-// for a single port). In JSON, it is a number (80), a range ("8000:8999") or a name ("http").
+// Port is a port, a range of ports, or the name of a port of an endpoint. Either Name is set, or First and Last are
+// set. For a single port, First and Last are equal. In JSON, a Port is a number (80), a range ("8000:8999") or a name
+// ("http").
 type Port struct {
-	// Name of a port: 1 to 128 of [A-Za-z0-9_.-] with at least one letter. So "80-90" is an error instead of a name
-	// that no endpoint has.
+	// Name of a port: 1 to 128 of [A-Za-z0-9_.-], at least one of them a letter. Therefore "80-90" is an error, and not
+	// a name that no endpoint has.
 	Name string
 	// First and Last are the port numbers of an inclusive range, 1 to 65535. Both are 0 if Name is set.
 	First, Last uint16
@@ -72,12 +73,12 @@ func (p Port) MarshalJSON() ([]byte, error) {
 	return json.Marshal(p.String())
 }
 
-// UnmarshalJSON decodes a string or number, as ParsePort. Null is an error.
+// UnmarshalJSON decodes a string or number as ParsePort does. Null is an error.
 func (p *Port) UnmarshalJSON(data []byte) error {
 	return unmarshal(data, p)
 }
 
-// read does not call ParsePort for a number, because 8e1 is a valid name there.
+// read does not call ParsePort for a number in JSON such as 8e1, because "8e1" is a valid name of a port.
 func (p *Port) read(d *decoder, path string, n *jsonNode) {
 	if n.kind == jsonNumber {
 		d.portNumber(path, n, &p.First)

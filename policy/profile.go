@@ -5,14 +5,13 @@ package policy
 import "maps"
 
 // Profile has labels for the endpoints that list it, and rules for the traffic of these endpoints. The rules apply only
-// if no tier decides: because no policy applies to the endpoint in this direction, or because all tiers pass the packet
-// on.
+// if no tier decides. Either no policy applies to the endpoint in this direction, or all tiers pass the packet on.
 type Profile struct {
 	// Name of the profile. Required.
 	Name string `json:"name"`
 	// LabelsToApply are labels that endpoints inherit from the profile. An endpoint's own label takes precedence over
-	// an inherited label of the same name. Of several profiles, the first in the endpoint's list takes precedence.
-	// LabelNamespace is not allowed. Empty means none.
+	// an inherited label of the same name. If several profiles have the label, the first of them in the endpoint's list
+	// takes precedence. LabelNamespace is not allowed. Empty means none.
 	LabelsToApply map[string]string `json:"labelsToApply,omitempty"`
 	// Ingress rules. Pass means Deny here. Without rules, the profile does not decide this direction.
 	Ingress []Rule `json:"ingress,omitempty"`
@@ -45,14 +44,14 @@ func (p *Profile) equal(other Resource) bool {
 		equalRules(p.Ingress, o.Ingress) && equalRules(p.Egress, o.Egress)
 }
 
-// DefaultAllowProfile is the name of the built-in profile, see BuiltinProfile. Calico has a built-in profile of the
-// same name, without a resource. HostEndpoints that Calico creates for nodes list it.
+// DefaultAllowProfile is the name of the built-in profile: see BuiltinProfile. Calico has a built-in profile of the
+// same name, too. HostEndpoints that Calico creates for nodes list it.
 const DefaultAllowProfile = "projectcalico-default-allow"
 
-// BuiltinProfile returns the profile with the name that exists without a resource. It returns false if there is none.
-// The only built-in profile is DefaultAllowProfile, which allows everything in both directions. A Profile resource with
-// this name replaces the built-in one. If the resource is invalid, Update.Admit returns a profile that denies
-// everything. The caller may change the result.
+// BuiltinProfile returns the built-in profile with the name, or false if there is none. A built-in profile exists even
+// if there is no Profile resource with its name. The only built-in profile is DefaultAllowProfile, which allows
+// everything in both directions. A Profile resource with this name replaces the built-in one. If this resource is
+// invalid, Update.Admit returns a profile that denies everything. The caller may change the result.
 func BuiltinProfile(name string) (*Profile, bool) {
 	if name != DefaultAllowProfile {
 		return nil, false

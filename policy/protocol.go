@@ -9,8 +9,9 @@ import (
 	"strings"
 )
 
-// Protocol is an IP protocol number of IANA, 1 to 255. The zero value means "not given". In JSON, it is a name (TCP,
-// UDP, ICMP, ICMPv6, SCTP, UDPLite, not case-sensitive) or a number.
+// Protocol is an IP protocol number of IANA, 1 to 255. The zero value means that no protocol is
+// given. In JSON, it is a number or a name (TCP, UDP, ICMP, ICMPv6, SCTP or UDPLite, not
+// case-sensitive).
 type Protocol uint8
 
 // The protocols with names.
@@ -77,7 +78,7 @@ func (p Protocol) MarshalJSON() ([]byte, error) {
 	return strconv.AppendUint(nil, uint64(p), 10), nil
 }
 
-// UnmarshalJSON decodes a string or number, as ParseProtocol. Null is an error.
+// UnmarshalJSON decodes a string or number as ParseProtocol does. Null is an error.
 func (p *Protocol) UnmarshalJSON(data []byte) error {
 	return unmarshal(data, p)
 }

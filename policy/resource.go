@@ -10,7 +10,7 @@ import (
 // Kind is a type of resources, as in the "kind" member of JSON.
 type Kind string
 
-// The kinds. A staged policy has a kind of its own, so that it can have the same name as the policy that it is to
+// The kinds. Staged policies have a separate kind. So a staged policy can have the name of the policy that it will
 // replace.
 const (
 	KindPolicy           Kind = "Policy"
@@ -46,8 +46,8 @@ type Resource interface {
 }
 
 // Update is the present state of one object. A nil Resource means that the object does not exist. The latest update of
-// a key replaces earlier ones. Updates of different objects may be in any order. Repeated updates and deletions of
-// objects that do not exist have no effect.
+// a key replaces earlier ones. Updates of different objects may be in any order. A repeated update has no effect, and
+// neither has the deletion of an object that does not exist.
 type Update struct {
 	Key      Key
 	Resource Resource
@@ -92,7 +92,7 @@ func newResource(kind Kind) Resource {
 func absent(r Resource) bool { return r == nil || reflect.ValueOf(r).IsNil() }
 
 // String returns "Kind/namespace/name", or "Kind/name" for a global object. If the text has unprintable characters, it
-// is quoted as a Go string. Otherwise a line break in the name of an invalid object would begin a new line of a log.
+// is quoted as a Go string. So a line break in the name of an invalid object does not begin a new line of a log.
 func (k Key) String() string {
 	text := string(k.Kind) + "/" + k.Name
 	if k.Namespace != "" {

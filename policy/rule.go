@@ -9,9 +9,9 @@ import (
 	"slices"
 )
 
-// Rule is one rule of a policy or profile. All of its conditions must match (AND). Entries of a list are alternatives
-// (OR). A packet must match no entry of a negated field. A rule without conditions matches every packet. An empty list
-// means the same as a missing one.
+// Rule is one rule of a policy or profile. It matches a packet if all of its conditions match (AND). Entries of a list
+// are alternatives (OR). If a field begins with Not, the packet must match none of its entries. A rule without
+// conditions matches every packet. An empty list means the same as a missing one.
 type Rule struct {
 	// Action of the rule. Required.
 	Action Action `json:"action"`
@@ -30,8 +30,8 @@ type Rule struct {
 	Destination EntityRule `json:"destination,omitzero"`
 	// Metadata is information for people and tools. It never changes a verdict. Nil means none.
 	Metadata *RuleMetadata `json:"metadata,omitempty"`
-	// Doubts are the reasons why the rule is closed, see Close: fields that are not understood. Problem.Field is the
-	// path in the original object. Empty means that the rule is not closed. Only rules of policies can have Doubts.
+	// Doubts are the reasons why the rule is closed (see Close): fields that are invalid or unknown. Problem.Field is
+	// the path in the original object. Empty means that the rule is not closed. Only rules of policies can have Doubts.
 	Doubts []Problem `json:"doubts,omitempty"`
 }
 
@@ -56,7 +56,7 @@ type RuleMetadata struct {
 	Annotations map[string]string `json:"annotations,omitempty"`
 }
 
-// ruleScope is the context that the meaning of a rule depends on.
+// ruleScope is the context on which the meaning of a rule depends.
 type ruleScope struct {
 	direction Type
 	namespace string // of the policy; empty in a global policy and in a profile

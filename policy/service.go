@@ -7,19 +7,21 @@ import (
 	"slices"
 )
 
-// ServiceBackends has backends of a service: each address serves each port. A service can have several ServiceBackends,
-// just as a Kubernetes Service can have several EndpointSlices. The service then has the backends of all of them.
+// ServiceBackends has backends of a service. Each of its addresses serves each of its ports. A
+// service can have several ServiceBackends, just as a Kubernetes Service can have several
+// EndpointSlices. The service then has the backends of all of them.
 type ServiceBackends struct {
 	// Namespace of the service. Required.
 	Namespace string `json:"namespace"`
 	// Name is unique within the namespace for all services. Required.
 	Name string `json:"name"`
-	// Service that the backends belong to, in the same namespace. Required.
+	// Service to which the backends belong, in the same namespace. Required.
 	Service string `json:"service"`
 	// Addresses of the backends, of both families, without duplicates. Empty means no backends.
 	Addresses []netip.Addr `json:"addresses,omitempty"`
-	// Ports of the backends. It may have duplicates. If it is empty, rules for traffic to the service do not match
-	// these backends. Rules for traffic from the service match addresses only.
+	// Ports of the backends. It may have duplicates. If it is empty, rules for traffic to the
+	// service do not match these backends. Rules for traffic from the service match only addresses,
+	// whatever the ports are.
 	Ports []ServicePort `json:"ports,omitempty"`
 }
 

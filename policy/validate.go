@@ -13,8 +13,8 @@ import (
 	"github.com/wayleave/wayleave/selector"
 )
 
-// Limits of one resource, in bytes or entries. They are far above ordinary values, and limit the cost of one object for
-// a node.
+// Limits of one resource, in bytes or entries. Ordinary values are far below them. They limit how much memory and time
+// one object can cost a node.
 const (
 	maxName       = 265 // 253, as in Kubernetes, and the prefix of a converter
 	maxLabelName  = 512
@@ -29,8 +29,8 @@ const (
 	maxBorrowed   = 65_536 // per block
 )
 
-// validator collects the problems of a resource. It records its place in the resource, and builds the path of a field
-// only for a problem: most of many resources are valid.
+// validator collects the problems of a resource. It records its place in the resource. It builds the path of a field
+// only for a problem, because most resources are valid.
 type validator struct {
 	report
 	place [4]step
@@ -224,7 +224,7 @@ func textProblem(s string, most int, allowed string) string {
 	return ""
 }
 
-// isPlain reports whether a text is printable ASCII, as most are.
+// isPlain reports whether a text is printable ASCII. Most texts are.
 func isPlain(s string) bool {
 	for i := range len(s) {
 		if s[i] < ' ' || s[i] > '~' {
@@ -234,7 +234,7 @@ func isPlain(s string) bool {
 	return true
 }
 
-// repeats reports whether an item of a list also occurs before its index. It searches a short list, as most are,
+// repeats reports whether an item of a list also occurs before its index. Most lists are short. repeats searches these
 // without a map.
 func repeats[T comparable](list []T, i int, seen map[T]bool) bool {
 	if seen == nil {
