@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package policy has the resources of the desired state, from which the rest of Wayleave computes rules and routes. It
-// has their keys, updates, JSON form, defaults and validation.
+// also has the keys, updates, JSON form, defaults and validation of resources.
 //
 //	kind              key             meaning
 //	Policy            namespace/name  rules for the endpoints that it selects;
@@ -39,65 +39,65 @@
 //	{"kind": "Policy", "namespace": "shop", "name": "allow-web", "selector": "app == 'web'",
 //	 "ingress": [{"action": "Allow", "protocol": "TCP", "destination": {"ports": [80]}}]}
 //
-// It refuses unknown fields, null and duplicate members. encoding/json alone is less strict than Decode. Encode encodes
-// a resource. Validate reports all problems of a resource with the paths of the fields. Neither Decode nor Validate
+// Decode refuses unknown fields, null and duplicate members, so it is stricter than encoding/json. Encode encodes a
+// resource. Validate reports all problems of a resource with the paths of the fields. Neither Decode nor Validate
 // repairs a resource.
 //
-// A resource with an error is absent: everything behaves as if it did not exist. This holds for a policy, too, if the
-// error is in its selectors, tier, order or types. But if an error is in a rule of a policy, only that rule is closed,
-// and the policy is in force. A closed Allow or Log rule matches nothing. Any other closed rule denies everything, at
-// its place in the list (see Rule.Close). Decode closes rules that it cannot decode, and Update.Admit closes invalid
-// rules. The reasons, which are called doubts, are in Rule.Doubts. Policy.Doubts and the *DoubtError of Admit list the
-// doubts of all rules. A receiver of updates calls Admit and uses the result:
+// A resource with an error is absent: everything behaves as if it did not exist. This also holds for a policy with an
+// error in its selectors, tier, order or types. But if the errors of a policy are all in rules, only these rules are
+// closed, and the policy is in force. A closed Allow or Log rule matches nothing. Any other closed rule denies
+// everything, at its place in the list (see Rule.Close). Decode closes rules that it cannot decode, and Update.Admit
+// closes invalid rules. The reasons for closing a rule are called doubts, and are in Rule.Doubts. Policy.Doubts and the
+// *DoubtError of Admit list the doubts of all rules of a policy. A receiver of updates calls Admit and uses the result:
 //
 //	r, err := u.Admit()
 //	// r == nil, err != nil: absent; err is a *ValidationError
 //	// r != nil, err != nil: in force, with closed rules; err is a *DoubtError
 //
-// In a rule, an empty list means the same as a missing list: no limit. Such a rule matches more packets than one with a
-// list. So if your program makes rules from lists, leave out the whole rule when a list becomes empty.
+// In a rule, an empty list means the same as a missing list: no limit. So a rule whose list becomes empty matches more
+// packets than before. If your program makes rules from lists, leave out the whole rule when a list is empty.
 //
 // A name has 1 to 265 characters: letters, digits and -_.:@+~ (no slash, no space). This holds for names of objects,
 // and for the fields that name a namespace, tier, profile, node or service.
 //
 // # Defaults
 //
-// Defaults are never stored in fields. The comment of a field says what the zero value means. If that depends on more
-// than the field, a method returns the effective value: Policy.AppliesTo (types), Policy.TierName, Tier.Action,
-// BuiltinTier, ServiceMatch.In (namespace), EncapMode.Encapsulates, and HostConfig.WithDefaults.
+// Defaults are never stored in fields. The comment of a field says what the zero value means. For some fields, the
+// default depends on other values, too. Then a method returns the effective value: Policy.AppliesTo (types),
+// Policy.TierName, Tier.Action, BuiltinTier, ServiceMatch.In (namespace), EncapMode.Encapsulates, and
+// HostConfig.WithDefaults.
 //
 // # Canonical values
 //
 // Addresses and prefixes are net/netip values. Decode converts them to a canonical form: an address without a length
 // becomes a full-length prefix, host bits are cleared (12.1.0.0/8 becomes 12.0.0.0/8), and IPv4-mapped IPv6 addresses
 // become IPv4 addresses. The addresses of a Node are prefixes such as 192.168.0.5/24: they keep their host bits, and
-// have the length of the node's subnet. Code that makes resources must do the same, for example with Canonical.
-// Validate refuses values that are not canonical.
+// have the length of the node's subnet. Code that makes resources must also use canonical values; the function
+// Canonical converts a resource. Validate refuses values that are not canonical.
 //
 // # Deviations
 //
-// These are the differences from the Calico v3 API, its types and its validation. "Wider" means that this package
-// accepts more than that API, and "narrower" that it accepts less:
+// These are the differences from the Calico v3 API, its types and its validation. In this list, "that API" is the
+// Calico v3 API. "Wider" means that this package accepts more than that API, and "narrower" means that it accepts less:
 //
 //   - Objects are flat, without apiVersion, metadata and spec.
 //   - Policy stands for NetworkPolicy and GlobalNetworkPolicy. StagedPolicy stands for the staged kinds of both,
 //     without a stagedAction. NetworkSet stands for NetworkSet and GlobalNetworkSet.
 //   - The fields interface and addresses of a WorkloadEndpoint are called interfaceName and ipNetworks in that API. The
 //     field addresses of a Node replaces bgp.ipv4Address and bgp.ipv6Address.
-//   - That API has no Block and no ServiceBackends. A Block has the necessary fields of one of Calico's IPAM blocks,
-//     and a ServiceBackends those of an EndpointSlice.
-//   - Fields that are not about packets, or not supported, such as http, count as unknown fields. A rule with an
-//     unknown field is closed. An object with an unknown field outside of rules is refused. An IPPool has no blockSize,
-//     so the size of blocks is not checked.
-//   - Types and protocols are not case-sensitive. Names of objects may have capitals and -_.:@+~. Names of labels are
-//     those that a selector can have, up to 512 bytes. Values of labels are any text up to 4 KiB. The name of a port
-//     has at least one letter, so that "80-90" is an error.
+//   - That API has no Block and no ServiceBackends. A Block has the necessary fields of one of Calico's IPAM blocks. A
+//     ServiceBackends has the necessary fields of an EndpointSlice.
+//   - Fields that are not about packets and fields that are not supported, such as http, count as unknown fields. A
+//     rule with an unknown field is closed. An object with an unknown field outside of rules is refused. An IPPool has
+//     no blockSize, so the size of blocks is not checked.
+//   - Types and protocols are not case-sensitive. Names of objects may have capitals and -_.:@+~. A label may have any
+//     name that a selector can have, up to 512 bytes, and any text up to 4 KiB as its value. The name of a port has at
+//     least one letter, so that "80-90" is an error.
 //   - Wider: a rule may have prefixes of both families. Its ipVersion may contradict its prefixes or its ICMP protocol;
-//     the rule then matches nothing. A named port needs no protocol. global() may occur in any selector, and inside
-//     longer ones.
-//   - notNets with prefixes of one family exclude nothing of the other family: the rule matches all addresses of that
-//     family.
-//   - A namespaceSelector or serviceAccountSelector may match an object that has no labels, as env != "prod" does. Such
+//     the rule then matches nothing. A named port needs no protocol. global() may occur in any selector, also as a part
+//     of a longer one.
+//   - If all prefixes of notNets are of one family, they exclude no address of the other family.
+//   - A namespaceSelector or serviceAccountSelector may be true for an object without labels, as env != "prod" is. Such
 //     a selector also matches objects without a namespace or account: host endpoints and global network sets.
 //   - Wider: a rule has DSCP and NotDSCP, which that API does not have.
 //   - Narrower: icmp needs a type. notICMP needs a protocol.
@@ -110,17 +110,18 @@
 //   - A HostEndpoint without interfaceName and expectedIPs is valid and has no effect. The interface cannot be "lo".
 //     Names of interfaces may have @+~=, too.
 //   - Narrower: an IPPool cannot have multicast or loopback addresses.
-//   - PreDNAT and DoNotTrack are as in that API: both need applyOnForward, exclude each other and are for global
-//     policies. If a preDNAT policy has egress rules or the type Egress, the whole policy is invalid.
+//   - PreDNAT and DoNotTrack are as in that API: both need applyOnForward, both are only for global policies, and a
+//     policy cannot have both. If a preDNAT policy has egress rules or the type Egress, the whole policy is invalid.
 //
 // # Errors
 //
 // Decode returns a *DecodeError, Validate a *ValidationError, and Update.Admit a *ValidationError or a *DoubtError.
-// They have the key of the object and all problems with the paths of the fields, as in
-// "egress[2].destination.ports[0]". Their text has the first few problems. The Parse functions return other errors.
+// These errors have the key of the object, and all problems with the paths of the fields, as in
+// "egress[2].destination.ports[0]". Their text has only the first few problems. The Parse functions return other
+// errors.
 //
 // # Concurrency
 //
-// A resource must not change after it was sent in an Update. All values of the package are safe for concurrent reads.
-// Clone returns a copy that can be changed.
+// Do not change a resource after you have sent it in an Update. Clone returns a copy that you can change. All values of
+// the package are safe for concurrent reads.
 package policy
