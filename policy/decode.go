@@ -7,9 +7,9 @@ import "reflect"
 // Decode decodes one resource from a JSON object with a "kind" member. Members have the names of the field tags, in the
 // same case. A staged policy has the kind "StagedPolicy", and no member "staged". A Block has no member "name".
 //
-// These are errors: unknown members and kinds, duplicate members, null, values of another type, text after the object,
-// and values that a field cannot have, such as port 0 or an address with a zone. Decode returns all errors in one
-// *DecodeError. Decode returns no *DecodeError in two cases:
+// These are errors: unknown members and kinds, duplicate members, null, text after the object, and values of another
+// type. Values that a field cannot have, such as port 0 or an address with a zone, are errors, too. Decode returns all
+// errors in one *DecodeError. Decode returns no *DecodeError in two cases:
 //
 //   - If all errors are in rules of a policy, Decode closes these rules and returns the policy. See Rule.Close and
 //     Policy.Doubts.

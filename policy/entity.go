@@ -18,9 +18,9 @@ type EntityRule struct {
 	Selector string `json:"selector,omitempty"`
 	// NotSelector excludes the addresses of matching endpoints and network sets. Empty means none.
 	//
-	// If there is also a Selector, NamespaceSelector or ServiceAccounts, or if the policy has a namespace, the address
-	// must belong to an object that matches these conditions and does not match NotSelector. Otherwise, NotSelector
-	// alone also matches addresses that belong to no endpoint or network set.
+	// If the policy has no namespace, and Selector, NamespaceSelector and ServiceAccounts are empty, NotSelector also
+	// matches addresses that belong to no endpoint or network set. Otherwise, the address must belong to an endpoint or
+	// network set that satisfies these conditions and does not match NotSelector.
 	NotSelector string `json:"notSelector,omitempty"`
 	// NamespaceSelector on the labels of namespaces: only endpoints and network sets in matching namespaces count.
 	// "all()" means in any namespace, and "global()" means without a namespace, as host endpoints are. If it is empty
@@ -34,9 +34,9 @@ type EntityRule struct {
 	// ServiceAccounts limits the endpoints by their service account. Nil means no limit. A value without names and
 	// selector is invalid.
 	ServiceAccounts *ServiceAccounts `json:"serviceAccounts,omitempty"`
-	// Services limits the peer to the backends of a service. It is valid in the source of ingress rules, where it means
-	// the addresses of the backends, and in the destination of egress rules, where it means their addresses, protocols
-	// and ports. Nil means no limit.
+	// Services limits the peer to the backends of a service. In the source of ingress rules, it matches the addresses
+	// of the backends. In the destination of egress rules, it matches their addresses, protocols and ports. It is not
+	// valid elsewhere. Nil means no limit.
 	//
 	// It cannot be combined with Nets, NotNets, Selector, NotSelector, NamespaceSelector, ServiceAccounts, Ports and
 	// NotPorts on the same side. The rule needs no Protocol. If it has one, both must match.

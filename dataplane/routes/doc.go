@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package routes programs what the kernel needs to reach workloads, on this node and on others:
-// routes, neighbour and proxy entries, VXLAN devices with their forwarding databases, IP-in-IP
-// devices, policy routing rules, and the sysctls of interfaces.
+// Package routes programs the routes to workloads on this node and on other nodes. For these, it
+// also programs neighbour and proxy entries, VXLAN devices with their forwarding databases,
+// IP-in-IP devices, policy routing rules, and the sysctls of interfaces.
 //
 //	events ──▶ Dataplane ──▶ objects ──▶ Keeper ──▶ desired ┐
 //	           (translates)                                 ├▶ changes, batched ──▶ kernel
@@ -44,9 +44,10 @@
 //
 // All other objects belong to other processes and are called foreign. A Keeper never changes or
 // deletes foreign objects. If a foreign object is in the place of a desired object, the desired
-// object is not added, and Apply returns ErrForeign for it. There is one exception: if the foreign
-// object is a route or neighbour entry that is identical to the desired one, nothing is added, and
-// Apply returns no error. If the other process later deletes this object, Apply returns ErrCeded.
+// object is not added, and Apply returns ErrForeign for it. There is one exception: the foreign
+// object may be a route or neighbour entry that is identical to the desired one. Then nothing is
+// added, and Apply returns no error. If the other process later deletes this object, Apply returns
+// ErrCeded.
 //
 // Sysctls have no owner. They are written where they differ from the desired value. When an
 // endpoint is removed, its sysctls keep their values. They disappear with the endpoint's interface.
@@ -71,9 +72,9 @@
 // events about these routes. The Driver sends the event of an endpoint to this package only when
 // the policy of the endpoint is in the kernel. Therefore no workload gets a route before its
 // policy. An endpoint whose interface does not exist or is down is reported as ApplyError.Down
-// until the interface is up. The Driver does not count that as a failure. If an interface's sysctls
-// cannot be set, no route over the interface is added: without a sysctl such as rp_filter, the
-// kernel could accept packets that it must not accept.
+// until the interface is up. The Driver does not count that as a failure. A route over an interface
+// is only added once the interface's sysctls are set. Otherwise, if a sysctl such as rp_filter were
+// missing, the kernel could accept packets that it must drop.
 //
 // If an endpoint's interface is a port of one of Config.Bridges, packets already reach the workload
 // over the route to the bridge's subnet. Such an endpoint gets no objects until the interface
@@ -99,10 +100,10 @@
 // which packets come from other nodes, such as eth0, need it as well: either the administrator sets
 // it, or Config.ForwardAllIPv4 makes this package set net.ipv4.conf.all.forwarding.
 //
-// The kernel forwards IPv6 packets only if net.ipv6.conf.all.forwarding is set, for all interfaces
-// at once. (An interface's own IPv6 setting only stops it from acting on router advertisements.)
-// That sysctl changes how all interfaces of the node treat router advertisements. Therefore it is
-// written only if Config.ForwardAllIPv6 is set.
+// The kernel forwards IPv6 packets only if the sysctl net.ipv6.conf.all.forwarding is set. It
+// concerns all interfaces at once, and it also changes how they treat router advertisements.
+// Therefore this package sets it only if Config.ForwardAllIPv6 is set. (The IPv6 sysctl of a single
+// interface does not affect forwarding: it only makes the interface ignore router advertisements.)
 //
 // # Usage
 //
@@ -132,9 +133,9 @@
 // or node at fault. The causes are ErrNoInterface, ErrInterfaceDown, ErrForeign, ErrCeded,
 // ErrContested, ErrEndpoint, ErrObject, ErrTunnel, a *dataplane.FeatureError or the kernel's errno.
 //
-// Any other error, or an ApplyError whose field Object is empty, means one of two things: the
-// connection to the kernel failed, or an object of an endpoint or node that no longer exists could
-// not be removed.
+// Any other error, or an ApplyError whose field Object is empty, has one of two causes. The
+// connection to the kernel failed, or an object could not be removed whose endpoint or node no
+// longer exists.
 //
 // New and NewKeeper return all problems of their config.
 package routes

@@ -169,7 +169,7 @@ func (k *Keeper) change(objects []Object, remove bool) {
 func (k *Keeper) Delete(objects ...Object) { k.change(objects, true) }
 
 // Apply brings the kernel to the desired state. The first call also compares all objects of ours in
-// the kernel with the desired state: it keeps the objects that match, and removes those that are
+// the kernel with the desired state. It keeps the objects that match, and removes those that are
 // not desired. Later calls process only the changes since the last call, and retry failed changes.
 // Each call returns an error for a failed change until the change succeeds.
 //
@@ -204,9 +204,9 @@ func (k *Keeper) applyLocked(ctx context.Context) error {
 	return err
 }
 
-// reconcile brings the kernel to the desired state. It makes a second attempt in two cases: if an
-// object conflicted with one that it did not know, or if an interface went away or down during the
-// pass. In the first case, it reads everything again before the second attempt.
+// reconcile brings the kernel to the desired state. It makes a second attempt in two cases. An
+// interface may have gone away or down during the pass. Or an object may have conflicted with one
+// that the Keeper did not know; then it reads everything again before the second attempt.
 func (k *Keeper) reconcile(ctx context.Context) error {
 	r, err := k.attempt(ctx)
 	if err == nil && (r.conflict || r.stale) && ctx.Err() == nil {

@@ -52,9 +52,9 @@ func New(cfg Config) (*Dataplane, error) {
 func (d *Dataplane) Close() error { return d.keeper.Close() }
 
 // Apply implements dataplane.Dataplane. When the desired state is complete for the first time,
-// Apply compares it with the objects of an earlier process: it keeps objects that are already
-// right, and removes objects of ours that are not desired. After an error, the next call retries
-// the failed changes, and reports all remaining faults.
+// Apply compares it with the objects of an earlier process. It keeps those that are already right,
+// and removes those that are not desired. After an error, the next call retries the failed changes,
+// and reports all remaining faults.
 //
 // Apply returns at once for a batch that has neither policy nor local endpoints (see
 // dataplane.Batch.OnlyNetwork) and changes no object. Then it does not even read from the kernel

@@ -101,8 +101,8 @@ func notifier(changed func()) (notify, stop func()) {
 }
 
 // repair makes one pass. faultsChanged means that the set of objects at fault changed, or that a
-// desired device was recreated. repaired means that an object changed by another process was
-// repaired.
+// desired device was recreated. repaired means that another process had changed an object, and that
+// it was repaired.
 func (k *Keeper) repair(ctx context.Context) (faultsChanged, repaired, failing bool, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -34,8 +34,8 @@ type result struct {
 // peers, and the routes and rules that lead to them. The blackhole routes of this node's blocks are
 // added before the peers, and a peer before the routes to it.
 //
-// If a key cannot be loaded, program still adds the routes and rules: a device without a key drops
-// packets, and a device with the key of an earlier process encrypts them.
+// If a key cannot be loaded, program still adds the routes and rules. This is safe: a device
+// without a key drops packets, and a device with the key of an earlier process encrypts them.
 func (d *Dataplane) program(ctx context.Context, resync bool) error {
 	d.last.retry = true
 	if err := ctx.Err(); err != nil {

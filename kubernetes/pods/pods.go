@@ -38,9 +38,9 @@ type Config struct {
 // K8S_POD_UID.
 type Ref struct {
 	Namespace, Name string
-	// UID distinguishes pods of the same name, such as those of a StatefulSet. For Attach and Detach, a static
-	// pod has the UID that CNI_ARGS has, which is not that of its mirror pod in the API. Empty means any pod of
-	// that name.
+	// UID distinguishes pods of the same name, such as those of a StatefulSet. For Attach and Detach, pass the UID from
+	// CNI_ARGS. For a static pod, it differs from the UID of the mirror pod in the API. Empty means any pod of that
+	// name.
 	UID types.UID
 }
 

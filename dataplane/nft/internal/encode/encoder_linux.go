@@ -69,8 +69,8 @@ func (e *Encoder) message(typ, flags uint16, object nfnl.Object, name uint16) {
 func tableObject(name string) nfnl.Object { return nfnl.Object{Kind: "table", Name: name} }
 
 // AddTable creates the table with the given flags, if it does not exist. It leaves an existing
-// table as it is, with one exception: if the table has the flag PERSIST, and the given flags
-// contain OWNER, the socket that sends the batch becomes the table's owner.
+// table as it is, with one exception. If the table has the flag PERSIST, and the given flags
+// contain OWNER, the table gets an owner: the socket that sends the batch.
 func (e *Encoder) AddTable(flags uint32) {
 	e.message(unix.NFT_MSG_NEWTABLE, unix.NLM_F_CREATE|unix.NLM_F_ECHO, tableObject(e.table), 0)
 	if flags != 0 {

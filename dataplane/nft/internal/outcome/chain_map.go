@@ -93,8 +93,8 @@ func directions() []match.Direction { return []match.Direction{match.Ingress, ma
 func sharedName(dir match.Direction) string { return "outcomes-" + string(dir) }
 
 // Dispatch returns the rule that jumps to the chain of a packet's outcome. That chain decides about
-// the packet. The rule belongs after the jump to an endpoint's chain, if Policy.Return is set: the
-// chain of the endpoint's group then only finds the number of the outcome, and returns.
+// the packet. If Policy.Return is set, the rule belongs after the jump to an endpoint's chain. That
+// jump then only finds the number of the outcome.
 //
 // A packet may still be undecided after this rule. This happens during a change of the rules: a
 // packet that still uses the previous generation finds the chain of a new outcome empty. Such a

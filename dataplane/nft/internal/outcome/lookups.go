@@ -186,7 +186,7 @@ func (l *Lookups) Flush(d *ruleset.Delta) {
 }
 
 // Apart returns the value for ruleset.Delta.Apart. It returns true if each packet looks up at most
-// one of the elements that the delta changes: then the kernel need not change all of them at one
+// one of the elements that the delta changes. The kernel then need not change all of them at one
 // moment. It returns false if the delta changes anything but the classes of addresses. local has
 // the addresses of this node's workloads.
 func (l *Lookups) Apart(d *ruleset.Delta, local *classify.LocalAddresses) bool {

@@ -8,9 +8,9 @@
 //	ruleset.State ──package encode──▶ what we would write ─┘
 //
 // Package encode encodes each desired rule as it would be written. A rule in the kernel counts as
-// equal to it if two conditions hold: both have the same userdata, which contains a hash of the
-// rule, and both have the same expressions, including the names of chains and named sets. A set
-// counts as equal if its type and all its elements are the same.
+// equal if it has the same userdata and the same expressions. The userdata contains a hash of the
+// rule. The expressions include the names of chains and of named sets. A set counts as equal if its
+// type and all its elements are the same.
 //
 // # Usage
 //
