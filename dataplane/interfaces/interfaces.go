@@ -15,7 +15,7 @@ import (
 	"github.com/wayleave/wayleave/internal/rtnl"
 )
 
-// Config says which network namespace to watch. The zero value means the program's own.
+// Config says which network namespace to watch. The zero value means the program's own namespace.
 type Config struct {
 	// NetNS is the file descriptor of the network namespace. It must stay open while Watch runs. 0
 	// means the program's own namespace. Another namespace needs CAP_SYS_ADMIN.
@@ -49,8 +49,8 @@ func Read(cfg Config) (*Snapshot, error) {
 // Watch misses no change after the first call. If the kernel's notifications did not fit the
 // socket's buffer, Watch reads everything again and calls changed.
 //
-// Watch returns the error of ctx when ctx is done, or another error when it cannot receive
-// notifications.
+// When ctx is done, Watch returns the error of ctx. If it cannot receive notifications, it returns
+// another error.
 func Watch(ctx context.Context, cfg Config, changed func(*Snapshot)) error {
 	if err := cfg.validate(); err != nil {
 		return err
@@ -83,15 +83,16 @@ func Watch(ctx context.Context, cfg Config, changed func(*Snapshot)) error {
 // state has the interfaces of the namespace, according to the events so far.
 type state struct {
 	links rtnl.Links
-	// interfaces caches what snapshots contain, by index. An entry is made from links when a
-	// snapshot needs it, and removed when the link changes.
+	// interfaces caches the interfaces of snapshots, by index. An entry is made from links when a
+	// snapshot needs it, and removed when the interface changes.
 	interfaces map[int]*Interface
 	// news is set if anything changed since the last snapshot.
 	news bool
 }
 
-// read replaces the state by the kernel's lists. The monitor has been opened before: it reports all
-// changes that happen during the read, also those that the lists already contain.
+// read replaces the state by the kernel's lists. The caller has already opened the monitor. So the
+// monitor reports all changes that happen during the read, also those that the lists already
+// contain.
 func (s *state) read(cfg Config) (err error) {
 	conn, err := rtnl.Dial(rtnl.Config{NetNS: cfg.NetNS})
 	if err != nil {

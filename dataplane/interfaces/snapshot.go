@@ -13,7 +13,8 @@ type Interface struct {
 	// Name of the interface at that moment: an interface can be renamed.
 	Name string
 	// Index is the kernel's number of the interface. It stays the same for as long as the interface
-	// exists. Afterwards, the kernel does not soon give it to another interface.
+	// exists. When the interface is deleted, the kernel does not soon give the number to another
+	// interface.
 	Index int
 	// Up means that the interface is administratively up. Running means that it is up and has a
 	// carrier.
@@ -29,7 +30,7 @@ type Interface struct {
 	// VRF; 0 if there is none.
 	Master int
 	// Addresses with the lengths of their subnets, sorted, IPv4 first. An address is left out while
-	// duplicate address detection is running, and if it was found in use elsewhere.
+	// duplicate address detection is running, and if this has found the address on another host.
 	Addresses []netip.Prefix
 }
 
@@ -73,7 +74,7 @@ func (s *Snapshot) Holding(a netip.Addr) (holders []*Interface) {
 	return holders
 }
 
-// Equal reports whether both have the same interfaces with the same properties.
+// Equal reports whether both snapshots have the same interfaces with the same properties.
 func (s *Snapshot) Equal(o *Snapshot) bool {
 	return slices.EqualFunc(s.byName, o.byName, (*Interface).equal)
 }

@@ -23,14 +23,14 @@ type ClientConfig struct {
 	Dataplane dataplane.Dataplane
 	// Name of the program, for the server's log. Default "wayleave".
 	Name string
-	// Authenticate returns an error for a server that is not trusted; Users returns such a
-	// function. Nil means that all servers are trusted.
+	// Authenticate returns an error if the server is not trusted; Users returns such a function.
+	// Nil means that all servers are trusted.
 	Authenticate func(net.Conn) error
 	// MaxMessage is the maximum length of a message in bytes. A server can lower it. Default
 	// DefaultMaxMessage.
 	MaxMessage uint32
-	// Timeout is how long the server may take to send its first message, and to read a message. If
-	// the server sends no message for twice that time, the client disconnects. Default
+	// Timeout is the maximum time that the server may take to send its first message, or to read a
+	// message. If the server sends no message for twice that time, the client disconnects. Default
 	// DefaultTimeout.
 	Timeout time.Duration
 	// MaxBackoff is the longest wait before the client connects again. Default 5 s.
@@ -125,7 +125,7 @@ func (c *Client) reconnect(ctx context.Context, dial func(context.Context) (net.
 
 func (c *Client) minBackoff() time.Duration { return min(50*time.Millisecond, c.cfg.MaxBackoff) }
 
-// connect connects, and serves the connection until it ends. It returns the reason.
+// connect connects, and serves the connection until it ends. It returns the reason for the end.
 func (c *Client) connect(ctx context.Context, dial func(context.Context) (net.Conn, error)) error {
 	conn, err := dial(ctx)
 	if err != nil {
@@ -174,8 +174,8 @@ func (c *Client) drifted(d dataplane.Drift) {
 	}
 }
 
-// idle waits while there is no connection. Meanwhile it repairs drifts and makes the deletions that
-// the dataplane has deferred. It returns the error of ctx.
+// idle waits while there is no connection. Meanwhile it repairs drifts, and completes deletions
+// that the dataplane has left for later. It returns the error of ctx.
 func (c *Client) idle(ctx context.Context, wait time.Duration) error {
 	timer := time.NewTimer(wait)
 	defer timer.Stop()

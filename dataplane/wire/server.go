@@ -37,8 +37,8 @@ const (
 	DefaultMaxMessage = 16 << 20
 	// DefaultTimeout is the default of ServerConfig.Timeout and ClientConfig.Timeout.
 	DefaultTimeout = 30 * time.Second
-	// minMessage is the minimum of ServerConfig.MaxMessage. A message of a large set has up to
-	// about 450 KiB.
+	// minMessage is the minimum of ServerConfig.MaxMessage. The largest messages are parts of large
+	// sets: they have up to about 450 KiB.
 	minMessage = 1 << 20
 )
 
@@ -46,14 +46,15 @@ const (
 type ServerConfig struct {
 	// Name of the program, for the clients' logs. Default "wayleave".
 	Name string
-	// Authenticate returns an error for a connection that is not accepted; Users returns such a
-	// function. It may be called concurrently. Default SameUser.
+	// Authenticate returns an error if the connection must be refused; Users returns such a
+	// function. Authenticate may be called concurrently. Default SameUser.
 	Authenticate func(net.Conn) error
 	// MaxMessage is the maximum length of a message in bytes, at least 1 MiB. Default
 	// DefaultMaxMessage.
 	MaxMessage uint32
-	// Timeout is how long a client may take to send its first message, to read a message, or to
-	// answer a Ping. It does not limit the time to apply a batch. Default DefaultTimeout.
+	// Timeout is the maximum time that a client may take to send its first message, to read a
+	// message, or to answer a Ping. It does not limit the time to apply a batch. Default
+	// DefaultTimeout.
 	Timeout time.Duration
 	// Logger logs clients that connect and disconnect. Nil discards.
 	Logger *slog.Logger
@@ -131,7 +132,7 @@ func (s *Server) Apply(ctx context.Context, b dataplane.Batch) error {
 	return s.request(ctx, client, "apply", batchRequest(generation, false, b))
 }
 
-// Resync implements dataplane.Dataplane. Errors: as Apply.
+// Resync implements dataplane.Dataplane. It returns the same errors as Apply.
 func (s *Server) Resync(ctx context.Context) error {
 	s.mu.Lock()
 	client, inSync := s.client, s.desired.InSync()

@@ -165,9 +165,8 @@ func (c *session) handshake() (*wirepb.ClientHello, error) {
 	return hello, err
 }
 
-// setClient makes the session the client of the server. It returns the requests that bring the
-// client to the current state. It also returns the client that the session replaces, if there is
-// one.
+// setClient makes the session the client of the server. It returns the requests after which the
+// client has the current state. It also returns the earlier client, if there is one.
 func (s *Server) setClient(client *session, hello *wirepb.ClientHello) (first []*call, replaced *session) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -303,7 +302,7 @@ func (c *session) handle(m *wirepb.ClientMessage) error {
 }
 
 // answered records an answer or a part of an answer. Answers must come in the order of the
-// requests: an answer to another request than the first one that waits is an error.
+// requests. Otherwise, answered returns an error.
 func (c *session) answered(number uint64, more bool, fill func(*answer)) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -35,7 +35,7 @@ type Dataplane struct {
 	interfaces interfaceObserver
 	outDevices outDevices
 	rotation   rotation
-	// remoteNodes are the remote nodes for which program was last called, by name.
+	// remoteNodes has the remote nodes of the last call of program, by name.
 	remoteNodes map[string]*remoteNode
 	// last is the result of the last call of program, with the errors of a later Finish.
 	last result
@@ -131,8 +131,9 @@ func (d *Dataplane) Keys() []policy.WireguardKey {
 }
 
 // Teardown implements dataplane.Dataplane. Before you call it, remove the keys from this node's
-// Node resource, and wait until the other nodes have received the change. Packets that another node
-// still encrypts to this node afterwards are lost. Teardown keeps the key files.
+// Node resource, and wait until the other nodes have received the change. After Teardown, this node
+// cannot decrypt packets: if another node still encrypts to it, the packets are lost. Teardown
+// keeps the key files.
 //
 // Errors: a *dataplane.ApplyError whose field Object is empty. After an error, Teardown may be
 // called again.

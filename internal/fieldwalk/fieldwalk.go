@@ -8,7 +8,7 @@ import (
 	"strconv"
 )
 
-// Fill sets every part of v to a nonzero value. A part with the type of a sample gets the value of that sample.
+// Fill sets every part of v to a nonzero value. If a part has the type of a sample, it gets the value of the sample.
 func Fill(v reflect.Value, samples ...any) {
 	for _, s := range append(samples, netip.MustParsePrefix("10.1.0.0/16"), netip.MustParseAddr("10.1.0.1")) {
 		if reflect.TypeOf(s) == v.Type() {

@@ -47,8 +47,8 @@ type Writer interface {
 	// names of the chains begin with the given one.
 	Rule(list match.List, rule *match.Merged, chain string) ([]ruleset.Rule, []*ruleset.Chain, error)
 	// Target returns the verdict that leads to the chain of a rule with the action Allow, Deny or
-	// Pass. If the rule has no chain, it returns the verdict return. It is used only if each rule
-	// counts or logs.
+	// Pass. If the rule has no chain, Target returns the verdict return. Target is called only if
+	// each rule counts or logs.
 	Target(rule *match.Merged) ruleset.Verdict
 	// Allow returns the statements that allow a packet.
 	Allow() []ruleset.Statement
@@ -115,8 +115,8 @@ func New(cfg Config) *Lookups {
 }
 
 // SetPolicy records that a policy or profile was added, changed or removed. o has the policy or
-// profile, or only its key if it was removed. The caller must not change o until its next call of
-// SetPolicy for the same key.
+// profile. If it was removed, o has only its key. The caller must not change o until its next call
+// of SetPolicy for the same key.
 func (l *Lookups) SetPolicy(o *match.Owner) { l.indexes.setPolicy(o) }
 
 // Pending reports whether anything may have changed since the last Flush.
