@@ -62,13 +62,13 @@
 //     are encrypted already;
 //   - two for each prefix of Config.UnencryptedHosts: for packets from it and for packets to it.
 //
-// A prefix that is not encrypted may lie inside a prefix that is encrypted. An example is a local
-// workload with an address from the block of another node. For such a prefix, table 22361 has a
-// route of type throw. This route ends the lookup in this table, and the kernel goes on at the next
-// rule.
+// Inside a prefix to which packets are encrypted, there may be addresses to which they must not be
+// encrypted. An example is a local workload with an address from the block of another node. For
+// such addresses, table 22361 has a route of type throw. This route ends the lookup in this table,
+// and the kernel goes on at the next rule.
 //
-// With Config.RequireEncryption, an nftables table drops unencrypted packets from nodes that this
-// node encrypts to.
+// With Config.RequireEncryption, this node also has an nftables table. If this node encrypts
+// packets to another node, the table drops unencrypted packets from that node.
 //
 // In DriverConfig.Dataplanes, list this Dataplane before the one that programs unencrypted routes,
 // such as routes.Dataplane. Then this Dataplane encrypts a prefix before the other dataplane adds
@@ -114,8 +114,8 @@
 //
 // # Concurrency
 //
-// Only one goroutine at a time may call the methods of a Dataplane. Only Watch may run concurrently
-// with the other methods.
+// Only one goroutine at a time may call the methods of a Dataplane. The exception is Watch, which
+// may run concurrently with the other methods.
 //
 // # Errors
 //
