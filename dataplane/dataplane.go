@@ -8,7 +8,8 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// Dataplane programs events into something that handles packets, usually a kernel.
+// Dataplane programs the policies, endpoints and routes of a node, which it gets as events, into
+// something that handles packets, usually the kernel.
 //
 // A Dataplane need not be safe for concurrent use: the Driver calls it from one goroutine.
 type Dataplane interface {
@@ -18,12 +19,13 @@ type Dataplane interface {
 	// Before the batch with InSync, the desired state is incomplete. Until then, Apply only
 	// remembers the events and does not touch the kernel. When the batch has InSync, Apply reads
 	// the objects that an earlier run of this dataplane left in the kernel. It keeps the objects
-	// that match the desired state, repairs those that differ, and removes all others.
+	// that match the desired state, repairs objects that differ from it, and removes objects that
+	// are not in it.
 	//
 	// Apply is idempotent. After an error, the desired state still includes the batch. The next
-	// call programs the missing objects, even if its batch is empty or the same again. If one
-	// object cannot be programmed, Apply drops its traffic, reports the object, and programs the
-	// others.
+	// call programs the missing objects, even if its batch is empty or is the same batch again. If
+	// one object cannot be programmed, Apply drops its traffic, reports the object, and programs
+	// the others.
 	//
 	// Errors: a join of *ApplyError, one for each object that is at fault (cannot be programmed),
 	// down or pending. An *ApplyError without an Object, or any other error, means that the state
@@ -47,10 +49,11 @@ type Planner interface {
 	Plan(ctx context.Context, b Batch) (string, error)
 }
 
-// Finisher is a Dataplane that can defer deletions. Packets that are already in the kernel may
-// still use an object when new packets do not use it any more. A Finisher returns once new packets
-// see a change, and deletes such objects later. The Driver calls ApplyVisible instead of Apply.
-// While the Driver is idle, it calls Finish, so these deletions do not delay the next batch.
+// Finisher is a Dataplane that can defer deletions. After a change, packets that are already in the
+// kernel may still use objects that new packets do not use any more. Such objects can only be
+// deleted after a wait. For a Finisher, the Driver calls ApplyVisible instead of Apply: it returns
+// once new packets see the change. While the Driver is idle, it calls Finish, which deletes these
+// objects. So deletions do not delay the next batch.
 type Finisher interface {
 	// ApplyVisible does what Apply does, but may leave deletions for Finish.
 	ApplyVisible(ctx context.Context, b Batch) error
@@ -64,8 +67,8 @@ type Finisher interface {
 	Finish(ctx context.Context) error
 }
 
-// Limited is a Dataplane that may program an endpoint although policy does not see all of its traffic, for
-// example frames between two ports of a bridge.
+// Limited is a Dataplane that may program an endpoint although policy does not see all of the
+// endpoint's traffic, for example frames between two ports of a bridge.
 type Limited interface {
 	// Unjudged returns a text for each such endpoint. It explains to people which traffic policy
 	// does not see, and why. The Driver calls Unjudged after each Apply and Resync, and copies the

@@ -20,15 +20,16 @@
 //
 // The calculation graph (package calcgraph) turns resources such as policies, endpoints and nodes
 // into batches of events. In a batch, an object is added before the objects that refer to it, and
-// removed after them; [Batch] lists the order. A batch is the unit of atomicity: a backend applies
-// it in one kernel transaction where it can. The rules in events contain no selectors and no names
-// of ports: the graph has replaced these by IP sets and numbers.
+// removed after them; [Batch] lists the order. A backend applies a batch in one transaction of the
+// kernel where it can. The rules in events contain no selectors, named ports and services: the
+// graph has replaced them by IP sets.
 //
-// Every node gets routes to all known addresses, including those of its own workloads. An
-// EndpointUpdate already has the addresses of a workload, but only the route has the type of the
-// address's pool. If a route leads through a tunnel, the tunnel is added before the route and
-// removed after it. Nodes, pools, services, namespaces and service accounts are for dataplanes that
-// use their names or labels. A dataplane ignores the events that it has no use for.
+// Every node gets routes to all known addresses, including those of its own workloads. For such an
+// address there are two events: the EndpointUpdate has the address and its interface, and the
+// RouteUpdate has the type of the address's pool. If a route leads through a tunnel, the tunnel is
+// added before the route and removed after it. There are also events for nodes, pools, services,
+// namespaces and service accounts, for dataplanes that use their names or labels. A dataplane
+// ignores the events that it has no use for.
 //
 // # Usage
 //
@@ -48,12 +49,12 @@
 // While the Driver is busy, or while DriverConfig.MinInterval delays it, it merges the batches that
 // arrive and applies them as one. A dataplane may implement further interfaces:
 //
-//   - If it is a [Watcher], it reports changes by other processes. The Driver then calls its
-//     Resync, which repairs them. For a dataplane that is no Watcher, set DriverConfig.ResyncEvery,
-//     or call Resync of the Driver.
-//   - If it is a [Finisher], it deletes unused objects while the Driver is idle.
-//   - If it is a [Planner], Plan of the Driver returns what a batch would change.
-//   - If it is [Limited], it names the traffic that policy does not see.
+//   - A [Watcher] reports changes by other processes. The Driver then calls the Watcher's Resync,
+//     which repairs them. For a dataplane that is no Watcher, set DriverConfig.ResyncEvery, or call
+//     Driver.Resync.
+//   - A [Finisher] deletes unused objects while the Driver is idle.
+//   - A [Planner] computes what a batch would change. Driver.Plan returns the result.
+//   - A [Limited] dataplane names the traffic that policy does not see.
 //
 // EndpointChanges reports each change of an endpoint's status. Stats and Hooks are for metrics.
 // Shutdown ends Run after the current attempt, and leaves the kernel as it is. After Shutdown,
@@ -63,9 +64,9 @@
 //
 // An endpoint must not have a route while its policy is missing. So an endpoint's policy is added
 // to the kernel before its route, and removed after its route. If the policy of an endpoint cannot
-// be programmed, the Driver withholds the endpoint: it does not send it to later dataplanes, so the
-// endpoint gets no route. Other endpoints are not affected. If a dataplane returns an error that
-// names no object, the later dataplanes get no new or changed routes at all.
+// be programmed, the Driver withholds the endpoint: the Driver does not send the endpoint to later
+// dataplanes, so the endpoint gets no route. Other endpoints are not affected. If a dataplane
+// returns an error that names no object, the later dataplanes get no new or changed routes at all.
 //
 // # Concurrency
 //
@@ -88,8 +89,9 @@
 // # Asynchronous dataplanes
 //
 // A dataplane may program or remove an endpoint or a policy after Apply has returned. For each such
-// object, Apply then returns an ApplyError whose field Pending is true. The endpoint stays
-// EndpointPending, and is withheld from later dataplanes. When the dataplane is done or has failed,
-// its method Watch reports a [Drift] whose field OnlyFaults is true. The Driver then calls Apply
-// with an empty batch. This call returns the objects that are still pending or at fault.
+// object, Apply then returns an ApplyError whose field Pending is true. The endpoint is
+// EndpointPending meanwhile, and is withheld from later dataplanes. When the dataplane is done or
+// has failed, its method Watch reports a [Drift] whose field OnlyFaults is true. The Driver then
+// calls Apply with an empty batch. This call returns the objects that are still pending or at
+// fault.
 package dataplane

@@ -36,17 +36,17 @@ type DriverConfig struct {
 	// between are applied as one. 0, the default, means no limit.
 	MinInterval time.Duration
 	// Burst is the number of attempts that may follow each other without delay after a pause.
-	// MinInterval delays the next ones. 0 means 1.
+	// MinInterval delays the attempts after these. 0 means 1.
 	Burst int
 	// ResyncEvery is the interval at which the Driver calls Resync of every dataplane, which
 	// compares the kernel with the desired state. 0, the default, means never. Set it if a
 	// dataplane is no Watcher.
 	ResyncEvery time.Duration
-	// MinBackoff is the maximum wait before the first retry. The wait is a random time between half
-	// of it and all of it. The default is 100 ms.
+	// MinBackoff is the maximum wait before the first retry. Each wait is a random time between
+	// half of the maximum and the maximum. The default is 100 ms.
 	MinBackoff time.Duration
-	// MaxBackoff is the maximum wait before any retry. The wait doubles with each retry until then.
-	// The default is 30 s.
+	// MaxBackoff is the maximum wait before any retry. The maximum wait doubles with each retry
+	// until it reaches MaxBackoff. The default is 30 s.
 	MaxBackoff time.Duration
 	// Logger logs failures, recoveries and, at level info, each endpoint that is down. Nil means no
 	// log.
@@ -120,8 +120,9 @@ func (c DriverConfig) validate() error {
 // those for routes, add an endpoint after the earlier ones, and remove it before them:
 //
 //  1. The later dataplanes remove the endpoints that the batch removes, the last dataplane first.
-//     While one of them fails to remove an endpoint, the earlier dataplanes keep the endpoint, as
-//     down and without policy, so all of its packets are dropped.
+//     While one of them fails to remove an endpoint, the Driver keeps the endpoint in the earlier
+//     dataplanes, but sets it down and removes its policies there, so all of its packets are
+//     dropped.
 //  2. The first dataplane gets the batch.
 //  3. Each later dataplane gets the batch, without the events that are withheld from it.
 //
@@ -129,11 +130,11 @@ func (c DriverConfig) validate() error {
 //
 // # Faults
 //
-// An object is at fault if a dataplane cannot program it. If an endpoint is at fault, or one of its
-// policies or profiles, the Driver withholds the endpoint's new state from the later dataplanes. A
-// later dataplane that already has the endpoint then keeps the former interface and addresses. It
-// gets only the new lists of policies, because the former lists may name policies that are removed.
-// All of this also holds for host endpoints.
+// An object is at fault if a dataplane cannot program it. If an endpoint or one of its policies or
+// profiles is at fault, the Driver withholds the endpoint's new state from the later dataplanes. If
+// a later dataplane already has the endpoint, it keeps the former interface and addresses, and gets
+// only the new lists of policies: the former lists may name policies that are removed. All of this
+// also holds for host endpoints.
 //
 // A general error is an error that names no object. After a general error of a dataplane, the
 // Driver treats all endpoints and host endpoints as at fault. The later dataplanes also get no new
@@ -145,10 +146,10 @@ func (c DriverConfig) validate() error {
 //
 // In two states, an endpoint is not at fault, but is withheld from later dataplanes, too:
 //
-//   - EndpointDown: the interface does not exist or is down. The dataplane reports it when the
-//     interface is up.
-//   - EndpointPending: a dataplane continues to program the endpoint, or a policy or profile that
-//     it refers to, after Apply has returned.
+//   - EndpointDown: the interface does not exist or is down. When the interface is up, the
+//     dataplane reports this.
+//   - EndpointPending: after Apply has returned, a dataplane still programs the endpoint, or a
+//     policy or profile of the endpoint.
 //
 // All methods may be called from any goroutine.
 type Driver struct {

@@ -17,7 +17,7 @@ type queue struct {
 	resyncs []chan<- error
 	plans   []planning
 	// drifted has the indexes of the backends to resync. faulted has the indexes of the backends
-	// where other objects than before are at fault: their Apply is called again.
+	// where other objects than before are at fault: the Driver calls Apply of these backends again.
 	drifted, faulted map[int]bool
 	drifts           []Drift
 }
@@ -65,11 +65,11 @@ func (w *work) programs() bool {
 // resyncOf reports whether the backend is to compare the kernel with the desired state.
 func (w *work) resyncOf(backend int) bool { return w.resync || w.drifted[backend] }
 
-// Send adds a batch to the driver's queue and returns. It blocks while there are MaxQueued batches
-// in the queue. Batches are applied in the order of the calls of Send. All batches in the queue are
-// merged and applied as one; none is lost or applied twice. To wait until the batch is applied,
-// call WaitProgrammed or WaitApplied after Send. The caller must not change the batch after the
-// call.
+// Send adds a batch to the Driver's queue and returns. It blocks while there are MaxQueued batches
+// in the queue. The Driver applies batches in the order of the calls of Send. It merges all batches
+// in the queue and applies them as one. No batch is lost or applied twice. To wait until the batch
+// is applied, call WaitProgrammed or WaitApplied after Send. The caller must not change the batch
+// after the call.
 //
 // Errors: the context's, or ErrStopped. After an error, the batch is not in the queue.
 func (d *Driver) Send(ctx context.Context, b Batch) error {
@@ -111,8 +111,8 @@ func (d *Driver) put(b Batch) (room <-chan struct{}, err error) {
 }
 
 // Resync makes every dataplane compare the kernel with the desired state and repair the
-// differences. It waits until that is done. The batches in the queue are applied before that, or
-// together with it.
+// differences. It returns when this is done. The Driver applies the batches in the queue before the
+// comparison or together with it.
 //
 // Errors:
 //

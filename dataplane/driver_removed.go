@@ -9,8 +9,8 @@ import (
 )
 
 // WaitRemoved returns once an endpoint (or host endpoint) is removed from all dataplanes: first its
-// routes, then its policy. It waits for all batches that were sent before the call, and in these
-// cases longer:
+// routes, then its policy. It waits for all batches that were sent before the call. In these cases
+// it waits longer:
 //
 //   - If the removal of the endpoint was not sent yet, it waits for the removal. (An endpoint that
 //     was never sent counts as removed.)

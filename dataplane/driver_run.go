@@ -13,9 +13,9 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// Run programs the batches that Send has added, until the context is done or Shutdown is called.
-// The end of the context interrupts the current attempt. When Run returns, the kernel keeps its
-// state. Run can be called once.
+// Run programs the batches that Send has added, until the context is done or Shutdown is called. If
+// the context is done during an attempt to program a batch, the attempt is interrupted. When Run
+// returns, the kernel keeps its state. Run can be called once.
 //
 // After Shutdown, Run returns nil. Errors: the context's; ErrRunning or ErrStopped on a second
 // call.
@@ -161,8 +161,8 @@ func (l *loop) conclude(ctx context.Context, result roundResult) {
 // packets, and the next Driver continues from that state. To clear the kernel, call Teardown
 // afterwards. If Run was not called before Shutdown, it cannot be called any more.
 //
-// Errors: the context's. The end of the context interrupts the current attempt, which may not have
-// ended yet when Shutdown returns.
+// Errors: the context's. If the context is done, the current attempt is interrupted, but it may not
+// have ended yet when Shutdown returns.
 func (d *Driver) Shutdown(ctx context.Context) error { return d.life.shutdown(ctx) }
 
 // Teardown removes everything that the dataplanes have programmed, the last dataplane first. It

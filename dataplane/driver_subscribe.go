@@ -27,10 +27,10 @@ type subscriber struct {
 	wake    wakeup // is signalled when there are changes
 }
 
-// EndpointChanges returns a sequence. It first yields the status of all endpoints, sorted by key.
+// EndpointChanges returns a sequence that first yields the status of all endpoints, sorted by key.
 // Then it yields each change of an endpoint's status, until the context is done or Run has
 // returned. A slow receiver does not block the Driver: it gets only the latest change of each
-// endpoint. There may be several callers at a time. Each loop over a result begins with all
+// endpoint. There may be several callers at a time. Each loop over the sequence first yields all
 // endpoints again.
 func (d *Driver) EndpointChanges(ctx context.Context) iter.Seq[EndpointChange] {
 	return func(yield func(EndpointChange) bool) {

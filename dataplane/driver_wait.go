@@ -24,9 +24,10 @@ func (d *Driver) WaitProgrammed(ctx context.Context, endpoint policy.Key) error 
 	}, nil))
 }
 
-// WaitEndpoint is like WaitProgrammed, but waits until a state of the endpoint is programmed for
-// which want returns true, for example a state with a given address. For a host endpoint,
-// WaitEndpoint does not return before the context is done. want must not change the endpoint.
+// WaitEndpoint is like WaitProgrammed, but also calls want with the endpoint's programmed state,
+// and waits until want returns true. For example, want can check for an address. For a host
+// endpoint, WaitEndpoint does not return before the context is done. want must not change the
+// endpoint.
 //
 // Errors: as for WaitProgrammed.
 func (d *Driver) WaitEndpoint(ctx context.Context, endpoint policy.Key, want func(*Endpoint) bool) error {
@@ -61,10 +62,11 @@ func (d *Driver) withFault(endpoint policy.Key, err error) error {
 }
 
 // WaitApplied returns once all dataplanes have applied the batch with InSync, and all batches that
-// were sent before the call. It does not wait for objects that a dataplane cannot program, that are
-// down, or that are programmed after Apply has returned (see ApplyError.Pending). Status lists the
-// endpoints among these objects. If a calcgraph.Runner sends the batches, call its Barrier first:
-// then WaitApplied also waits for all updates that the Runner has received.
+// were sent before the call. A batch is applied even if some of its objects are not programmed yet:
+// because a dataplane cannot program them, because their interface is down, or because the
+// dataplane continues after Apply has returned (see ApplyError.Pending). Status lists such
+// endpoints. If a calcgraph.Runner sends the batches, call its Barrier first: then WaitApplied also
+// waits for all updates that the Runner has received.
 //
 // Errors: the context's, or ErrStopped.
 func (d *Driver) WaitApplied(ctx context.Context) error {

@@ -9,10 +9,11 @@ import (
 	"time"
 )
 
-// Watcher is a Dataplane that detects when its objects in the kernel must be compared again:
-// another process changed an object, or interfaces or addresses of the machine changed. The Driver
-// then calls Resync. If nothing has to be repaired, but other objects than before cannot be
-// programmed, it calls Apply instead (see Drift.OnlyFaults).
+// Watcher is a Dataplane that detects when its objects in the kernel may differ from the desired
+// state, because another process changed an object, or because interfaces or addresses of the
+// machine changed. The Driver then calls Resync. If nothing has to be repaired, but other objects
+// than before cannot be programmed, the Driver calls Apply instead, with an empty batch (see
+// Drift.OnlyFaults).
 type Watcher interface {
 	// Watch calls drifted whenever a Resync is needed, or may be needed because Watch missed a
 	// change. It runs until ctx is done, and then returns the error of ctx. It does not report the

@@ -18,8 +18,8 @@ type Event interface {
 
 // Batch has the events that one flush of the graph emits. A dataplane applies a batch in one
 // transaction where it can. A batch has at most one event for each object. (A new IP set has an
-// IPSetUpdate and no IPSetDelta.) The events are in this order, and those of one type are sorted by
-// their objects:
+// IPSetUpdate and no IPSetDelta.) The events are in this order of types. The events of one type are
+// sorted by object:
 //
 //	IPSetUpdate, IPSetDelta, PolicyUpdate, ProfileUpdate, EndpointUpdate, HostEndpointUpdate,
 //	EndpointRemove, HostEndpointRemove, ProfileRemove, PolicyRemove, IPSetRemove,
@@ -31,8 +31,8 @@ type Event interface {
 // same address, and a route that a later event replaces may lead through a tunnel that was removed.
 // After the batch, neither is the case.
 //
-// InSync occurs once for each graph: it is the last event of the batch that completes the initial
-// state. A receiver must not change the batch.
+// A graph sends InSync once: it is the last event of the batch that completes the initial state. A
+// receiver must not change the batch.
 type Batch struct {
 	Events []Event
 }
@@ -43,8 +43,8 @@ type Batch struct {
 //
 //   - "s:" for the addresses that a selector matches
 //   - "p:" for a named port
-//   - "v:" for the backends of a service: a set of type IPSetNets has their addresses, a set of
-//     type IPSetPorts their addresses with ports
+//   - "v:" for the backends of a service: a set of type IPSetNets has their addresses, and a set of
+//     type IPSetPorts has their addresses with ports
 type IPSetID string
 
 // IPSetType is the type of the members of an IP set.
@@ -88,8 +88,8 @@ type IPSetRemove struct {
 	ID IPSetID
 }
 
-// PolicyUpdate makes or replaces a policy. The policy applies to a local endpoint, or has the
-// performance hint policy.AssumeNeededOnEveryNode.
+// PolicyUpdate makes or replaces a policy. The graph sends only those policies that apply to a
+// local endpoint, or that have the performance hint policy.AssumeNeededOnEveryNode.
 type PolicyUpdate struct {
 	Key    policy.Key
 	Policy *Policy

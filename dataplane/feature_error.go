@@ -4,9 +4,9 @@ package dataplane
 
 import "strings"
 
-// FeatureError reports a feature that the kernel lacks. If objects need the feature, none of these
-// objects is written, and their errors wrap the FeatureError. If the Dataplane works without the
-// feature, it logs the FeatureError as a warning.
+// FeatureError reports a feature that the kernel lacks. A Dataplane does not write objects that
+// need the feature: the errors of these objects wrap the FeatureError. If all objects can be
+// written without the feature, the Dataplane logs the FeatureError as a warning instead.
 type FeatureError struct {
 	// Feature is the name of the feature, as in "flowtables" or "devices of kind ipip".
 	Feature string

@@ -38,17 +38,17 @@ type Pool struct {
 	// Type is the way that packets take between nodes, such as VXLAN. It is never PoolNone.
 	Type PoolType
 	// NATOutgoing means source NAT: if a packet from the pool goes to an address outside all pools,
-	// it gets the address of its node as source.
+	// the node of the sender replaces the packet's source by its own address.
 	NATOutgoing bool
 	// Disabled means that the pool gives out no new addresses. Dataplanes treat it as any other
 	// pool.
 	Disabled bool
 }
 
-// Service has some backends of a service: those of one policy.ServiceBackends. Each of its
-// addresses serves each of its ports. One service may have several of these objects, just as a
-// Kubernetes Service may have several EndpointSlices. Several goroutines may read a Service that
-// nobody changes.
+// Service has the backends of a service that one resource policy.ServiceBackends lists. Each of
+// these Addresses serves each of these Ports. If several resources list backends of the same
+// service, as EndpointSlices do in Kubernetes, there is one Service for each of them. Several
+// goroutines may read a Service that nobody changes.
 type Service struct {
 	// Key is the key of the resource ServiceBackends. It identifies the Service.
 	Key policy.Key
@@ -148,12 +148,12 @@ type PoolRemove struct {
 	Name string
 }
 
-// ServiceUpdate makes or replaces a Service: some backends of a service.
+// ServiceUpdate makes or replaces a Service.
 type ServiceUpdate struct {
 	Service *Service
 }
 
-// ServiceRemove removes a Service: some backends of a service.
+// ServiceRemove removes a Service.
 type ServiceRemove struct {
 	Key policy.Key
 }

@@ -7,10 +7,11 @@ import (
 	"net/netip"
 )
 
-// Route describes where the addresses of a prefix are, as seen from the node that the events are
-// for. It names the node where the prefix is, and the next hop or tunnel to that node. Not every
-// Route becomes a route in the kernel: the dataplane decides this by the fields Type and Pool. If
-// several routes match an address, the one with the longest prefix applies.
+// Route describes where the addresses of a prefix are, and how packets from this node reach them:
+// it names the node with these addresses, and the address of that node or the kind of tunnel to it.
+// A dataplane does not make a route in the kernel for every Route: the fields Type and Pool decide
+// whether one is needed. If several routes match an address, the one with the longest prefix
+// applies.
 //
 // A route through a tunnel exists only while the tunnel exists. A route to a remote workload in a
 // pool exists only while the address of the workload's node is known.
@@ -37,7 +38,7 @@ type Route struct {
 	// node. A block is a prefix of addresses that one node gives to its workloads.
 	Borrowed bool
 	// NATOutgoing is copied from the pool: if a packet from Dst goes to an address outside all
-	// pools, it gets the address of its node as source.
+	// pools, the node of the sender replaces the packet's source by its own address.
 	NATOutgoing bool
 }
 
@@ -56,7 +57,7 @@ const (
 	RouteRemoteWorkload
 	// RouteLocalHost is an address of this node.
 	RouteLocalHost
-	// RouteRemoteHost is an address of a remote node. It is reached over the underlying network,
+	// RouteRemoteHost is an address of a remote node. Packets to it take the underlying network,
 	// whatever the type of the pool.
 	RouteRemoteHost
 	// RouteLocalTunnel is the address of a tunnel device of this node.
@@ -65,8 +66,8 @@ const (
 	RouteRemoteTunnel
 	// RouteBlackhole is a block of this node, or an address that this node uses from the block of
 	// another node. Packets to an address in Dst are dropped if no route with a longer prefix leads
-	// to a workload. Without the blackhole, such packets would be routed back to where they came
-	// from.
+	// to a workload. Without the blackhole, this node would send such packets back to the network,
+	// by its default route.
 	RouteBlackhole
 )
 

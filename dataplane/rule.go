@@ -21,8 +21,8 @@ type Rule struct {
 	Action policy.Action
 	// IPVersion is 4, 6 or 0 for both.
 	IPVersion int
-	// Protocol matches packets of the protocol, NotProtocol all others. ICMP implies IPv4, and
-	// ICMPv6 implies IPv6.
+	// Protocol matches packets of this protocol. NotProtocol matches packets of all other
+	// protocols. ICMP implies IPv4, and ICMPv6 implies IPv6.
 	Protocol, NotProtocol policy.Protocol
 	// HeaderMatch has the fields that match values in the packet's headers, such as DSCP or ICMP
 	// types.
