@@ -60,8 +60,9 @@ type Config struct {
 //   - It is a TCP or UDP connection, or GRE where the kernel supports that.
 //   - It is between two workloads of the node, or between a workload and an uplink.
 //
-// The fast path needs Linux 6.4 (or 6.1 from 6.1.37 on) with the module nft_flow_offload. Otherwise
-// the Dataplane logs a *dataplane.FeatureError once, and all packets traverse the chains.
+// The fast path needs the module nft_flow_offload, and Linux 6.4 or later, or 6.1.37 or a later
+// release of 6.1. Without these, the Dataplane logs a *dataplane.FeatureError once, and all packets
+// traverse the chains.
 //
 // A connection that policy ends must not continue on the fast path. So the Dataplane deletes the
 // flowtable before each change of endpoints and in Resync, and installs it again afterwards.

@@ -20,13 +20,14 @@ import (
 )
 
 // Dataplane programs events into one nftables table. With render.Config.Bridges, it has a second
-// table of family bridge, which limits each port of a bridge to the addresses of its endpoint.
+// table, of family bridge. Because of this table, no port of a bridge can send from the address of
+// another port.
 //
 // Usually, a batch is programmed in one transaction. Several transactions are needed if the batch
 // adds chains, if an address moves to another endpoint, or if packets must use copies of chains
-// during the change. Even then, a packet is treated either as before the batch or as after it;
-// docs/nft.md lists the exceptions. Rules that do not change keep their counters. A batch that does
-// not change the table makes no transaction.
+// during the change. Even then, each packet sees either the policy before the batch or the policy
+// after it; docs/nft.md lists the exceptions. Rules that do not change keep their counters. A batch
+// that does not change the table makes no transaction.
 //
 // Dataplane implements dataplane.Dataplane, Planner, Watcher, Finisher and Limited. It is not safe
 // for concurrent use, except for Watch, Compare, Table, Bridges, ConntrackStats and ClassStats.
@@ -114,9 +115,9 @@ func New(cfg Config) (*Dataplane, error) {
 }
 
 // Close closes the sockets. The table stays in the kernel and still filters packets. It has no
-// owner until another Dataplane adopts it: until then, other processes can change it. The flowtable
-// of Config.Flowtable is deleted. If a change of policy denies connections that have not been ended
-// yet, these connections continue.
+// owner until another Dataplane adopts it: until then, other processes can change it. Close deletes
+// the flowtable of Config.Flowtable. Connections that policy denies, but that have not been ended
+// yet, continue.
 //
 // Errors: those of closing the sockets.
 func (d *Dataplane) Close() error {
@@ -148,11 +149,11 @@ func (d *Dataplane) Close() error {
 // old or the new desired table.
 func (d *Dataplane) Table() *ruleset.Table { return d.applier.Table() }
 
-// Stats returns counts of what has been written to the table so far.
+// Stats returns counters of the table, such as the number of transactions so far.
 func (d *Dataplane) Stats() applier.Stats { return d.applier.Stats() }
 
-// BridgeStats returns counts of what has been written to the table of family bridge so far. It is
-// zero without render.Config.Bridges.
+// BridgeStats is like Stats, for the table of family bridge. Without render.Config.Bridges, all
+// numbers are zero.
 func (d *Dataplane) BridgeStats() applier.Stats {
 	if d.ports == nil {
 		return applier.Stats{}
@@ -160,10 +161,10 @@ func (d *Dataplane) BridgeStats() applier.Stats {
 	return d.ports.applier.Stats()
 }
 
-// Unjudged returns the bridged endpoints whose frames bypass policy when they go from one port of
-// the bridge to another, because br_netfilter does not pass these frames to the netfilter hooks of
-// IPv4 or IPv6. The text for each endpoint names these frames, and the sysctls that are off. Resync
-// reads these sysctls. While Watch does not run, Apply reads them, too.
+// Unjudged returns the endpoints on bridges whose frames bypass policy when they go from one port
+// of the bridge to another, because br_netfilter does not pass these frames to the netfilter hooks
+// of IPv4 or IPv6. The text for each endpoint says which frames these are, and which sysctls are
+// off. Resync reads these sysctls. While Watch does not run, Apply reads them, too.
 func (d *Dataplane) Unjudged() map[policy.Key]string { return d.ports.unjudged() }
 
 // ConntrackStats returns the numbers of ended connections. If Config.ConntrackPolicy is
@@ -186,10 +187,11 @@ type ConntrackStats struct {
 	EndedAddresses uint64
 }
 
-// ClassStats returns the size of the policy in the table: the number of addresses, classes and
-// groups, their cost in kernel memory, and the limits of that cost. Apply and Resync update the
-// values once the desired state is in sync. Before that, all values are zero. ClassStats may be
-// called from any goroutine. The caller must not change the lists.
+// ClassStats returns the size of the policy in the table: the number of addresses, of classes
+// (addresses that no rule distinguishes) and of groups (endpoints with the same policy), the cost
+// in kernel memory, and the limits of this cost. Apply and Resync update the values once the
+// desired state is in sync. Before that, all values are zero. ClassStats may be called from any
+// goroutine. The caller must not change the lists.
 func (d *Dataplane) ClassStats() render.ClassStats {
 	if s := d.classes.Load(); s != nil {
 		return *s
@@ -211,10 +213,10 @@ func (d *Dataplane) Bridges() map[string]string {
 // Apply adds the batch to the desired state. Once the desired state is in sync, Apply programs the
 // changes. The first time, it adopts the table of an earlier process.
 //
-// If an object cannot be rendered, or the kernel refuses its chains or sets, its packets drop.
-// Apply reports the object and each endpoint that needs it, and programs the rest. If the kernel
-// refuses the whole change, the table stays as it was, and ApplyError.Object is empty. The next
-// call tries again.
+// If an object cannot be translated into rules, or the kernel refuses its chains or sets, its
+// packets are dropped. Apply reports the object and each endpoint that needs it, and programs the
+// rest. If the kernel refuses the whole change, the table stays as it was, and ApplyError.Object is
+// empty. The next call tries again.
 //
 // # Addresses that move
 //
@@ -222,21 +224,22 @@ func (d *Dataplane) Bridges() map[string]string {
 // because they were allowed for the former owner:
 //
 //  1. A transaction removes the former owner.
-//  2. The connections are ended. While that fails, packets of the new owner drop, and Apply returns
-//     an error for the new owner.
-//  3. A second transaction admits the new owner.
+//  2. Apply ends the connections. While this fails, packets of the new owner are dropped, and Apply
+//     returns an error for the new owner.
+//  3. A second transaction adds the new owner.
 //
-// If an address is removed, its connections are ended after the transaction. A new address may have
-// connections, too. They are ended before the transaction. If there were any, Apply programs the
-// new address in the steps above.
+// If a batch removes an address from all endpoints, Apply ends its connections after the
+// transaction. If a batch adds an address that no endpoint had, Apply ends existing connections of
+// this address before the transaction. If there were any, Apply takes the steps above for this
+// address, too.
 //
 // The first Apply reads the former owners of addresses from the table in the kernel. The table does
 // not have the former owners of floating addresses, which are external addresses that destination
 // NAT maps to an endpoint. If there is no table, the first Apply ends no connections. The file
 // docs/nft.md describes the cost.
 //
-// If Config.ConntrackPolicy is conntrack.End, a goroutine later ends the connections that the
-// change of policy denies.
+// If Config.ConntrackPolicy is conntrack.End, a goroutine ends the connections that the change of
+// policy denies, after Apply has programmed the change.
 //
 // Errors: a join of *dataplane.ApplyError. If the context is done before Apply has written
 // anything, or before it has ended the connections, the context's error is among the errors.
@@ -245,8 +248,8 @@ func (d *Dataplane) Apply(ctx context.Context, b dataplane.Batch) error {
 }
 
 // ApplyVisible does what Apply does, but returns once packets see the change. Packets that are
-// under way may still use objects that were replaced. Finish deletes these objects after a grace
-// period, about 15 ms.
+// under way may still use objects that the change has replaced. Finish deletes these objects after
+// a grace period of about 15 ms.
 //
 // Errors: as for Apply.
 func (d *Dataplane) ApplyVisible(ctx context.Context, b dataplane.Batch) error {
@@ -290,10 +293,10 @@ func (d *Dataplane) Unfinished() <-chan struct{} {
 	return d.fastPath.due(true)
 }
 
-// Finish waits until the channel of Unfinished is closed, which is the end of a grace period. Then
-// it deletes objects that ApplyVisible has left in the kernel for packets under way. Objects that
-// ApplyVisible left during that grace period may need another call of Finish. If the deletion
-// fails, the next call of Apply or Resync repairs the table.
+// Finish waits until the channel of Unfinished is closed: this is the end of a grace period. Then
+// it deletes the objects that ApplyVisible had left in the kernel for packets under way, before
+// that grace period began. Objects that ApplyVisible has left since then may need another call of
+// Finish. If the deletion fails, the next call of Apply or Resync repairs the table.
 //
 // Once nothing is left to delete, Finish installs the flowtable of Config.Flowtable.
 //
@@ -380,9 +383,9 @@ func (d *Dataplane) PlanTeardown(ctx context.Context) (string, error) {
 
 // Plan returns the changes that the batch would make to the table, in the syntax of nft. Before the
 // first write, this is the whole table. The text is empty if Apply would write nothing, for example
-// because the desired state would not be in sync yet. If an object cannot be rendered, the text has
-// what Apply would program in its place. nft cannot load the text while the Dataplane owns the
-// table. Plan takes time in proportion to the table's size.
+// because the desired state would not be in sync yet. If an object cannot be translated into rules,
+// the text has the rules that Apply would program in its place. nft cannot load the text while the
+// Dataplane owns the table. Plan takes time in proportion to the table's size.
 //
 // Errors: an invalid table, which would be a mistake of this package.
 func (d *Dataplane) Plan(_ context.Context, b dataplane.Batch) (string, error) {

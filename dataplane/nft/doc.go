@@ -10,34 +10,36 @@
 // # Traffic that policy does not see
 //
 // The table has base chains in the netfilter hooks of IPv4 and IPv6. Some traffic does not pass
-// these hooks. Other traffic passes them with another interface or another header than its own:
+// these hooks. For other traffic, the hooks do not see the endpoint's own interface or the packet's
+// own header:
 //
 //   - Frames that a bridge forwards between its own ports pass the hooks only if
 //     net.bridge.bridge-nf-call-iptables and -ip6tables are set.
 //   - If packets are routed to or from a port of a bridge, the hooks see the bridge as their
 //     interface, and not the port. If render.Config.Bridges names the bridge, the table identifies
 //     the endpoints behind it by their addresses. Any other endpoint whose interface is a port of a
-//     bridge, bond or other master is at fault: packets that are routed to or from its addresses
-//     drop.
-//   - If a workload opens a tunnel itself, the hooks see only the outer header. Tunnels with one of
-//     policy.HostConfig.ForbiddenEncapsulations drop. For other tunnels, policy decides by the
-//     outer header.
-//   - Nodes send each other packets through tunnels. Packets to the host in one of
-//     policy.HostConfig.NodeEncapsulations drop unless their source is an address of a node.
+//     bridge, bond or other master is at fault: the table drops packets that are routed to or from
+//     its addresses.
+//   - If a workload opens a tunnel itself, the hooks see only the outer header. If
+//     policy.HostConfig.ForbiddenEncapsulations has the tunnel's protocol, the table drops the
+//     tunnel's packets. For other tunnels, policy decides by the outer header.
+//   - Nodes send each other packets through tunnels. If policy.HostConfig.NodeEncapsulations has
+//     the tunnel's protocol, the table drops the tunnel's packets to the host unless their source
+//     is an address of a node.
 //
 // # Denied connections
 //
-// By default, an established connection continues even if policy denies it later. With
-// conntrack.End as Config.ConntrackPolicy, a goroutine of the Dataplane ends such connections.
-// These are the connections whose first packet the old ruleset allowed and the new one denies.
+// By default, an established connection continues even if policy denies it later. If
+// Config.ConntrackPolicy is conntrack.End, a goroutine of the Dataplane ends such connections:
+// those whose first packet the old ruleset allowed and the new one denies.
 //
 // If an address moves to another endpoint, its connections always end: Apply ends them before it
-// admits the new owner. The file docs/nft.md describes the limits and the cost.
+// adds the new owner to the table. The file docs/nft.md describes the limits and the cost.
 //
 // # Usage
 //
-// Give the Dataplane to a dataplane.Driver. The Renderer of package render shows the table without
-// a kernel.
+// Give the Dataplane to a dataplane.Driver. To see the table without programming it, use the
+// Renderer of package render.
 //
 // # Concurrency
 //
@@ -45,6 +47,6 @@
 //
 // # Errors
 //
-// If an object cannot be rendered or programmed, it is reported as a *dataplane.ApplyError with its
-// key. All other objects are programmed.
+// If an object cannot be translated into rules or written to the kernel, Apply returns a
+// *dataplane.ApplyError with the key of the object. All other objects are programmed.
 package nft

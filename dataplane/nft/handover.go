@@ -87,8 +87,8 @@ func (h *handover) End(ctx context.Context, selected owners.Connections) (ended 
 }
 
 // WaitGrace waits for a grace period: until no packet under way uses the previous generation of the
-// rules. If the kernel refuses this wait, WaitGrace returns at once. A packet that takes longer
-// than the next transaction may then still use the previous generation.
+// rules. If the kernel refuses this wait, WaitGrace returns at once. After the next transaction, a
+// delayed packet may then still use the previous generation.
 func (h *handover) WaitGrace() {
 	if err := h.waitGrace(); err != nil {
 		h.logger.Debug("nftables: cannot wait for packets under way", "err", err)
@@ -131,8 +131,8 @@ func (h *handover) adopt() error {
 	return nil
 }
 
-// withhold makes the renderer treat the endpoints with these keys as down. Endpoints that the
-// previous call withheld are no longer down if their keys are missing now.
+// withhold makes the renderer treat the endpoints with these keys as down. It no longer treats an
+// endpoint as down if the previous call had its key and this call does not.
 func (h *handover) withhold(keys []policy.Key) {
 	var b dataplane.Batch
 	for _, key := range h.withheld {

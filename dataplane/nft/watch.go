@@ -11,8 +11,8 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/applier"
 )
 
-// Watch implements dataplane.Watcher. It calls drifted when something happens after which Resync
-// must be called, because the table in the kernel is no longer right:
+// Watch implements dataplane.Watcher. It calls drifted when Resync must be called, because the
+// table in the kernel is no longer right. This is the case if one of these things happens:
 //
 //   - Another process changes the table.
 //   - The interface of an endpoint becomes a port of a master (such as a bridge), or ceases to be
@@ -22,7 +22,7 @@ import (
 //
 // Watch calls drifted from several goroutines. It may run while other methods are called, but only
 // once at a time. It returns the error of the context when the context is done. Otherwise it
-// returns the error that ended it; after Close, this error says that the applier is closed.
+// returns the error that ended it. After Close, this is an error of the applier, which is closed.
 func (d *Dataplane) Watch(ctx context.Context, drifted func(dataplane.Drift)) error {
 	inner, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
