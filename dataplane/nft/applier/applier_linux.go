@@ -41,8 +41,8 @@ type Applier struct {
 // yet. New opens two netlink sockets, or three if the table can have an owner; Close closes them.
 // New writes nothing to the kernel.
 //
-// Errors: an invalid Config; those of the system calls; on other systems than Linux,
-// ErrUnsupported.
+// Errors: an invalid Config; those of the system calls. On systems other than Linux, New always
+// returns ErrUnsupported.
 func New(cfg Config) (*Applier, error) {
 	if err := cfg.withDefaults().validate(); err != nil {
 		return nil, err
@@ -58,8 +58,8 @@ func New(cfg Config) (*Applier, error) {
 	return a, nil
 }
 
-// newApplier does the work of New with a socket. Close closes the socket; after an error, the
-// caller must.
+// newApplier does the work of New with a socket. Close closes the socket. If newApplier returns an
+// error, the caller must close it.
 func newApplier(cfg Config, sock netlink.Socket) (*Applier, error) {
 	cfg = cfg.withDefaults()
 	monitor, err := nfnl.Listen(nfnl.Config{NetNS: cfg.NetNS})
@@ -127,8 +127,8 @@ func (a *Applier) Table() *ruleset.Table {
 	return a.desired.table()
 }
 
-// Held returns the objects that are held back because the kernel refuses them, sorted. The caller
-// must not change the errors.
+// Held returns an error for each object that is held back: left out because the kernel refuses it.
+// The errors are sorted. The caller must not change them.
 func (a *Applier) Held() []*ObjectError {
 	var all []*ObjectError
 	for _, o := range slices.SortedFunc(maps.Keys(a.desired.held), compareObjects) {
@@ -207,12 +207,12 @@ func (a *Applier) Update(ctx context.Context, d *ruleset.Delta) error {
 
 // UpdateVisible does what Update does, but returns once packets see the change. Packets that are
 // under way may still use objects that the desired state no longer has. These objects can only be
-// deleted after a grace period of about 15 ms. UpdateVisible leaves that to Finish. Until then, the
-// kernel has these objects, but the desired state does not.
+// deleted after a grace period of about 15 ms. UpdateVisible leaves these deletions to Finish.
+// Until then, the kernel has these objects, but the desired state does not.
 //
-// A later call makes these deletions first if its change conflicts with them, for example if it
-// adds such an object again or leads packets to it. UpdateVisible leaves nothing to Finish in two
-// cases: a base chain is among the objects, or there are very many objects.
+// A later call may conflict with these deletions, for example if it adds such an object again, or
+// adds a rule that uses it. It then first makes the deletions. UpdateVisible leaves no deletions to
+// Finish in two cases: a base chain is among the objects, or there are very many objects.
 //
 // Errors: as for Update.
 func (a *Applier) UpdateVisible(ctx context.Context, d *ruleset.Delta) error {
@@ -222,7 +222,7 @@ func (a *Applier) UpdateVisible(ctx context.Context, d *ruleset.Delta) error {
 }
 
 // Unfinished returns nil if no deletion is left for Finish. Otherwise it returns a channel that is
-// closed once Finish need not wait.
+// closed once Finish can delete objects without a wait.
 func (a *Applier) Unfinished() <-chan struct{} {
 	if len(a.backlog.lists) == 0 {
 		return nil
@@ -231,9 +231,9 @@ func (a *Applier) Unfinished() <-chan struct{} {
 }
 
 // Finish waits until the channel of Unfinished is closed, which happens at the end of a grace
-// period. Then it deletes the objects that no packet uses any more. If UpdateVisible has left
-// objects during that grace period, they may need another one: Unfinished then returns another
-// channel. If the deletion fails, the next call of Update or Resync reads the table back.
+// period. Then it deletes the objects that no packet uses any more. Objects that UpdateVisible has
+// left since the grace period began may need another one: Unfinished then returns another channel.
+// If the deletion fails, the next call of Update or Resync reads the table back.
 //
 // Errors: *Error; ErrClosed; that of the context if it is done before the grace period ends.
 func (a *Applier) Finish(ctx context.Context) error {
@@ -256,11 +256,12 @@ func (a *Applier) Finish(ctx context.Context) error {
 	return nil
 }
 
-// Apply makes t the desired state. It uses one transaction with the fewest operations. It compares
-// t with the previous desired state in memory, and reads the kernel's table only the first time and
+// Apply makes t the desired state, and writes only the differences, as Update does. It compares t
+// with the previous desired state in memory, and reads the kernel's table only the first time and
 // after a failure. The caller must not change the table afterwards.
 //
-// Errors: a table of another name or family, or with flowtables; those of Update.
+// Errors: t has another name or family than the table of the Applier, or has flowtables; those of
+// Update.
 func (a *Applier) Apply(ctx context.Context, t *ruleset.Table) error {
 	if t.Family != a.cfg.Family || t.Name != a.cfg.Name {
 		return fmt.Errorf("applier: apply: table %s %s is not %s %s", t.Family, t.Name, a.cfg.Family, a.cfg.Name)
@@ -271,8 +272,8 @@ func (a *Applier) Apply(ctx context.Context, t *ruleset.Table) error {
 	return a.Update(ctx, a.desired.DeltaTo(t))
 }
 
-// PlanTable returns the operations that Apply would carry out if no other process has changed the
-// table since the last call. It changes neither the kernel nor the Applier.
+// PlanTable returns the operations that Apply would carry out for t. It assumes that no other
+// process has changed the table since the last call. It changes neither the kernel nor the Applier.
 //
 // Errors: a table with flowtables; those of ruleset's State.Prepare.
 func (a *Applier) PlanTable(t *ruleset.Table) ([]ruleset.Op, error) {
@@ -286,8 +287,9 @@ func (a *Applier) PlanTable(t *ruleset.Table) ([]ruleset.Op, error) {
 	return change.Ops, nil
 }
 
-// Resync restores the desired state in the kernel. It reads the table back only if a notification
-// says that our table was changed, if an object is held back, or if a call failed.
+// Resync restores the desired state in the kernel. It reads the table back only in these cases:
+// notifications show that another process has changed our table, an object is held back, or the
+// last call failed.
 //
 // Errors: as for Update, and ErrUnknown if there is no desired state yet.
 func (a *Applier) Resync(ctx context.Context) error {
@@ -318,8 +320,8 @@ func (a *Applier) Verify(ctx context.Context) error {
 // Teardown deletes the table, even if another process created it, and clears the desired state. It
 // is no error if there is no such table.
 //
-// Errors: *Error, whose cause is an *OwnedError if another process owns the table; that of the
-// context if it is done already.
+// Errors: *Error, whose cause is an *OwnedError if another process owns the table; the context's
+// error if it is done before the call.
 func (a *Applier) Teardown(ctx context.Context) error {
 	if err := a.ready(ctx); err != nil {
 		return err
@@ -354,11 +356,11 @@ func (a *Applier) ready(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// Watch calls notify each time that another process changes our table. If the table was changed
-// before the call of Watch, Watch calls notify at once. notify runs on the goroutine of Watch. The
-// user of the Applier then calls Resync, which repairs the table, and calls Resync again later if
-// that fails. Watch itself writes nothing. If another call, such as Update, detects a change first,
-// that call repairs the table, and Watch may not report the change.
+// Watch calls notify each time that another process changes our table. If another process has
+// changed it before the call of Watch, Watch calls notify at once. notify runs on the goroutine of
+// Watch. Watch itself writes nothing. To repair the table, the user of the Applier must call Resync
+// from its own goroutine, and again later if that fails. If another call, such as Update, detects a
+// change first, that call repairs the table, and Watch may not report the change.
 //
 // Watch returns the context's error when the context is done, ErrClosed after Close, or the error
 // that ends it. Afterwards it cannot be called again.

@@ -18,9 +18,9 @@ import (
 
 // Compare reads a table from the kernel, in one generation of the ruleset, and compares all its
 // rules, sets and elements with the given table of the same family and name. It writes nothing, and
-// does not take the table over. So it can be used beside an Applier, and for a table of another
-// process. netNS is a file descriptor of the network namespace; zero means that of the calling
-// thread. Compare takes time in proportion to the table.
+// does not become the owner of the table. So it can be used beside an Applier, and for a table of
+// another process. netNS is a file descriptor of the network namespace. Zero means the namespace of
+// the calling thread. Compare takes time in proportion to the table.
 //
 // Errors:
 //
@@ -51,13 +51,14 @@ func Compare(ctx context.Context, netNS int, table *ruleset.Table) (c Comparison
 	return c, err
 }
 
-// Elements reads the keys of the elements of sets from the kernel. table names the family, the table
-// and the sets, with their types; its chains and elements do not matter. The result has the elements
-// by the name of the set, with no fields but Key, Last and Ends. It has none of a set that does not
-// exist. If the kernel's table would have to be replaced, for example because a set is of another
-// type, the result is empty. Elements writes nothing, and takes time in proportion to the table.
+// Elements reads the elements of sets from the kernel. table gives the family and name of the
+// table, and the sets with their types; its chains and elements do not matter. The result maps the
+// name of each set to its elements. Of the fields of an Element, only Key, Last and Ends are set.
+// If the kernel does not have a set, the result has no elements for it. If the kernel's table has
+// an object that conflicts with table, for example a set of another type, the result is empty.
+// Elements writes nothing, and takes time in proportion to the table.
 //
-// Errors: as Compare.
+// Errors: as for Compare.
 func Elements(ctx context.Context, netNS int, table *ruleset.Table) (map[string][]ruleset.Element, error) {
 	want, err := ruleset.StateOf(table)
 	if err != nil {

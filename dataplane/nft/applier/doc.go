@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package applier keeps one nftables table in the kernel in its desired state. In its first call,
-// an Applier adopts the table that is in the kernel: it reads this table and keeps the objects that
-// match the desired state. Later calls write only changes. If the kernel supports table owners, no
-// other process can change the table. The package does not depend on policy, so any program can
-// manage a table with it. It uses netlink, and needs no nft program.
+// Package applier keeps one nftables table in the kernel in its desired state. The first call of
+// Apply or Update adopts the table that is in the kernel: it reads this table and keeps the objects
+// that match the desired state. Later calls write only changes. If the kernel supports table
+// owners, no other process can change the table. The package does not depend on policy, so any
+// program can manage a table with it. It uses netlink, and needs no nft program.
 //
 //	Update(delta) ─▶ ruleset.State ─▶ operations ─▶ one transaction ─▶ nf_tables
 //	                     ▲                              │ refused, or the table was touched
@@ -12,8 +12,8 @@
 //	                                          notifications ───┘ Watch
 //
 // Package internal/encode turns operations into netlink messages. Package internal/readback
-// compares the kernel's table with the desired one. The applier decides what is written, and in
-// which order.
+// compares the kernel's table with the desired one. The applier decides which operations are
+// written, and in which order.
 //
 // # Usage
 //
@@ -24,79 +24,83 @@
 //	})
 //	go a.Watch(ctx, func(d applier.Drift) { wake <- d }) // then the owner calls a.Resync(ctx)
 //
-// An Applier does not retry by itself. After an error, its user calls a.Resync after a while. The
-// program examples/portforward has a loop that does this and handles drifts.
+// An Applier does not retry by itself. After an error, the program that uses it must call a.Resync
+// after a while. examples/portforward has a loop that does this and handles drifts.
 //
 // The table must belong to this program alone, because the Applier removes all objects that are not
 // desired. This includes stateful objects and flowtables. Apply, PlanTable, Update and Compare
 // refuse a desired table with flowtables. The Applier writes to no other table, except to a
-// temporary one whose name ends with "-guard". nft 1.0.6 and later can list the table. A process
-// may have several Appliers, one for each table.
+// temporary table of its own whose name ends with "-guard". nft 1.0.6 and later can list the table.
+// A process may have several Appliers, one for each table.
 //
 // # Transactions
 //
-// A change is one transaction, with the exceptions below. So packets see the old state or the new
-// one, and a transaction that the kernel refuses has no effect. The Applier identifies rules by
-// their handles, so unchanged rules keep their counters.
+// A change is one transaction, with the exceptions below. So packets see either the old state or
+// the new one, and a transaction that the kernel refuses has no effect. The Applier identifies
+// rules by their handles, so unchanged rules keep their counters.
 //
-// Each transaction is valid for one generation of the ruleset. If another process commits a
-// transaction in between, the kernel refuses ours. The notifications then show whether our table
-// changed. If it did not, the Applier sends the transaction again at once. If the table changed, or
-// if notifications were lost, it reads the table back first.
+// Each transaction names the generation of the ruleset for which it was made. If another process
+// commits a transaction in between, the generation is another one, and the kernel refuses our
+// transaction. The notifications then show whether our table changed. If it did not, the Applier
+// sends the transaction again at once. If the table changed, or if notifications were lost, the
+// Applier reads the table back first.
 //
 // A packet uses the rules of the generation in which it entered a base chain, but the current
-// elements of sets. The kernel keeps only two generations. If two transactions pass while a packet
-// is delayed, the packet uses the rules of the second one in each chain that it enters afterwards.
-// So without Config.Epoch, a packet may use parts of two states.
+// elements of sets. The kernel keeps only two generations. If two transactions are committed while
+// a packet is delayed, the packet uses the newest rules in each chain that it enters afterwards. So
+// without Config.Epoch, a packet may use parts of two states.
 //
-// In a transaction, the kernel makes two kinds of changes a little later than the others. The delay
-// is about a microsecond for each object in the transaction.
+// The kernel makes two kinds of changes a little later than the rest of their transaction. The
+// delay is about a microsecond for each object in the transaction.
 //
-//   - It changes the policy of a base chain later. So the chain first gets a last rule with the
-//     verdict of the new policy. The policy follows after a grace period. A third transaction
-//     removes the rule. A new base chain with the policy drop gets such a rule, too.
-//   - It changes the elements of interval sets later. So the Applier fills a new interval set
-//     before it adds a rule that looks into the set.
+//   - Changes of a base chain's policy. So a first transaction adds a rule with the verdict of the
+//     new policy to the end of the chain. After a grace period, a second transaction changes the
+//     policy. A third transaction removes the rule. A new base chain with the policy drop gets such
+//     a rule, too.
+//   - Changes of elements of interval sets. So the Applier fills a new interval set before it adds
+//     a rule that looks into the set.
 //
 // A transaction may add a chain together with an element of a map that leads to the chain. A packet
 // on the previous generation may find the element, but to this packet the chain is empty. So it
-// returns from the chain without a decision. With Config.Epoch, the table detects such packets: the
-// transaction replaces a set that each packet must match, so this packet looks into the old set,
-// which is empty. The rules for packets that do not match then evaluate the packet anew.
+// returns from the chain without a decision. With Config.Epoch, the table detects such packets. The
+// Epoch names a set of the table that every packet matches. The transaction replaces this set by an
+// equal one. A packet on the previous generation still looks into the old set, which is now empty,
+// so it does not match. Rules of the table then evaluate this packet from the beginning.
 // ruleset.Epoch has the details. A table with an Epoch must not drop a packet without a decision
 // before the packet looks into the set. Otherwise, the packet would be lost although both states
 // allow it.
 //
-// While base chains or the whole table are replaced, a second table, the guard, drops all packets
-// at the hooks of the old base chains. It does not drop at hooks of base chains of type nat. The
-// name of the guard is that of the first table with the suffix "-guard".
+// While the Applier replaces base chains or the whole table, a second table, the guard, drops all
+// packets at the hooks of the old base chains. It drops no packets at hooks of base chains of type
+// nat. The name of the guard is that of the first table with the suffix "-guard".
 //
-//   - The guard is also used if the table in the kernel has no set of the Epoch yet, because
-//     packets that are under way use rules that do not look into that set.
-//   - The guard is not used if the transaction adds no base chain. If an existing base chain then
-//     takes the place of a deleted one, both chains may accept a delayed packet.
-//   - The guard is deleted after a grace period. If the deletion fails, the next call tries again.
-//     From Linux 5.12 on, the kernel deletes the guard when the process ends. After ten seconds,
-//     the guard drops nothing any more.
+//   - The Applier also uses the guard if the table in the kernel has no set of the Epoch yet:
+//     packets that are under way then use rules that do not look into this set.
+//   - The Applier does not use the guard if the transaction adds no base chain. If an existing base
+//     chain then takes over the task of a deleted one, a delayed packet may be accepted by both
+//     chains.
+//   - The Applier deletes the guard after a grace period. If the deletion fails, the next call
+//     tries again. From Linux 5.12 on, the kernel deletes the guard when the process ends. In any
+//     case, the guard stops dropping packets after ten seconds.
 //
 // A deleted base chain keeps its rules until it has left its hook, but the sets of these rules are
 // already empty. So if a base chain with the policy accept is deleted without a replacement, the
 // first transaction deletes its rules and the next one deletes the chain.
 //
 // The kernel sends a notification for each element of a transaction to listeners in all network
-// namespaces. This doubles the time of a large transaction. The Applier does not listen during its
-// own large transactions: the generation numbers show whether another transaction came in between.
-// Other listeners, such as "nft monitor", still cost that time.
+// namespaces. This doubles the time of a large transaction. Therefore the Applier does not listen
+// during its own large transactions: the generation numbers show whether another transaction came
+// in between. Other listeners, such as "nft monitor", still double the time.
 //
 // # Shadows
 //
-// The kernel changes all elements of one interval set at one moment, but at another moment than
-// the rest of the transaction. So one transaction is enough only if no packet uses both this set
-// and something else that changes. With Config.Epoch, there is a second condition: the Delta must
-// be Apart, which means that each packet looks up at most one of its changes. Otherwise the
-// transaction also replaces the set of the Epoch, and packets see that at another moment. All other
-// changes of interval sets take five steps, with shadows. A shadow is a copy of a set or chain in
-// its new state:
+// The kernel changes all elements of one interval set at one moment, but at another moment than the
+// rest of the transaction. So one transaction is enough only if no packet uses both this set and
+// another object that changes. With Config.Epoch, the field Apart of the Delta must also be set: it
+// promises that each packet looks up at most one of the changed elements. Without Apart, the
+// transaction also replaces the set of the Epoch, and packets would see this at another moment. All
+// other changes of interval sets take five steps, with shadows. A shadow is a copy of a set or
+// chain in its new state:
 //
 //	build    a shadow of each set whose elements change, and of each chain whose rules change or
 //	         look into such a set; rules of shadow chains look into shadow sets
@@ -105,44 +109,49 @@
 //	back     the first rules are deleted
 //	destroy  after a grace period, the shadows are deleted
 //
-// Packets see the whole change at the end of the step live. No packet is lost that both states
-// allow, and none passes that both forbid. Without Config.Epoch, this is not certain for a packet
-// that is delayed while two transactions are committed: one of another process, and then live.
+// All packets see the whole change from the step "live" on. A packet that both states allow is not
+// lost, and a packet that both states forbid does not pass. Without Config.Epoch, this is not
+// certain for a packet that is delayed while two transactions are committed: one of another
+// process, and then that of the step "live".
 //
 // During the steps, the kernel needs memory for the shadows. Apply and Update take about 60 ms,
 // because they wait for three grace periods (membarrier). The rules of the original chains keep
-// their counters and limits, which do not count the packets that pass shadows. A shadow has
-// counters and limits of its own, which start at zero. A change needs no shadows if it concerns
-// neither interval sets nor rules with intervals.
+// their counters and limits, but these do not count the packets that pass shadows. A shadow has its
+// own counters and limits, which start at zero. A change that concerns neither interval sets nor
+// rules with intervals needs no shadows.
 //
-// A transaction may be larger than Config.MaxBatch, or than the kernel accepts from an ordinary
-// user (net.core.wmem_max). Then it is split: the first part adds new objects, the second part
-// changes what packets use, and the third part deletes unreachable objects. If the second part is
-// too large, it uses shadows. Shadows are filled and synchronized in any number of transactions.
+// If a transaction is larger than Config.MaxBatch, or larger than the kernel accepts from an
+// ordinary user (net.core.wmem_max), the Applier splits it: the first part adds new objects, the
+// second part changes the objects that packets use, and the third part deletes objects that no
+// packet can reach any more. If the second part is still too large, the Applier uses shadows for
+// it, because it can fill and synchronize shadows in any number of transactions.
 //
 // If a process ends between two transactions, the next process removes the shadows when it adopts
-// the table. If the kernel refuses a step, packets see the old state before live, and the new state
-// after it. The Applier then reads the table back and completes the change.
+// the table. If the kernel refuses a step up to "live", packets see the old state. If it refuses a
+// later step, they see the new state. The Applier then reads the table back and completes the
+// change.
 //
 // Shadows are not possible in these cases:
 //
 //   - The type of a set changes, or its elements have timeouts.
 //   - A ruleset.Raw looks into the set.
 //   - The hook of a base chain changes.
-//   - More than 15 jumps would follow one another. A jump to a chain with a shadow counts as two.
-//     When the Applier adopts a table, each jump counts as two.
+//   - With the shadows, a packet could take more than 15 jumps one inside another. A jump to a
+//     chain with a shadow counts as two. When the Applier adopts a table, each jump counts as two.
 //
 // In these cases, the affected chains drop all packets while one transaction makes the change. If
-// the change does not fit into one transaction, it fails with EMSGSIZE. The whole table is replaced
-// if it has conflicting objects of another process. If the new table does not fit into one
-// transaction, the replacement fails with EMSGSIZE, too.
+// the change does not fit into one transaction, it fails with EMSGSIZE. If the table has
+// conflicting objects of another process, the Applier replaces the whole table. This fails with
+// EMSGSIZE, too, if the new table does not fit into one transaction.
 //
 // Up to Linux 6.16, a lookup may miss an element of an interval set while a transaction replaces
-// the element by one that overlaps it. So on these kernels, such replacements use shadows, too. In
-// a set with concatenations, every replacement of elements uses shadows.
+// the element by one that overlaps it. So on these kernels, the Applier uses shadows for such
+// replacements, too. In a set with concatenations, it uses shadows for every replacement of
+// elements.
 //
-// If the step live does not fit into one transaction (about 130 bytes for each chain), the change
-// uses no shadows. The affected chains then drop all packets until the change is complete.
+// The step "live" takes about 130 bytes of a transaction for each chain. If it does not fit into
+// one transaction, the change uses no shadows: the affected chains drop all packets until the
+// change is complete.
 //
 // # Translations
 //
@@ -150,32 +159,34 @@
 // During a change, the connection could be translated by the old state and filtered by the new one.
 // So if a change adds, removes or replaces elements of a map in Config.Translations, the Applier
 // first adds a translation guard: two temporary base chains that drop new connections to the keys
-// of these elements. The change follows after a grace period. The last transaction deletes the
+// of these elements. After a grace period, it makes the change. The last transaction deletes the
 // guard. While a table without an owner is replaced, such guards drop new connections to all keys
 // of the old and the new maps: first a guard in the old table, then one in the new table.
 //
 // # Stages
 //
-// Packets may meet several base chains with policy, one after the other. During a change, a packet
-// can meet the old state in one of them and the new state in a later one. To prevent that,
-// Config.Stages must have each base chain with policy after which packets may meet another one.
-// Such a base chain is a stage.
+// A table may have several base chains that decide about packets, and a packet may pass several of
+// them, one after the other. During a change, a packet can meet the old state in one of these base
+// chains and the new state in a later one. To prevent this, list such base chains in Config.Stages,
+// except those after which a packet meets no other one. A base chain in this list is called a
+// stage.
 //
 // A change may concern both a stage and later chains, or a set into which both look. Before such a
-// change, the Applier adds a stage guard: a temporary base chain behind the stage. The guard
-// evaluates a copy of the stage's new state, and drops packets that the copy denies. The change
-// follows after a grace period. After a second grace period, the guard loses its rules. After a
-// third one, the guard and its copies are deleted. So a packet passes only if the old or the new
-// state as a whole allows it. Meanwhile, rules of the stage may log a packet twice.
+// change, the Applier adds a stage guard: a temporary base chain that packets pass after the stage.
+// The guard evaluates a copy of the stage's new state, and drops packets that the copy denies.
+// After a grace period, the Applier makes the change. After a second grace period, it deletes the
+// rules of the guard, and after a third one, the guard and the copy. So a packet passes only if the
+// old or the new state as a whole allows it. Meanwhile, rules of the stage may log a packet twice.
 //
 // # Ownership
 //
-// From Linux 6.9 on, a netlink socket can own a table, and the table outlives the socket. New
-// checks whether the kernel supports this. If so, the Applier owns the table from its first call
-// on: the kernel refuses the writes of every other socket with EPERM, and "nft flush ruleset" skips
-// the table. After Close, or after the process ends in any way, the table has no owner. The next
-// Applier takes the table over by one message, which changes nothing else. While the table has an
-// owner, a second Applier of this table gets an *OwnedError, and writes nothing.
+// From Linux 6.9 on, a netlink socket can own a table, and the table stays when the socket is
+// closed. New checks whether the kernel supports this. If so, the Applier owns the table from its
+// first call on: the kernel refuses the writes of every other socket with EPERM, and "nft flush
+// ruleset" skips the table. After Close, or after the process ends in any way, the table has no
+// owner. The next Applier takes the table over with one message, which changes only the owner.
+// While the table has an owner, a second Applier of this table gets an *OwnedError, and writes
+// nothing.
 //
 // A table that was created without an owner cannot get one. So the Applier replaces it in one
 // transaction, and its counters start at zero. If the table is too large for that, or the kernel
@@ -200,13 +211,14 @@
 // # Refusals
 //
 // If the kernel refuses a transaction, the Applier reads the table back and retries once. If the
-// kernel refuses it again, the Applier finds the objects at fault. It uses the kernel's answers, or
-// bisection if these name no object: the kernel checks trial transactions without committing them.
-// In place of a chain at fault, it programs a chain that drops. A set at fault is left out, and the
-// chains that look into it drop. Everything else is programmed, so no packet passes that the new
-// state forbids. If a base chain is at fault, nothing is written. While an object is held back
-// (left out because the kernel refuses it), every call reads the table back and tries the object
-// again.
+// kernel refuses it again, the Applier finds the objects at fault. Either the kernel's answers name
+// them, or the Applier finds them by bisection: it sends trial transactions, which the kernel
+// checks and does not commit. In place of a chain at fault, it programs a chain that drops all
+// packets. It leaves out a set at fault, and in place of the chains that look into this set, it
+// programs chains that drop all packets. Everything else is programmed, so a packet that the new
+// state forbids never passes. If a base chain is at fault, nothing is written. While an object is
+// held back (left out because the kernel refuses it), every call reads the table back and tries the
+// object again.
 //
 // # Concurrency
 //

@@ -45,8 +45,8 @@ func (o Object) String() string { return o.Kind + " " + o.Name }
 
 // ObjectError reports that the kernel refuses one object of the desired state. Everything else is
 // programmed. In place of a refused chain, there is a chain that drops every packet. A refused set
-// is left out or empty, and the chains that look into it drop. An ObjectError is the cause of an
-// *Error, whose Detail has the kernel's message.
+// is left out or empty, and the chains that look into it are replaced by chains that drop every
+// packet. An ObjectError is the cause of an *Error, whose Detail has the kernel's message.
 type ObjectError struct {
 	// Object is the refused object.
 	Object Object
@@ -64,8 +64,8 @@ func (e *ObjectError) Error() string {
 // Unwrap returns the kernel's error number.
 func (e *ObjectError) Unwrap() error { return e.Err }
 
-// OwnedError reports that another process owns the table. Nothing was written. All calls that write
-// fail with it until that process ends. An *Error wraps it.
+// OwnedError reports that another process owns the table. Nothing was written. Until that process
+// ends or closes its socket, all calls that write fail with this error. An *Error wraps it.
 type OwnedError struct {
 	// Family and Table identify the table.
 	Family ruleset.Family
