@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package prove compares an nftables table with policy, packet by packet. The result is either that
-// the table enforces the policy of a node, or a list of packets for which it does not. Policy is
-// given as a world: all resources of the cluster at one moment.
+// the table enforces the policy of a node, or a list of packets for which it does not. The input is
+// the table and a world, which is all resources of the cluster at one moment.
 //
 //	world, settings ──▶ policy/verdict ────────────────┐
 //	                                                   ├─▶ equal for each packet? ──▶ Report
@@ -26,12 +26,12 @@
 //   - Two addresses are of one kind if neither policy nor the table distinguishes them. For policy,
 //     each condition of the node's policies (networks, selectors, named ports, services) must have
 //     the same result for both. In the table, both must be in the same elements of all sets and
-//     maps, and in the same ranges of all rules. So a missing element, an additional element, or a
-//     prefix that is off by one is found: an address that only policy or only the table
-//     distinguishes from others is of its own kind, so it is tried.
+//     maps, and in the same ranges of all rules. If an element is missing or superfluous, or a
+//     prefix is off by one, there is an address that only policy or only the table distinguishes
+//     from others. This address is of its own kind, so it is tried, and the mistake is found.
 //   - Two ports, protocols or values of a header field are of one kind if neither the policies of
-//     the endpoint nor the rules that its packets can reach distinguish them. All values that no
-//     policy and no rule mentions are of one kind.
+//     the endpoint nor the rules that its packets can reach distinguish them. All values that
+//     neither a policy nor a rule mentions are of one kind.
 //   - The source port varies only if a policy or a rule mentions source ports.
 //
 // # Which packets are tried
@@ -41,17 +41,17 @@
 //   - to and from the interfaces of the host (Config.HostInterface, and those of host endpoints);
 //   - between any two endpoints of the node;
 //   - to and from the node's own processes, if the world has an address of the node;
-//   - from false sources: packets that policy would allow if their source were an address of the
-//     endpoint.
+//   - from the endpoint with a false source: an address that the endpoint does not have, although
+//     policy would allow the packet from an address of the endpoint.
 //
 // If an endpoint's interface is a port of a bridge (Config.Bridges), its packets are tried with the
-// interface of the bridge. If such a packet has the address of another endpoint of the bridge as
-// source, it belongs to that endpoint, and its source is not false.
+// interface of the bridge. If such a packet has the address of another endpoint on the bridge as
+// source, it counts as a packet of that other endpoint, so its source is not false.
 //
-// For host endpoints, packets to and from the node's processes are tried, and forwarded packets.
-// For these packets, one address is fixed, and for the other address every kind is tried. A packet
-// is run through the chains of all hooks on its way, so untracked and pre-DNAT policy are proved,
-// too.
+// For host endpoints, two sorts of packets are tried: packets to and from the node's own processes,
+// and forwarded packets. One of the two addresses of such a packet is always the same; for the
+// other one, every kind is tried. Each packet is run through the chains of all hooks on its way, so
+// the proof covers untracked and pre-DNAT policy, too.
 //
 // Each packet is the first one of its connection. Report.NotProved lists packets that are never
 // tried. Report.Incomplete lists those parts of the given table and world that cannot be compared.
@@ -59,8 +59,8 @@
 // # Cost
 //
 // Every packet is run through the table for every endpoint. Policy is evaluated less often: packets
-// that policy cannot distinguish share one evaluation. So do endpoints with equal policies,
-// profiles and settings, if these policies cannot distinguish the endpoints' addresses. Each
+// that policy cannot distinguish share one evaluation. Endpoints with equal policies, profiles and
+// settings also share it, if these policies cannot distinguish the endpoints' addresses. Each
 // address of the world is classified once.
 //
 // # Concurrency

@@ -77,9 +77,9 @@ func (c Config) validate() error {
 // distinguishes.
 //
 // The time is proportional to the number of local endpoints, times the number of kinds of
-// addresses, times the number of ports that the endpoints' policies mention. It also grows with the
-// size of the world and the table. The memory is proportional to the size of the world and the
-// table. Table uses all processors.
+// addresses, times the number of ports that the endpoints' policies mention. The time also grows
+// with the size of the world and the table. The memory is proportional to this size. Table uses all
+// processors.
 //
 // Errors: an invalid config; a table that is not valid or cannot be simulated; the context's error;
 // the error of Config.Progress. A difference is no error.
@@ -117,7 +117,7 @@ func Table(ctx context.Context, cfg Config) (Report, error) {
 	return r, nil
 }
 
-// incomplete returns what the table and the world contain that cannot be compared.
+// incomplete lists those parts of the table and the world that cannot be compared.
 func (p *prover) incomplete() (reasons []string) {
 	for _, test := range p.unknownTests {
 		reasons = append(reasons, "a rule compares "+test)

@@ -8,11 +8,11 @@
 //
 // A packet on the fast path bypasses all chains, routing and connection tracking. So the caller
 // must delete the table before each change that affects established connections, and install it
-// again afterwards. In between, all packets traverse the chains, and none is lost. When the chains
-// next accept a packet of a connection, the connection is on the fast path again.
+// again afterwards. In between, all packets traverse the chains, and no packet is lost. After
+// Install, a connection is on the fast path again once the chains have accepted a packet of it.
 //
-// The flowtable is in a separate nftables table. So the deletion of this table removes all
-// connections from the fast path.
+// The flowtable is in an nftables table of its own. If this table is deleted, no connection is on
+// the fast path any more.
 //
 // # Usage
 //
@@ -27,6 +27,6 @@
 // # Errors
 //
 // Errors name the table and wrap the kernel's error. If the kernel has no flowtables, or cannot
-// remove a single connection from a flowtable, Install returns a *dataplane.FeatureError and
+// remove single connections from a flowtable, Install returns a *dataplane.FeatureError and
 // installs no table. On systems other than Linux, New returns errors.ErrUnsupported.
 package flowtable

@@ -64,12 +64,13 @@ func (t *Table) Delete() error {
 }
 
 // Install installs the table. own has the addresses of workloads, each with the workload's
-// interface. Connections between two of these addresses, and between one of them and an uplink,
-// then use the fast path. devices has the interfaces of workloads and uplinks. The kernel refuses a
-// device that does not exist. If one of the two lists is empty, Install does nothing.
+// interface. devices has the interfaces of workloads and uplinks; each of them must exist, because
+// the kernel refuses others. After Install, connections between two addresses in own, and between
+// one of them and an uplink, use the fast path. If one of the two lists is empty, Install does
+// nothing.
 //
-// The socket owns the table. So the kernel deletes the table when the process ends for any reason,
-// and the table never outlives the process that updates it.
+// The Table's netlink socket owns the table in the kernel. So the kernel deletes the table when the
+// process ends for any reason: no flowtable stays without a process that updates it.
 func (t *Table) Install(own []Address, devices []string) error {
 	if len(own) == 0 || len(devices) == 0 {
 		return nil

@@ -51,8 +51,8 @@ func (o *Interfaces) readBridges(resync bool) error {
 	return nil
 }
 
-// bridgesDiffer names what differs between a snapshot and the data that was last read. It returns
-// "" if nothing does.
+// bridgesDiffer names the first difference between a snapshot and the data about bridges that was
+// last read. It returns "" if there is none.
 func (o *Interfaces) bridgesDiffer(s *interfaces.Snapshot) string {
 	b := &o.bridges
 	if !b.known {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package observed caches the interfaces of the host. The cache has the master of each endpoint's
-// interface, such as a bridge. If a host endpoint has no interface name, its interface is found by
-// the host endpoint's addresses. Then the cache also has all interfaces with their addresses.
+// Package observed caches what the kernel reports about the interfaces of the host. The cache has
+// the master of each endpoint's interface, such as a bridge. Some host endpoints name no interface:
+// their interface is the one that has their addresses. If there is such a host endpoint, the cache
+// also has all interfaces with their addresses.
 //
 // # Usage
 //

@@ -12,7 +12,7 @@
 //	commit(transaction)
 //	err := rcu.Synchronize()
 //
-// After this, no packet is under way that used the rules from before the transaction.
+// After this, no packet that used the rules from before the transaction is still under way.
 //
 // Supported reports in advance whether Synchronize works.
 //
