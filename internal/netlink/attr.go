@@ -81,8 +81,8 @@ func (a *Attrs) Uint8(typ uint16, value uint8) {
 	a.buf = append(a.buf, value, 0, 0, 0)
 }
 
-// Begin opens a nested attribute. The attributes that are appended before the call of End are inside of it. End needs
-// the returned mark.
+// Begin opens a nested attribute. The attributes that are appended before the call of End are nested in it. Pass the
+// returned mark to End.
 func (a *Attrs) Begin(typ uint16) (mark int) {
 	mark = len(a.buf)
 	a.header(typ|nested, 0)
@@ -110,8 +110,8 @@ func (a *Attrs) Extend(n int) []byte {
 	return a.buf[old:]
 }
 
-// PutUint32 overwrites the value of an attribute in the buffer with a number in network byte order. at is the position
-// of the value, see Find.
+// PutUint32 overwrites the value of an attribute in the buffer with a number in network byte order. at is the
+// position of the value, as Find returns it.
 func (a *Attrs) PutUint32(at int, value uint32) { binary.BigEndian.PutUint32(a.buf[at:], value) }
 
 // OrUint32 sets bits in the number at a position of the buffer.

@@ -15,13 +15,13 @@ const (
 
 // Batch is a list of changes that are sent together. The zero Batch is empty and ready to use; it
 // is not safe for concurrent use. The changes do not depend on each other: if the kernel refuses
-// one, it still makes the later ones.
+// one, it still makes the changes that come later in the list.
 type Batch struct {
 	Messages
 	starts []int // the position of each message
 }
 
-// Message begins a message. header is the header of the family.
+// Message begins a message. header is as in Messages.Open.
 func (b *Batch) Message(typ, flags uint16, header ...byte) {
 	b.starts = append(b.starts, len(b.buf))
 	b.Open(typ, flags, 0, header...)

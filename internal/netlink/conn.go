@@ -57,7 +57,7 @@ func (c *Conn) Socket() Socket { return c.sock }
 // Close closes the socket. Errors: that of the system call.
 func (c *Conn) Close() error { return c.sock.Close() }
 
-// Request begins a request. header is the header of the family. Append attributes to the result.
+// Request begins a request. header is as in Messages.Open. Append attributes to the result.
 func (c *Conn) Request(typ uint16, header ...byte) *Messages {
 	c.request.Reset()
 	c.request.Open(typ, 0, 0, header...)
@@ -98,8 +98,8 @@ func (c *Conn) Dump(begin func(), each func(Message) error) error {
 	return ErrInterrupted
 }
 
-// Start sends the request, with FlagAck, FlagDump or neither. Next reads the answer. Without flags, the answer is one
-// message. The caller may do other work between two calls of Next.
+// Start sends the request. flags is FlagAck, FlagDump or 0; with 0, the answer is one message. Call Next to read the
+// answer. The caller may do other work between two calls of Next.
 func (c *Conn) Start(flags uint16) error {
 	c.request.Close()
 	data, err := c.request.Data()
@@ -113,10 +113,11 @@ func (c *Conn) Start(flags uint16) error {
 	return c.Send(data)
 }
 
-// Next reads one datagram of the answer, and calls each for its messages except the end marker. done means that this
-// was the last datagram of the answer.
+// Next reads one datagram of the answer, and calls each for each of its messages, except for the message that ends
+// the answer. done means that this was the last datagram of the answer.
 //
-// Errors: as for Query; ErrInterrupted, with done, if objects changed meanwhile; EAGAIN if there is no answer.
+// Errors: as for Query; ErrInterrupted if objects changed during the dump, and then done is true; EAGAIN if there is
+// no answer.
 func (c *Conn) Next(each func(Message) error) (done bool, err error) { return c.next(each, false) }
 
 // next is Next. With whole, an interrupted answer is discarded.
@@ -169,7 +170,8 @@ func (c *Conn) drain() (err error) {
 }
 
 // Poll reads until the queue is empty, without waiting, and calls each for every message. missed means that some
-// messages were not handled: the kernel dropped them, they were malformed, or each returned an error.
+// messages were not handled, because the kernel dropped them, because they were malformed, or because each returned
+// an error.
 //
 // Errors: those of the system calls.
 func (c *Conn) Poll(each func(Message) error) (missed bool, err error) {
@@ -214,7 +216,7 @@ func (c *Conn) Receive() ([]byte, error) {
 	return c.buf[:n], nil
 }
 
-// receive is like Receive, but an empty queue is an error that says so, because there must be an answer.
+// receive is like Receive, but if the queue is empty, its error says that there is no answer.
 func (c *Conn) receive() ([]byte, error) {
 	datagram, err := c.Receive()
 	if errors.Is(err, syscall.EAGAIN) {

@@ -13,8 +13,8 @@ import (
 // ErrMalformed means that a message or attribute is truncated or has the wrong length.
 var ErrMalformed = errors.New("netlink: malformed message")
 
-// Decoder iterates over attributes without allocating: for d.Next() { d.Type, d.Value }; then d.Err.
-// It is not safe for concurrent use.
+// Decoder iterates over attributes without allocating. While Next returns true, Type and Value are those of the
+// current attribute. After the loop, check Err. A Decoder is not safe for concurrent use.
 type Decoder struct {
 	// Type, without flags, and Value of the current attribute.
 	Type  uint16
@@ -24,9 +24,9 @@ type Decoder struct {
 	rest []byte
 }
 
-// Begin prepares the Decoder for the attributes of a message. body has the header of the family, which takes size
-// bytes, and then the attributes. Begin returns this header. If the body is too short, the header is zero and Err is
-// set.
+// Begin prepares the Decoder for the attributes of a message. body begins with a header of size bytes, such as struct
+// ifinfomsg, and the attributes follow. Begin returns this header. If the body is too short, the header is zero and
+// Err is set.
 func (d *Decoder) Begin(body []byte, size int) (header []byte) {
 	if len(body) < size {
 		d.Err = ErrMalformed

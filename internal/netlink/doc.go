@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package netlink is the transport for all netlink families: sockets, messages with their acknowledgements, attributes,
-// and dumps, which are repeated if they are interrupted. Packages rtnl, nfnl and conntrack encode and decode the
-// content of the messages.
+// Package netlink is the transport for all netlink families. It has sockets, messages with their acknowledgements,
+// and attributes. It also has dumps, which it repeats if they are interrupted. Packages rtnl, nfnl and conntrack
+// encode and decode the content of the messages.
 //
 // # Usage
 //
@@ -30,8 +30,8 @@
 //
 // # Concurrency
 //
-// Only one goroutine at a time may use a Conn, a request or an answer. Several goroutines may use a
-// KernelSocket at once, but only one of them may call Send. Wait does not block the other methods.
+// Only one goroutine at a time may use a Conn, a request or an answer. Several goroutines may use a KernelSocket at
+// once, but only one of these goroutines may call Send. Wait does not block the other methods.
 //
 // # Errors
 //

@@ -47,8 +47,8 @@ type Messages struct {
 	open int
 }
 
-// Open ends the last message and begins another one. FlagRequest is added to flags. header is the header of the family,
-// a multiple of four bytes.
+// Open ends the last message and begins another one. Open adds FlagRequest to flags. header comes after the netlink
+// header, for example a struct ifinfomsg. Its length must be a multiple of four bytes.
 func (m *Messages) Open(typ, flags uint16, sequence uint32, header ...byte) {
 	m.Close()
 	m.open = len(m.buf)
@@ -115,7 +115,7 @@ const (
 	ackOffset = 2 // NLMSGERR_ATTR_OFFS
 )
 
-// AckError is the error with which the kernel refused a request. It does not change, so it is safe for concurrent use.
+// AckError is the error with which the kernel refused a request. Nobody changes it, so it is safe for concurrent use.
 type AckError struct {
 	Errno syscall.Errno
 	// Detail is the kernel's explanation (extended ack). If the kernel gave none, Detail has the offset, if that is
@@ -137,8 +137,8 @@ func (e *AckError) Error() string {
 func (e *AckError) Unwrap() error { return e.Errno }
 
 // Refusal returns the error that the kernel reports in the message, whose type must be TypeError or TypeDone. It
-// returns nil if the message reports no error, and EBADMSG if the error number is truncated. It leaves out parts of the
-// kernel's explanation that cannot be read.
+// returns nil if the message reports no error. If the error number of a TypeError is truncated, it returns an
+// AckError with EBADMSG. It leaves out parts of the kernel's explanation that cannot be read.
 func (m *Message) Refusal() *AckError {
 	if len(m.Data) < 4 {
 		if m.Type == TypeError {

@@ -38,8 +38,8 @@ type KernelSocket struct {
 	queue int
 }
 
-// Open opens a socket. Errors of the kernel come with an explanation (extended ack) and without a
-// copy of the request. Errors: those of the system calls.
+// Open opens a socket. When the kernel refuses a request, it then sends an explanation (extended ack), and does not
+// send a copy of the request back. Errors: those of the system calls.
 func Open(cfg Config) (*KernelSocket, error) {
 	nl, err := netlink.Dial(cfg.Family, &netlink.Config{NetNS: cfg.NetNS, Strict: cfg.Strict})
 	if err != nil {

@@ -20,5 +20,6 @@
 //
 // # Errors
 //
-// Errors fail the test. Without the necessary rights, the test skips; with CI=true it fails.
+// Errors fail the test. Without the necessary rights, the test is skipped, or fails if CI=true is
+// set.
 package nstest

@@ -29,7 +29,8 @@ func WithoutEpoch(listing string) string {
 	return epoch.ReplaceAllString(listing, "")
 }
 
-// WithoutOwner removes the owners of tables from a listing by nft, to compare it with tables without an owner.
+// WithoutOwner removes the owners of tables from a listing by nft, so that tests can compare it with tables without
+// an owner.
 func WithoutOwner(listing string) string {
 	owner := regexp.MustCompile(`(?m)^(table [^\n]*\{(?: # handle \d+)?)(?: # progname [^\n]*| progname [^\n]*)?\n\tflags (?:owner|persist|owner,persist|,)?\n\n?`)
 	return owner.ReplaceAllString(listing, "$1\n")
@@ -43,8 +44,8 @@ const leakDeadline = 5 * time.Second
 //	func TestMain(m *testing.M) { nstest.Main(m) }
 //
 // Without the rights to make network namespaces, Main runs the test binary again in a user namespace. If that is not
-// possible either, tests that call New skip, or fail with CI=true. If a goroutine has not ended after the last test,
-// the run fails.
+// possible either, tests that call New are skipped, or fail if CI=true is set. If a goroutine is still running after
+// the last test, the whole run fails.
 func Main(m *testing.M) {
 	ran, code, err := netns.EnsureRoot()
 	switch {
@@ -79,7 +80,7 @@ func leaks() string {
 }
 
 // New returns a network namespace, which is closed when the test ends. Without the rights to make one, it skips the
-// test, or fails it with CI=true.
+// test, or fails it if CI=true is set.
 func New(t testing.TB) *netns.NS {
 	t.Helper()
 	ns, err := netns.New()

@@ -10,9 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// SkipUnlessOwned ends the test if owned is false. owned must be true if the nftables table under test has an owner,
-// and stays when that owner ends (flag persist). Kernels before Linux 6.9 do not support both, so there the test is
-// skipped. On later kernels, it fails.
+// SkipUnlessOwned ends the test if owned is false. The caller sets owned to true if the nftables table under test has
+// an owner, and if the table stays when this owner ends (flag persist). Only Linux 6.9 and later support this. So if
+// owned is false, SkipUnlessOwned skips the test on earlier kernels, and fails it on Linux 6.9 and later.
 func SkipUnlessOwned(t testing.TB, owned bool) {
 	t.Helper()
 	if !owned {
@@ -21,9 +21,9 @@ func SkipUnlessOwned(t testing.TB, owned bool) {
 	}
 }
 
-// OwnerWrites returns the number of transactions that it takes to adopt a table that needs no other change. If owned is
-// true, this is one: it sets the owner of the table. If owned is false, it is zero, and the test fails from Linux 6.9
-// on, where tables have owners.
+// OwnerWrites returns the number of transactions that an Applier needs to adopt a table that is already in its
+// desired state. If owned is true, this is one: the transaction that sets the owner of the table. If owned is false,
+// it is zero, and OwnerWrites fails the test on Linux 6.9 and later, where tables have owners.
 func OwnerWrites(t testing.TB, owned bool) int {
 	t.Helper()
 	if owned {

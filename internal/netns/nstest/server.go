@@ -23,9 +23,9 @@ const answerWithin = 5 * time.Second
 // droppedAfter is the time without an answer after which a packet counts as dropped.
 const droppedAfter = 300 * time.Millisecond
 
-// NewPeer returns a namespace that is linked to the node by a veth pair. The node's end has the given name, and the
-// address of each prefix. The peer's end is eth0, and has the next address of each prefix. The node is the gateway of
-// the peer.
+// NewPeer returns a namespace that is linked to the node by a veth pair. A prefix such as 192.0.2.1/24 gives the
+// node's end this address, and the peer's end the next address, 192.0.2.2. The node's end has the given name. The
+// peer's end is eth0. The node is the gateway of the peer.
 func NewPeer(t testing.TB, node *netns.NS, name string, prefixes ...string) *netns.NS {
 	t.Helper()
 	peer := New(t)
@@ -120,7 +120,7 @@ func Answer(t testing.TB, ns *netns.NS, network, address string) string {
 	return strings.TrimSpace(string(buf[:n]))
 }
 
-// Dropped reports whether the packets of a TCP connection from a namespace get no answer.
+// Dropped tries to open a TCP connection from a namespace, and reports whether its packets get no answer.
 func Dropped(t testing.TB, ns *netns.NS, address string) bool {
 	t.Helper()
 	err := ns.Do(func() error {
