@@ -2,9 +2,9 @@
 
 // Package manifest reads Kubernetes and Calico manifests, as YAML or JSON, and converts them to resources.
 //
-// It reads files with several documents, with lists, and with objects that have a status and managed fields because
-// they come from a cluster. It also reads folders of such files. A list has "kind: List", as kubectl get -o yaml prints
-// it, and may contain lists. Package convert documents the supported kinds and their conversion.
+// A file may have several documents. A document may be an object or a list of objects ("kind: List"), as kubectl get
+// -o yaml prints them: objects from a cluster may have a status and managed fields, and lists may contain lists. The
+// package also reads folders of such files. Package convert documents the supported kinds and their conversion.
 //
 // # Usage
 //
@@ -13,13 +13,13 @@
 //
 //	resources, problems := manifest.ReadDir("manifests")
 //
-// Valid objects are returned even if other objects have errors, or if another document of the file is no valid YAML. To
-// change settings, use the methods of a Reader.
+// The valid objects are returned even if other objects have errors, or if another document of the file is not valid
+// YAML. To change settings, use the methods of a Reader.
 //
 // # Refused manifests
 //
-// A manifest decides about traffic, so no part of it is ignored without an error. An object is refused, and has no
-// effect, if it has one of these:
+// A manifest decides about traffic, so the package reports an error for each part that it ignores. It refuses an
+// object, so that the object has no effect, if the object has one of these:
 //
 //   - a kind that is not converted,
 //   - an unknown field, except below status, which the cluster writes,
@@ -27,26 +27,31 @@
 //   - null in the spec of a Calico object or a ClusterNetworkPolicy: an empty selector would select everything.
 //
 // A file that is not UTF-8 is refused, too. If two objects are converted to the same resource, the second object is
-// refused. This holds also if the objects are in several files that are read together. If two nodes have the same pod
-// CIDR, only the block of the second node is refused. Documents without content are valid.
+// refused, also if the two are in different files that are read together. But if two nodes have the same pod CIDR,
+// the second node is not refused: only the Block resource that is made from its pod CIDR is left out. Documents
+// without content are valid.
 //
-// The rules of policies are decoded one by one. A rule with any of these errors, or with a value of the wrong type, is
-// closed (see package convert), and the policy stays in force: without the policy, everything that it denies would be
-// allowed. If the action of a rule of a ClusterNetworkPolicy or a Calico policy cannot be read, the rule denies
-// everything in its direction from its place on. If the value of the field ingress or egress is null or not a list, or
-// if the field is there twice, one rule that denies everything takes the place of the field. In a NetworkPolicy, such a
-// field allows nothing in its direction. But null means no rules there, as in Kubernetes.
+// The rules of policies are decoded one by one. If a rule has one of these errors, or a value of the wrong type, only
+// this rule is closed, and the policy stays in force. Without the policy, everything that it denies would be allowed.
+// A closed Allow or Log rule matches nothing. Any other closed rule denies every packet of its direction that reaches
+// it, also if its action cannot be read. Two more errors are treated like this:
 //
-// A Service is not converted to a resource. Its error wraps convert.ErrIgnored, so that callers can distinguish it from
-// failures.
+//   - If the value of the field ingress or egress is not a list, or if the field is there twice, one closed rule
+//     takes the place of all rules of this direction. In a NetworkPolicy, this rule allows nothing. In a
+//     ClusterNetworkPolicy or a Calico policy, it denies everything.
+//   - If the value is null, the same happens, except in a NetworkPolicy: there, null means that there are no rules,
+//     as in Kubernetes.
 //
-// An unquoted yes or on is a string, not a boolean, as in YAML 1.2. Integers are those of kubectl: a leading zero means
-// octal (0644 is 420), and 0x1f and 1_000 are valid. Field names are case-sensitive.
+// A Service is not converted to a resource. Its error wraps convert.ErrIgnored, so that callers can distinguish this
+// error from failures.
 //
-// At most 100 problems of one object are reported.
+// An unquoted yes or on is a string, not a boolean, as in YAML 1.2. Integers are read as kubectl reads them: a
+// leading zero means octal (0644 is 420), and 0x1f and 1_000 are valid. Field names are case-sensitive.
 //
-// The expansion of a document's aliases is limited to 64 KiB and four times the length of the document. Nesting is
-// limited to 100 levels, and to 10 lists of objects.
+// The package reports at most 100 problems of one object.
+//
+// When aliases of a document are expanded, the values may take at most 64 KiB plus four times the length of the
+// document. Values may be nested at most 100 levels deep, and lists of objects at most 10 levels.
 //
 // # Concurrency
 //

@@ -40,8 +40,9 @@ type RuleOrigin struct {
 	lineOf func(path string) int
 }
 
-// Narrow returns the origin with only those peers and ports of the rule that a packet with this source, destination and
-// port can match. Its Line is that of the first of them.
+// Narrow returns a copy of the origin for a packet with this source, destination and port. The copy has only those
+// peers and ports of the rule that the packet can match. Line is then the line of the first of these peers, or of the
+// first port if there are no peers.
 func (o RuleOrigin) Narrow(src, dst netip.Addr, port uint16) RuleOrigin {
 	o.RuleOrigin = o.RuleOrigin.Narrow(src, dst, port)
 	return o.located()
@@ -75,8 +76,8 @@ func ReadFiles(paths ...string) ([]policy.Resource, []error) { return Reader{}.R
 // ReadDir is Reader.ReadDir of the zero Reader.
 func ReadDir(dir string) ([]policy.Resource, []error) { return Reader{}.ReadDir(dir) }
 
-// Decode decodes the documents of one file, in order. It returns the resources of all valid objects, each key once, and
-// an *Error for each problem. file is used in errors only.
+// Decode decodes the documents of one file, in order. It returns the resources of all valid objects, at most one for
+// each key, and an *Error for each problem. The name file is used in errors only.
 func (r Reader) Decode(file string, data []byte) ([]policy.Resource, []error) {
 	return unique(r.decodeFile(file, data))
 }
