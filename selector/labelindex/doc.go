@@ -10,8 +10,9 @@
 //	                               ▼
 //	               item "pod-1" {app: web}  ◀── match ──▶  selector app == "web" && env == "prod"
 //
-// An item's own label takes precedence over inherited labels. Of several parents, the first one in the item's list that
-// has the label takes precedence. An item can name a parent that does not exist: the parent then has no labels.
+// An item's own label takes precedence over an inherited label of the same name. If several parents have the label,
+// the first of them in the item's list takes precedence. An item can name a parent that does not exist: this parent
+// then has no labels.
 //
 // # Usage
 //
@@ -31,10 +32,10 @@
 //
 // # Cost
 //
-// Selectors with the same canonical form share one query, which is evaluated once for all of them. Each query is filed
-// under a term: a label name, or a pair of name and value. Every item that the query matches must have this term. The
-// exception is a query such as `k in {"v", "w"}`, which is filed under the pair of each value. Items, parents, queries
-// and terms have numbers. A term has sets of these numbers:
+// Selectors with the same canonical form share one query, which is evaluated once for all of them. The index files
+// each query under a term: a label name, or a pair of name and value. An item without this term cannot match the
+// query. A query such as `k in {"v", "w"}` is filed under two terms, k=v and k=w: an item with neither of them cannot
+// match it. The index numbers all items, parents, queries and terms. For each term, it has these sets of numbers:
 //
 //	          ┌── items    {3, 4, 9, ...}   with the label as their own
 //	app=web ──┼── parents  {1}  ──▶ items {2, 7}   which inherit the label
@@ -42,25 +43,27 @@
 //
 //	item 3 ──▶ its pairs [app=web, tier=fe], its parents [1, 6]
 //
-// So a new selector is evaluated only for the items of its term, and a new item only with the queries of its own and
-// inherited terms. If a new query could be filed under several terms, the index chooses the term with the fewest items.
-// If several terms have the fewest items (before the first item, all terms have none), the index chooses among them the
-// term with the fewest queries.
+// So the index evaluates a new selector only for the items that have its term. For a new item, it evaluates only the
+// queries that are filed under a term of the item, which the item has itself or inherits. If a new query could be
+// filed under several terms, the index chooses the term with the fewest items. If there are several such terms, for
+// example because there are no items yet, it chooses among them the term with the fewest queries.
 //
 // A term can become common later. Therefore the index counts the evaluations of a query that gave no match. When the
 // count reaches the limit of the query, the index looks for another term that has less than half as many items, and
 // files the query under it. If there is no such term, the limit doubles. The first limit of a query is 4 evaluations
 // for each label and value that the query needs, but at least 16. The highest limit is 8 times the first.
 //
-// Queries that need no single label, such as `!has(x)`, `a != "b"`, `all()` or `has(x) || has(y)`, are called loose and
-// have a list of their own. Adding or removing an item takes time linear in the number of loose queries.
+// Some queries need no particular label, such as `!has(x)`, `a != "b"`, `all()` or `has(x) || has(y)`. These queries
+// are called loose. They are in a list of their own, and have no term. Adding or removing an item takes time linear
+// in the number of loose queries.
 //
-// When labels of an item change, only the queries that mention a changed name are evaluated. If there are more than 16
-// such queries, the index skips those whose term the item has neither before nor after the change. When labels of a
-// parent change and no query mentions their names, the index does not visit the items of the parent.
+// When labels of an item change, only the queries that mention a changed name are evaluated. If there are more than
+// 16 such queries, the index skips a query if the item did not have its term before the change, and does not have it
+// afterwards. If labels of a parent change, but no query mentions their names, the index does not visit the items of
+// the parent.
 //
-// Lookup of a label in an item is linear in the number of labels. An item or a parent with thousands of labels is slow
-// to evaluate, and so is a list of thousands of parents.
+// To look up a label of an item takes time linear in the number of its labels. So the evaluation is slow for an item
+// with thousands of labels or thousands of parents, and for the items of a parent with thousands of labels.
 //
 // A set of numbers is stored as a single word, a short sorted list or a bitmap, depending on its size. Lists are in
 // blocks of memory without pointers. Unused memory is freed in blocks of 128 numbers. So when most of very many items
@@ -71,11 +74,11 @@
 //
 // # Concurrency
 //
-// An Index is for one goroutine at a time. It calls the callbacks in the goroutine of the caller. They must not call
-// the index.
+// Only one goroutine at a time may use an Index. The index calls Started and Stopped in the goroutine of the caller.
+// These functions must not call the index.
 //
 // # Errors
 //
-// Only New returns an error, for an incomplete Config. To delete an id that does not exist has no effect. A nil or
-// invalid selector matches nothing.
+// Only New returns an error, for an incomplete Config. The deletion of an id that does not exist has no effect. A nil
+// or invalid selector matches nothing.
 package labelindex

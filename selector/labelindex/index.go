@@ -59,8 +59,8 @@ func New[I, S comparable](cfg Config[I, S]) (*Index[I, S], error) {
 }
 
 // UpdateItem adds an item, or replaces its labels and parents. It copies both. For a new item, it evaluates the
-// selectors that need one of the item's labels, and those that need no label. For an existing item, it evaluates only
-// the selectors that mention a changed label.
+// selectors that need one of the item's labels, and the selectors that need no particular label. For an existing
+// item, it evaluates only the selectors that mention a changed label.
 func (x *Index[I, S]) UpdateItem(id I, labels map[string]string, parents []string) {
 	item, hash, ok := x.items.Find(id)
 	if !ok {
@@ -71,8 +71,8 @@ func (x *Index[I, S]) UpdateItem(id I, labels map[string]string, parents []strin
 	x.report()
 }
 
-// DeleteItem removes an item. Its time is linear in the sum of three numbers: the item's labels, the selectors that
-// need one of these labels, and the selectors that need no label.
+// DeleteItem removes an item. It takes time linear in the number of the item's labels, plus the number of selectors
+// that need one of these labels, plus the number of selectors that need no particular label.
 func (x *Index[I, S]) DeleteItem(id I) {
 	item, _, ok := x.items.Find(id)
 	if !ok {
@@ -101,9 +101,9 @@ func (x *Index[I, S]) DeleteParent(name string) {
 	x.report()
 }
 
-// UpdateSelector adds a selector or replaces it. It evaluates the selector for the items that have the rarest of the
-// labels that the selector needs, or for all items if the selector needs no label. If another id has an equal selector,
-// the selector is not evaluated again. A nil or invalid selector matches nothing.
+// UpdateSelector adds a selector or replaces it. If the selector needs labels, it evaluates the selector only for the
+// items that have the rarest of these labels. Otherwise it evaluates the selector for all items. If another id has an
+// equal selector, the selector is not evaluated again. A nil or invalid selector matches nothing.
 func (x *Index[I, S]) UpdateSelector(id S, sel *selector.Selector) {
 	after := x.store.internQuery(sel)
 	number, hash, known := x.selectors.Find(id)
@@ -175,7 +175,8 @@ func (x *Index[I, S]) Items(sel S) iter.Seq[I] {
 }
 
 // Selectors iterates over the selectors that match the item, sorted. It iterates over a snapshot from the time of the
-// call. The time of the call is linear in the number of selectors that need one of the item's labels or need no label.
+// call. The call takes time linear in the number of selectors that need one of the item's labels or no particular
+// label.
 func (x *Index[I, S]) Selectors(item I) iter.Seq[S] {
 	id, _, ok := x.items.Find(item)
 	if !ok {
