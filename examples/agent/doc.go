@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Command agent is a complete node agent that is built from the library. It reads Kubernetes and
-// Calico objects, and programs the policy and routes of one node. If you write an agent of your
-// own, you can copy from this one: New and Run of internal/pipeline connect all parts.
-// docs/agent.md is the documentation for users.
+// Calico objects, and programs the policy and routes of one node. docs/agent.md is the
+// documentation for users. If you write an agent of your own, you can copy from this one: New and
+// Run of internal/pipeline connect all parts.
 //
 // # Usage
 //
@@ -21,13 +21,14 @@
 //
 // # Concurrency
 //
-// Two agents that run at the same time must not use the same nftables table in the same network
-// namespace, and not the same socket. docs/agent.md names other settings that must differ on one
-// node.
+// Two agents that run at the same time must use different sockets. In the same network namespace,
+// they must also use different nftables tables. docs/agent.md names other settings that must differ
+// on one node.
 //
 // # Errors
 //
 // The exit code is 0 after a success, 1 after a failure, and 2 for an invalid command line. The
-// demo also ends with 1 if packets and policy disagree. The command verify is different: it ends
-// with 1 if kernel and policy differ, and with 2 after a failure.
+// command demo also ends with 1 if a packet's result is not the one that policy requires. The
+// command verify is different: it ends with 1 if the kernel does not enforce the policy, and with 2
+// after a failure.
 package main

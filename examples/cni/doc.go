@@ -2,10 +2,10 @@
 
 // Command cni is a CNI plugin (spec 1.0 and 1.1) for nodes that run the agent.
 //
-// ADD links a container to the node by a pair of veth interfaces. It returns once the agent has
+// ADD links a container to the node by a pair of veth interfaces. ADD returns once the agent has
 // programmed the container's policy and routes, so that no container runs without them. DEL returns
-// once policy and routes are removed from the kernel, so that another container can get the
-// address.
+// once the agent has removed policy and routes from the kernel, so that another container can get
+// the address.
 //
 //	runtime ─ ADD ─▶ cni ─ veth ─▶ kernel
 //	                  └── PUT /v1/registry ─▶ agent ─▶ policy, then routes ─▶ answer ─▶ result
@@ -24,8 +24,8 @@
 //	}
 //
 // The field ipam names the plugin that gives out addresses. The example uses host-local, one of the
-// reference plugins. This plugin must be in the runtime's folder of plugins. If you leave out ipam,
-// the runtime must provide the addresses: set "capabilities": {"ips": true}.
+// reference plugins. The plugin that ipam names must be in the runtime's folder of plugins. If you
+// leave out ipam, the runtime must provide the addresses: set "capabilities": {"ips": true}.
 //
 // These other fields are optional:
 //
@@ -33,18 +33,18 @@
 //   - "timeout": the timeout of requests to the agent; default "30s".
 //   - "mtu": the MTU of both interfaces; 0, the default, means the kernel's default.
 //   - "interfacePrefix" (default "way") and "endpointDir" (default "/var/lib/wayleave/endpoints"):
-//     they must have the same values as the agent's settings interface-prefix and endpoint-dir.
+//     set these to the values of the agent's settings interface-prefix and endpoint-dir.
 //
 // The plugin registers each container with the agent as an endpoint. The name of a pod's endpoint
-// consists of K8S_POD_NAMESPACE and K8S_POD_NAME of CNI_ARGS. If CNI_ARGS does not have these, the
-// container is not a pod: the name of its endpoint then consists of the field "namespace" and the
-// container's ID. The name of the host interface is the result of convert.InterfaceName.
+// consists of K8S_POD_NAMESPACE and K8S_POD_NAME of CNI_ARGS. If CNI_ARGS does not have these two,
+// the container is not a pod: the name of its endpoint then consists of the field "namespace" and
+// the container's ID. The name of the host interface is the result of convert.InterfaceName.
 //
 // A container or pod has one interface of this plugin. A second ADD replaces this interface, even
 // if the CNI_IFNAME of the second ADD differs.
 //
-// Policy decides about the traffic of a container by its labels. If no policy selects the labels,
-// the profiles decide. Traffic that nothing allows is denied.
+// The labels of a container decide which policies apply to its traffic. If no policy selects the
+// container, the profiles decide. Traffic that neither a policy nor a profile allows is denied.
 //
 // # Concurrency
 //
@@ -53,17 +53,18 @@
 //
 // # Errors
 //
-// If ADD fails, it undoes its changes. While another container has the same address, ADD fails.
+// If ADD fails, it undoes its changes. ADD fails, for example, while another container has the same
+// address.
 //
 // DEL succeeds for a container that does not exist. Otherwise the result depends on the agent:
 //
-//   - An agent runs, but does not remove the container from the kernel within the timeout: DEL
+//   - If an agent runs, but does not remove the container from the kernel within the timeout, DEL
 //     fails with code 11 (try again later) and the reason.
-//   - No agent runs: DEL removes the link and the file in endpointDir, and succeeds. The next agent
-//     removes the rest from the kernel before ADD works again.
+//   - If no agent runs, DEL removes the link and the file in endpointDir, and succeeds. When an
+//     agent runs again, it removes the rest from the kernel before ADD works again.
 //
-// If the runtime has added the pod again, in a new sandbox, a DEL for the old sandbox does not
-// remove the link of the new sandbox.
+// The runtime may add a pod again in a new sandbox, and then call DEL for the old sandbox. This DEL
+// does not remove the link of the new sandbox.
 //
 // STATUS fails with code 50 while the agent is not ready. Errors are those of the CNI
 // specification, as JSON on standard output.

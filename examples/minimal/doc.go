@@ -11,8 +11,9 @@
 //
 //	minimal -manifests DIR -node NAME
 //
-// The interface of a pod on the host must have the name that convert.InterfaceName returns. When
-// the program ends, the kernel state stays. The next start reads it and changes only what differs.
+// The host's interface to a pod must have the name that convert.InterfaceName returns. When the
+// program ends, its rules and routes stay in the kernel. When it starts again, it reads them and
+// changes only what differs.
 //
 // You can extend your copy. To add a second source, combine both sources with a datastore.Union. To
 // read objects of your own, set DirConfig.Decode, or write a datastore.Source. examples/agent shows
@@ -20,10 +21,10 @@
 //
 // # Concurrency
 //
-// One agent at a time may use a network namespace.
+// Run only one such agent at a time in a network namespace.
 //
 // # Errors
 //
-// The program ends with exit code 1 if a part cannot start or fails. Errors of a manifest or an
-// object are logged, and all other objects are programmed.
+// The program ends with exit code 1 if a part cannot start or fails. If a manifest or an object has
+// an error, the program logs this error, and programs all other objects.
 package main

@@ -8,7 +8,7 @@
 //
 // # Concurrency
 //
-// Map is as safe as the map that it is given.
+// Map changes its argument, so no other goroutine may use this map at the same time.
 //
 // # Errors
 //

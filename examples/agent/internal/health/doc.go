@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package health reports over HTTP whether the agent is alive and ready, with the state of each
-// part. The agent is alive if none of its parts is stuck (see below). It is ready if none is stuck
-// and the desired state of the sources is in the kernel.
+// part. A part is stuck if it is busy and has made no progress for Config.Timeout. A part that is
+// busy all the time and makes progress is not stuck. The agent is alive if none of its parts is
+// stuck. It is ready if, in addition, the desired state that its sources have sent is in the
+// kernel.
 //
 // # Usage
 //
@@ -11,14 +13,12 @@
 //	http.Handle("/livez", h.Live())
 //	http.Handle("/readyz", h.Ready())
 //
-// The status is 200 or 503. The body has the reason as JSON:
+// The HTTP status is 200 if the agent is alive or ready, and 503 if it is not. The body has the
+// state of each part as JSON:
 //
 //	{"ok":false,"components":[{"name":"driver","ok":false,"detail":"nothing is in the kernel yet"}]}
 //
 // A part that is ready may have a note, about a problem that does not affect pods.
-//
-// A part is stuck if it is busy and has made no progress for Config.Timeout. A part that is busy
-// all the time and makes progress is not stuck.
 //
 // # Concurrency
 //

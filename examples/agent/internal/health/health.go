@@ -68,7 +68,8 @@ func New(cfg Config) *Checker {
 }
 
 // Run checks the parts periodically until ctx is done, and returns the error of ctx. Without Run, a
-// stuck part would be detected only while requests come.
+// Checker compares the progress of the parts only when a request comes, so it may detect a stuck
+// part late.
 func (c *Checker) Run(ctx context.Context) error {
 	ticker := time.NewTicker(max(c.cfg.Timeout/4, time.Millisecond))
 	defer ticker.Stop()

@@ -7,10 +7,10 @@
 //	        10.65.1.1   n1 ── eth0 ══ bridge ══ eth0 ── n2   10.65.2.1
 //	                192.0.2.1       (captured)      192.0.2.2
 //
-// For each routing mode it creates two nodes, each with a graph, a driver and the dataplanes that
-// program routes and WireGuard. A pod sends UDP to the pod on the other node, which answers. The
-// packets on the link between the nodes are captured, and compared with the packets that the mode
-// should produce.
+// For each routing mode, the package creates two nodes. Each node has a graph, a driver and the
+// dataplanes that program routes and WireGuard. A pod sends a UDP packet to the pod on the other
+// node, and that pod answers. The package captures the packets on the link between the nodes, and
+// compares them with the packets that the mode should produce.
 //
 // # Usage
 //
@@ -24,7 +24,7 @@
 // # Concurrency
 //
 // Show may be called from any number of goroutines. All goroutines that it starts end before it
-// returns. A Result does not change.
+// returns. Nothing changes a Result after Show has returned it.
 //
 // # Errors
 //

@@ -121,9 +121,9 @@ func (m Mode) packet(f flow) string {
 	return inner
 }
 
-// check compares captured frames with the expected ones. It returns a description of the request,
-// and all faults. A frame in which a payload or a pod's address is readable must have the
-// encapsulation of the mode. In the mode WireGuard, there must be no such frame.
+// check compares captured frames with the expected ones. It returns a description of the frame that
+// carries the request, and all faults. A frame in which a payload or a pod's address is readable
+// must have the encapsulation of the mode. In the mode WireGuard, there must be no such frame.
 func (m Mode) check(frames []frame, f flow) (wire string, faults []string) {
 	wanted := map[string]string{m.packet(f): request, m.packet(f.reversed()): answer}
 	seen := map[string]bool{}

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package registry keeps the endpoints that were registered over the agent's socket, for example by
-// a CNI plugin. A Registry is a source of desired state. It also stores the endpoints on disk, so
-// that they exist after a restart.
+// a CNI plugin. A Registry sends these endpoints to the agent, as a source of desired state
+// (datastore.Source). It also stores them on disk, so that they exist after a restart.
 //
 // # Usage
 //
@@ -10,7 +10,8 @@
 //	err = r.Put(ctx, endpoint)
 //	go r.Run(ctx, receiver)
 //
-// Each endpoint is a JSON file. It is written and synced before the source sends the endpoint.
+// Each endpoint is stored in a JSON file. The Registry writes and syncs this file before it sends
+// the endpoint.
 //
 // # Concurrency
 //
@@ -18,6 +19,6 @@
 //
 // # Errors
 //
-// If an endpoint cannot be written, for example because the disk is full, it is not registered, and
-// Put returns the error. Registered endpoints are never lost.
+// If the file of an endpoint cannot be written, for example because the disk is full, the endpoint
+// is not registered, and Put returns the error. Registered endpoints are never lost.
 package registry

@@ -22,8 +22,8 @@ import (
 
 var _ datastore.Source = (*Registry)(nil)
 
-// suffix ends the names of endpoints' files. half begins the names of files that are being written,
-// which lack the suffix.
+// The names of endpoints' files end with suffix. While a file is being written, its name begins
+// with half and has no suffix.
 const suffix, half = ".json", ".half-"
 
 // Registry keeps endpoints. It is safe for concurrent use.
@@ -36,8 +36,8 @@ type Registry struct {
 }
 
 // Open reads the endpoints that an earlier process has stored. It creates the directory if it does
-// not exist. If a file is invalid, its endpoint is absent, and problems has an error for the file.
-// Open removes unfinished files of an earlier process that was killed.
+// not exist. If a file is invalid, its endpoint is not registered, and problems has an error for
+// the file. Open removes files that an earlier process did not finish because it was killed.
 func Open(dir string) (r *Registry, problems []error, err error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, nil, fmt.Errorf("registry: %w", err)
@@ -98,8 +98,8 @@ func (r *Registry) Run(ctx context.Context, receiver datastore.Receiver) error {
 // datastore.Memory.
 func (r *Registry) Barrier(ctx context.Context) error { return r.memory.Barrier(ctx) }
 
-// Put registers an endpoint, in place of one with the same key. Once Put has returned nil, the
-// endpoint survives a crash.
+// Put registers an endpoint. If an endpoint with the same key is registered, Put replaces it. Once
+// Put has returned nil, the endpoint survives a crash.
 //
 // Put returns an error if the endpoint is invalid or its file cannot be written. After an error,
 // the registered endpoints are as before. But if only the sync of the directory fails, the new file
@@ -152,9 +152,9 @@ func (r *Registry) sync() error {
 }
 
 // Delete removes an endpoint. It is no error if the endpoint does not exist. If its file cannot be
-// removed, Delete returns an error, and the endpoint still exists. If only the sync of the
-// directory fails, Delete also returns an error, but the endpoint no longer exists. After a crash
-// of the machine, the file may be back.
+// removed, Delete returns an error, and the endpoint stays registered. If only the sync of the
+// directory fails, Delete also returns an error, but the endpoint is no longer registered. The file
+// may then exist again after a crash of the machine.
 func (r *Registry) Delete(ctx context.Context, k policy.Key) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -193,8 +193,8 @@ func (r *Registry) Holder(addr netip.Addr) *policy.WorkloadEndpoint {
 	return r.find(func(e *policy.WorkloadEndpoint) bool { return slices.Contains(e.Addresses, addr) })
 }
 
-// OnInterface returns an endpoint on the named interface, or nil if there is none. It skips the
-// endpoint whose key is except. The caller must not change the result.
+// OnInterface returns an endpoint whose interface has this name, or nil if there is none. It never
+// returns the endpoint with the key except. The caller must not change the result.
 func (r *Registry) OnInterface(name string, except policy.Key) *policy.WorkloadEndpoint {
 	return r.find(func(e *policy.WorkloadEndpoint) bool { return e.Interface == name && e.Key() != except })
 }
