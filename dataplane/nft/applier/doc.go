@@ -53,12 +53,12 @@
 // The kernel makes two kinds of changes a little later than the rest of their transaction. The
 // delay is about a microsecond for each object in the transaction.
 //
-//   - Changes of a base chain's policy. So a first transaction adds a rule with the verdict of the
-//     new policy to the end of the chain. After a grace period, a second transaction changes the
-//     policy. A third transaction removes the rule. A new base chain with the policy drop gets such
-//     a rule, too.
-//   - Changes of elements of interval sets. So the Applier fills a new interval set before it adds
-//     a rule that looks into the set.
+//   - Changes of a base chain's policy. Therefore the Applier changes a policy in three
+//     transactions. The first adds a rule with the verdict of the new policy to the end of the
+//     chain. After a grace period, the second changes the policy. The third removes the rule. A new
+//     base chain with the policy drop gets such a rule, too.
+//   - Changes of elements of interval sets. Therefore the Applier fills a new interval set before
+//     it adds a rule that looks into the set.
 //
 // A transaction may add a chain together with an element of a map that leads to the chain. A packet
 // on the previous generation may find the element, but to this packet the chain is empty. So it
