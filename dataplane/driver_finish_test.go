@@ -159,7 +159,8 @@ func testFinishWaits(t *testing.T, withheld string, faulty int) {
 	all := []*finisher{{Mirror: dptest.NewMirror()}, {Mirror: dptest.NewMirror()}}
 	f := all[1]
 	driver, err := dataplane.NewDriver(dataplane.DriverConfig{
-		Dataplanes: []dataplane.Dataplane{all[0], f, dptest.NewMirror()}, MinBackoff: time.Minute, MaxBackoff: time.Minute,
+		Dataplanes: []dataplane.Dataplane{all[0], f, dptest.NewMirror()},
+		MinBackoff: time.Minute, MaxBackoff: time.Minute,
 	})
 	require.NoError(t, err)
 	ctx, stop := context.WithCancel(context.Background())
