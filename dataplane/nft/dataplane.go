@@ -93,7 +93,7 @@ func New(cfg Config) (*Dataplane, error) {
 	if d.ports, err = newPortTable(cfg, d.interfaces); err != nil {
 		return nil, errors.Join(fmt.Errorf("nft: open: %w", err), d.Close())
 	}
-	if d.fastPath, err = newFastPath(cfg, d.interfaces.Exists); err != nil {
+	if d.fastPath, err = newFastPath(cfg, d.interfaces.Follow); err != nil {
 		return nil, errors.Join(fmt.Errorf("nft: open: %w", err), d.Close())
 	}
 	if d.late, err = late.New(late.Config{NetNS: cfg.NetNS, PolicyTable: cfg.Renderer.Table}); err != nil {

@@ -29,14 +29,16 @@ const (
 type fastPath struct {
 	cfg   FlowtableConfig
 	table *flowtable.Table
-	// exists reports whether there is an interface with the name.
-	exists      func(name string) (bool, error)
+	// follow returns the indexes of those interfaces that exist, by name. From then on, Watch
+	// reports if one of them gets another name: packets of a connection would keep their way by the
+	// index.
+	follow      func(names []string) (map[string]int, error)
 	beforeWrite func() error
 	logger      *slog.Logger
 	// deleted is set while the table is known not to exist. devices has the interfaces of the
-	// installed table.
+	// installed table, with their indexes.
 	deleted bool
-	devices []string
+	devices map[string]int
 	// scheduled is the next installation, or nil if none is scheduled.
 	scheduled *installation
 	// suspended is set while the kernel may lack the desired state: then nothing is installed.
@@ -57,7 +59,7 @@ type installation struct {
 	retry bool
 }
 
-func newFastPath(cfg Config, exists func(string) (bool, error)) (*fastPath, error) {
+func newFastPath(cfg Config, follow func([]string) (map[string]int, error)) (*fastPath, error) {
 	table, err := flowtable.New(flowtable.Config{
 		NetNS: cfg.NetNS, PolicyTable: cfg.Renderer.Table, Uplinks: cfg.Flowtable.Uplinks,
 	})
@@ -65,7 +67,7 @@ func newFastPath(cfg Config, exists func(string) (bool, error)) (*fastPath, erro
 		return nil, err
 	}
 	return &fastPath{
-		cfg: cfg.Flowtable, table: table, exists: exists, beforeWrite: cfg.BeforeWrite, logger: cfg.Logger,
+		cfg: cfg.Flowtable, table: table, follow: follow, beforeWrite: cfg.BeforeWrite, logger: cfg.Logger,
 	}, nil
 }
 
@@ -195,12 +197,12 @@ func (f *fastPath) tryInstall(own map[string][]netip.Addr) (complete bool, err e
 	names := slices.Concat(slices.Collect(maps.Keys(own)), f.cfg.Uplinks)
 	slices.Sort(names)
 	names = slices.Compact(names)
-	devices, err := f.existing(names)
+	devices, err := f.follow(names)
 	if err != nil {
 		return false, err
 	}
 	complete = len(devices) == len(names)
-	if !f.deleted && slices.Equal(devices, f.devices) {
+	if !f.deleted && maps.Equal(devices, f.devices) {
 		return complete, nil
 	}
 	if err := f.delete(); err != nil {
@@ -212,11 +214,12 @@ func (f *fastPath) tryInstall(own map[string][]netip.Addr) (complete bool, err e
 		}
 	}
 	f.deleted, f.devices = false, nil // after a failure, the kernel may or may not have the table
-	err = f.table.Install(addresses(own), devices)
+	existing := slices.Sorted(maps.Keys(devices))
+	err = f.table.Install(addresses(own), existing)
 	var missing *dataplane.FeatureError
 	if errors.As(err, &missing) {
 		// The kernel returns the same error if an interface was removed meanwhile.
-		if now, failed := f.existing(devices); failed == nil && len(now) < len(devices) {
+		if now, failed := f.follow(existing); failed == nil && len(now) < len(existing) {
 			return false, nil
 		}
 	}
@@ -225,20 +228,6 @@ func (f *fastPath) tryInstall(own map[string][]netip.Addr) (complete bool, err e
 	}
 	f.devices = devices
 	return complete, nil
-}
-
-// existing returns the names of those interfaces that exist.
-func (f *fastPath) existing(names []string) (found []string, err error) {
-	for _, name := range names {
-		exists, err := f.exists(name)
-		if err != nil {
-			return nil, err
-		}
-		if exists {
-			found = append(found, name)
-		}
-	}
-	return found, nil
 }
 
 func addresses(own map[string][]netip.Addr) (all []flowtable.Address) {

@@ -50,13 +50,13 @@ func TestFastPathWaitsAfterEachChange(t *testing.T) {
 	require.NotEqual(t, second, must(), "the change is programmed now")
 }
 
-// newTestFastPath returns a fastPath without interfaces. exists is called for each.
-func newTestFastPath(t *testing.T, exists func(string) (bool, error)) *fastPath {
+// newTestFastPath returns a fastPath without interfaces. follow says which exist.
+func newTestFastPath(t *testing.T, follow func([]string) (map[string]int, error)) *fastPath {
 	t.Helper()
 	f, err := newFastPath(Config{
 		NetNS: nstest.New(t).FD(), Logger: slog.New(slog.DiscardHandler),
 		Flowtable: FlowtableConfig{Enabled: true, Uplinks: []string{"up0"}},
-	}, exists)
+	}, follow)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, f.close()) })
 	return f
@@ -65,7 +65,7 @@ func newTestFastPath(t *testing.T, exists func(string) (bool, error)) *fastPath 
 // An interface that stays missing delays only the attempts to add it: after a change, the table is installed without a
 // delay. A change ends the wait for an earlier installation.
 func TestMissingInterfaceDoesNotDelayChanges(t *testing.T) {
-	f := newTestFastPath(t, func(string) (bool, error) { return false, nil })
+	f := newTestFastPath(t, func([]string) (map[string]int, error) { return nil, nil })
 	synctest.Test(t, func(t *testing.T) {
 		defer f.cancel()
 		began := time.Now()
@@ -89,9 +89,11 @@ func TestMissingInterfaceDoesNotDelayChanges(t *testing.T) {
 // An interface that is removed during an installation does not count as a missing feature of the kernel.
 func TestInterfaceRemovedDuringInstallation(t *testing.T) {
 	asked := 0
-	f := newTestFastPath(t, func(string) (bool, error) {
-		asked++
-		return asked%2 == 1, nil // not when it is asked again
+	f := newTestFastPath(t, func([]string) (map[string]int, error) {
+		if asked++; asked%2 == 0 {
+			return nil, nil // not when it is asked again
+		}
+		return map[string]int{"up0": 7}, nil
 	})
 	require.NoError(t, f.delete())
 	f.schedule()
@@ -100,7 +102,9 @@ func TestInterfaceRemovedDuringInstallation(t *testing.T) {
 	require.Empty(t, f.failure)
 	require.True(t, f.scheduled.retry)
 
-	f.exists = func(string) (bool, error) { return true, nil } // it does not, so the kernel refuses it
+	f.follow = func([]string) (map[string]int, error) {
+		return map[string]int{"up0": 7}, nil // it does not, so the kernel refuses it
+	}
 	complete, err := f.tryInstall(own)
 	require.False(t, complete)
 	var missing *dataplane.FeatureError

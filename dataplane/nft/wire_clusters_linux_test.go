@@ -147,9 +147,9 @@ func newClusterNode(t *testing.T, b *wire, classes render.ClassesConfig) *cluste
 	n.graph, err = calcgraph.New(calcgraph.Config{Node: wireNode})
 	require.NoError(t, err)
 	n.graph.InSync()
-	n.plane, err = nft.New(nft.Config{
+	n.plane, err = nft.New(onFastPath(nft.Config{
 		Renderer: render.Config{Classes: classes, NAT: render.NATConfig{Disabled: true}}, NetNS: b.node.FD(),
-	})
+	}))
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, n.plane.Close()) })
 	return n

@@ -56,7 +56,7 @@ func TestWireOneMomentOfFloatingAddressAtStart(t *testing.T) {
 func testWireOneMomentOfFloatingAddressAtStart(t *testing.T, classes render.ClassesConfig) {
 	eachFloatingMoment(t, func(t *testing.T, n *floodNet, first, next dptest.State) {
 		start := func(_, s dptest.State) {
-			plane, err := nft.New(nft.Config{Renderer: render.Config{Classes: classes}, NetNS: n.node.FD()})
+			plane, err := nft.New(onFastPath(nft.Config{Renderer: render.Config{Classes: classes}, NetNS: n.node.FD()}))
 			require.NoError(t, err)
 			require.NoError(t, plane.Apply(t.Context(), dptest.Transition(dptest.NewState(), s)))
 			require.NoError(t, plane.Close())

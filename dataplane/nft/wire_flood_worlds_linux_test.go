@@ -243,7 +243,7 @@ func (n *worldFlood) world(t *testing.T, seed uint64, classes render.ClassesConf
 	t.Helper()
 	c := nfttest.NewCluster(t, seed, classes)
 	c.Interfaces["eth1"], c.Interfaces["eth2"] = nfttest.Addresses("198.51.100.9"), []netip.Addr{}
-	d, err := nft.New(nft.Config{Renderer: c.Config, NetNS: n.node.FD()})
+	d, err := nft.New(onFastPath(nft.Config{Renderer: c.Config, NetNS: n.node.FD()}))
 	require.NoError(t, err)
 	for range 40 {
 		c.Mutate()

@@ -98,7 +98,7 @@ func newAgent(
 		return nil, err
 	}
 	a.graph.InSync()
-	a.plane, err = nft.New(nft.Config{Renderer: c.Config, NetNS: netns, Interfaces: interfaces})
+	a.plane, err = nft.New(onFastPath(nft.Config{Renderer: c.Config, NetNS: netns, Interfaces: interfaces}))
 	return a, err
 }
 

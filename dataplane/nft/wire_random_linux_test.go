@@ -105,7 +105,7 @@ func wireWorld(t *testing.T, b *wire, seed uint64, classes render.ClassesConfig,
 	t.Helper()
 	c := nfttest.NewCluster(t, seed, classes)
 	c.Interfaces["eth1"], c.Interfaces["eth2"] = nfttest.Addresses("198.51.100.9"), []netip.Addr{}
-	d, err := nft.New(nft.Config{Renderer: c.Config, NetNS: b.node.FD()})
+	d, err := nft.New(onFastPath(nft.Config{Renderer: c.Config, NetNS: b.node.FD()}))
 	require.NoError(t, err)
 	for range 3 {
 		for range 20 {

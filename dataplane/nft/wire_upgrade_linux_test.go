@@ -59,7 +59,7 @@ func testWireEarlierVersion(t *testing.T, classes render.ClassesConfig) {
 				sent, changes := 0, wireRounds(5, 500)
 				for range changes {
 					leave(t, n.node, v.table(t, cfg, before), owned)
-					next, err := nft.New(nft.Config{Renderer: cfg, NetNS: n.node.FD()})
+					next, err := nft.New(onFastPath(nft.Config{Renderer: cfg, NetNS: n.node.FD()}))
 					require.NoError(t, err)
 					sent += n.during(t, func() {
 						require.NoError(t, next.Apply(t.Context(), nfttest.Transition(after)))

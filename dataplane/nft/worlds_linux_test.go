@@ -23,7 +23,7 @@ func testRandomWorldsInKernel(t *testing.T, classes render.ClassesConfig) {
 		c := nfttest.NewCluster(t, seed, classes)
 		ns := nstest.New(t)
 		interfaces := func() (map[string]render.Interface, error) { return nfttest.InterfacesWith(c.Interfaces), nil }
-		d, err := nft.New(nft.Config{Renderer: c.Config, NetNS: ns.FD(), Interfaces: interfaces})
+		d, err := nft.New(onFastPath(nft.Config{Renderer: c.Config, NetNS: ns.FD(), Interfaces: interfaces}))
 		require.NoError(t, err)
 		for range 5 {
 			for range 12 {
@@ -35,13 +35,13 @@ func testRandomWorldsInKernel(t *testing.T, classes render.ClassesConfig) {
 			require.Equal(t, blocks(list(t, theirs)), blocks(list(t, ns)), "seed %d", seed)
 		}
 		fresh := nstest.New(t)
-		again, err := nft.New(nft.Config{Renderer: c.Config, NetNS: fresh.FD(), Interfaces: interfaces})
+		again, err := nft.New(onFastPath(nft.Config{Renderer: c.Config, NetNS: fresh.FD(), Interfaces: interfaces}))
 		require.NoError(t, err)
 		require.NoError(t, again.Apply(t.Context(), c.Graph.Snapshot()))
 		require.Equal(t, blocks(list(t, fresh)), blocks(list(t, ns)), "seed %d", seed)
 		written := generation(t, ns)
 		require.NoError(t, d.Close())
-		adopted, err := nft.New(nft.Config{Renderer: c.Config, NetNS: ns.FD(), Interfaces: interfaces})
+		adopted, err := nft.New(onFastPath(nft.Config{Renderer: c.Config, NetNS: ns.FD(), Interfaces: interfaces}))
 		require.NoError(t, err)
 		require.NoError(t, adopted.Apply(t.Context(), c.Graph.Snapshot()))
 		require.EqualValues(t, int(written)+nstest.OwnerWrites(t, adopted.Stats().Owned), generation(t, ns),

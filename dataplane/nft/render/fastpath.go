@@ -31,7 +31,8 @@ func AffectsEstablished(d *ruleset.Delta) bool {
 func isPolicy(name string) bool {
 	return slices.ContainsFunc([]string{
 		"group-", "classify-", "tier-", "pol-", "prof-", "outcome-", "outcomes-", "class4", "class6", "gc-",
-		"s4-", "s6-", "n4-", "n6-", "p4-", "p6-", "v4-", "v6-", "allow/", "deny/", "pass/",
+		"go-", "s4-", "s6-", "n4-", "n6-", "p4-", "p6-", "v4-", "v6-", "l4-", "l6-", "lp-", "vp-",
+		"allow/", "deny/", "pass/",
 	}, func(prefix string) bool { return strings.HasPrefix(name, prefix) })
 }
 

@@ -17,6 +17,9 @@ type Flowtable struct {
 	Priority int
 	// Devices are names of interfaces. A device is in at most one flowtable of a table.
 	Devices []string
+	// Counter makes connection tracking count the packets of the connections, if its accounting is
+	// on (net.netfilter.nf_conntrack_acct). Since Linux 5.7.
+	Counter bool
 }
 
 // FlowAdd adds the packet's connection to a flowtable. The kernel accepts this statement only in
@@ -41,6 +44,9 @@ func (f *Flowtable) text() string {
 	if len(f.Devices) > 0 {
 		fmt.Fprintf(&b, "\t\tdevices = { %s }\n", joinFunc(f.Devices, ", ", deviceText))
 	}
+	if f.Counter {
+		b.WriteString("\t\tcounter\n")
+	}
 	b.WriteString("\t}\n")
 	return b.String()
 }
@@ -58,7 +64,7 @@ func (f *Flowtable) equal(o *Flowtable) bool {
 	if f == o || f == nil || o == nil {
 		return f == o
 	}
-	return f.Name == o.Name && f.Priority == o.Priority && slices.Equal(f.Devices, o.Devices)
+	return f.Name == o.Name && f.Priority == o.Priority && f.Counter == o.Counter && slices.Equal(f.Devices, o.Devices)
 }
 
 // normalFlowtables returns copies in the order of Normalize. It keeps nil flowtables, so that
@@ -67,7 +73,7 @@ func normalFlowtables(all []*Flowtable) []*Flowtable {
 	var out []*Flowtable
 	for _, f := range all {
 		if f != nil {
-			f = &Flowtable{f.Name, f.Priority, slices.Sorted(slices.Values(f.Devices))}
+			f = &Flowtable{f.Name, f.Priority, slices.Sorted(slices.Values(f.Devices)), f.Counter}
 		}
 		out = append(out, f)
 	}

@@ -22,6 +22,7 @@ const fastPath = `table inet fast-path {
 	flowtable fast {
 		hook ingress priority filter + 5
 		devices = { "0x1", up0, way0 }
+		counter
 	}
 
 	flowtable none {
@@ -40,8 +41,12 @@ func TestFlowtableText(t *testing.T) {
 	table := parse(t, fastPath)
 	require.Equal(t, fastPath, table.String())
 	require.NoError(t, table.Validate())
-	require.Equal(t, &ruleset.Flowtable{Name: "fast", Priority: 5, Devices: []string{"0x1", "up0", "way0"}},
-		table.Flowtables[0])
+	require.Equal(t, &ruleset.Flowtable{
+		Name: "fast", Priority: 5, Devices: []string{"0x1", "up0", "way0"}, Counter: true,
+	}, table.Flowtables[0])
+	without := parse(t, strings.Replace(fastPath, "\t\tcounter\n", "", 1))
+	require.False(t, without.Flowtables[0].Counter)
+	require.False(t, table.Equal(without))
 	require.Equal(t, []ruleset.Statement{ruleset.FlowAdd{Flowtable: "fast"}}, table.Chains[0].Rules[0].Statements)
 	quoted := strings.Replace(fastPath, "up0, way0", `"up0", "way0"`, 1)
 	require.True(t, table.Equal(parse(t, quoted)))

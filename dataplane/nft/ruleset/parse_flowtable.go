@@ -24,6 +24,11 @@ func parseFlowtable(p *parser) *Flowtable {
 			}
 			p.want("=")
 			f.Devices = parseDevices(p)
+		case p.accept("counter"):
+			if f.Counter {
+				p.fail(word, "the flowtable has a counter already")
+			}
+			f.Counter = true
 		default:
 			p.fail(word, "a flowtable of the model has no such property")
 		}

@@ -121,6 +121,9 @@ func (e *Encoder) AddFlowtable(f *ruleset.Flowtable) {
 		}
 		e.batch.End(list)
 		e.batch.End(hook)
+		if f.Counter {
+			e.batch.Uint32(attrFlowtableFlags, flowtableCounter)
+		}
 	}
 }
 

@@ -21,9 +21,12 @@ const (
 	attrFlowtableHookNum      = 1 // NFTA_FLOWTABLE_HOOK_NUM
 	attrFlowtableHookPriority = 2 // NFTA_FLOWTABLE_HOOK_PRIORITY
 	attrFlowtableHookDevices  = 3 // NFTA_FLOWTABLE_HOOK_DEVS
+	attrFlowtableFlags        = 7 // NFTA_FLOWTABLE_FLAGS
 	attrDeviceName            = 1 // NFTA_DEVICE_NAME
 	// maxDevices limits the interfaces in one message: it is less than NFT_NETDEVICE_MAX.
 	maxDevices = 255
+
+	flowtableCounter = 0x2 // NFT_FLOWTABLE_COUNTER
 
 	TableOwner   = 0x2 // NFT_TABLE_F_OWNER
 	TablePersist = 0x4 // NFT_TABLE_F_PERSIST

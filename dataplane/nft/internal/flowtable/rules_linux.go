@@ -41,7 +41,7 @@ func rules(table string, uplinks []string, own []Address, devices []string) *rul
 	}
 	t := &ruleset.Table{
 		Name: table, Sets: []*ruleset.Set{all}, Chains: []*ruleset.Chain{chain},
-		Flowtables: []*ruleset.Flowtable{{Name: flowtableName, Devices: devices}},
+		Flowtables: []*ruleset.Flowtable{{Name: flowtableName, Devices: devices, Counter: true}},
 	}
 	fromUplink, toUplink := build.InSet(setUplinks, ruleset.IIFName), build.InSet(setUplinks, ruleset.OIFName)
 	for _, f := range sets.Families() {

@@ -75,7 +75,7 @@ func (t *Table) Install(own []Address, devices []string) error {
 	if len(own) == 0 || len(devices) == 0 {
 		return nil
 	}
-	if !endsOffloaded() {
+	if !Supported() {
 		return t.wrap("add", noFlowtables(nil))
 	}
 	table := rules(t.name, t.uplinks, own, devices)
@@ -107,10 +107,10 @@ func (t *Table) Install(own []Address, devices []string) error {
 	return t.wrap("add", err)
 }
 
-// endsOffloaded reports whether the kernel can end a connection that is on the fast path. This is
-// necessary for policy. The kernel can do this since Linux 6.4, and in 6.1 since 6.1.37
+// Supported reports whether the version of the kernel can end a connection that is on the fast path.
+// This is necessary for policy. The kernel can do this since Linux 6.4, and in 6.1 since 6.1.37
 // ("netfilter: ctnetlink: Support offloaded conntrack entry deletion").
-func endsOffloaded() bool {
+func Supported() bool {
 	return !kernel.OlderThan(6, 4, 0) || !kernel.OlderThan(6, 1, 37) && kernel.OlderThan(6, 2, 0)
 }
 

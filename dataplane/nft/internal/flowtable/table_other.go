@@ -26,3 +26,6 @@ func (*Table) Exists() (bool, error) { return false, errors.ErrUnsupported }
 
 // Install returns errors.ErrUnsupported.
 func (*Table) Install([]Address, []string) error { return errors.ErrUnsupported }
+
+// Supported returns false.
+func Supported() bool { return false }

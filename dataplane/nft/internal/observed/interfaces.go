@@ -55,6 +55,8 @@ type Interfaces struct {
 	version uint64
 	// missing has the interfaces of endpoints that must be read.
 	missing map[string]struct{}
+	// followed has the names of the interfaces of Follow, by index.
+	followed map[int]string
 }
 
 // New returns Interfaces with an empty cache.
@@ -112,6 +114,11 @@ func (o *Interfaces) differs(s *interfaces.Snapshot) (object string) {
 	}
 	if object := o.bridgesDiffer(s); object != "" {
 		return object
+	}
+	for _, i := range s.All() {
+		if name := o.followed[i.Index]; name != "" && i.Name != name {
+			return "the name of interface " + name
+		}
 	}
 	find := masterFinder(s)
 	for name, m := range o.masters {
@@ -250,12 +257,22 @@ func (o *Interfaces) lookUp(name string) (render.Master, error) {
 	return render.Master{Name: master.Name, Kind: master.Kind}, nil
 }
 
-// Exists reports whether the kernel has an interface with the name.
-func (o *Interfaces) Exists(name string) (bool, error) {
+// Follow returns the indexes of those interfaces that exist, by name. Until the next call, Watch
+// reports if one of them gets another name.
+func (o *Interfaces) Follow(names []string) (indexes map[string]int, err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	link, err := o.link(name)
-	return link.Index != 0, err
+	indexes, o.followed = map[string]int{}, map[int]string{}
+	for _, name := range names {
+		link, err := o.link(name)
+		if err != nil {
+			return nil, err
+		}
+		if link.Index != 0 {
+			indexes[name], o.followed[link.Index] = link.Index, name
+		}
+	}
+	return indexes, nil
 }
 
 // link reads one interface. If there is none with the name, the result is zero.

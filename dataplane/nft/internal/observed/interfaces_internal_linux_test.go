@@ -5,6 +5,7 @@ package observed
 import (
 	"fmt"
 	"net/netip"
+	"os/exec"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -70,4 +71,35 @@ func TestBridgeAddresses(t *testing.T) {
 	require.NoError(t, o.Update(r, true))
 	require.Empty(t, o.BridgeAddresses())
 	require.Empty(t, o.differs(&interfaces.Snapshot{}))
+}
+
+// TestFollow: Watch reports that a followed interface gets another name. It does not report interfaces that come or go,
+// and those that are not followed any more.
+func TestFollow(t *testing.T) {
+	ns := nstest.New(t)
+	o, err := New(Config{NetNS: ns.FD()})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, o.Close()) })
+	ip := func(args ...string) string {
+		require.NoError(t, ns.Do(func() error { return exec.Command("ip", args...).Run() }))
+		s, err := interfaces.Read(interfaces.Config{NetNS: ns.FD()})
+		require.NoError(t, err)
+		return o.differs(s)
+	}
+	add := func(name string) string { return ip("link", "add", name, "type", "veth", "peer", "name", "p"+name) }
+	for _, name := range []string{"way1", "way2", "way3"} {
+		require.Empty(t, add(name))
+	}
+	found, err := o.Follow([]string{"way1", "way2", "none"})
+	require.NoError(t, err)
+	require.Len(t, found, 2)
+	require.NotEqual(t, found["way1"], found["way2"])
+	require.Empty(t, ip("link", "set", "way3", "name", "way4"))
+	require.Empty(t, ip("link", "del", "way2"))
+	require.Empty(t, add("way2"), "another interface with that name")
+	require.Equal(t, "the name of interface way1", ip("link", "set", "way1", "name", "old"))
+	_, err = o.Follow([]string{"way2"})
+	require.NoError(t, err)
+	require.Empty(t, ip("link", "set", "way4", "name", "way1"))
+	require.Equal(t, "the name of interface way2", ip("link", "set", "way2", "name", "way9"))
 }
