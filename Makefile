@@ -114,6 +114,7 @@ race: test-tools ## Run packages that several goroutines use, the other modules 
 lint: bin/staticcheck bin/gofumpt ## Check formatting, vet, staticcheck and the module files.
 	@set -e; out=$$(bin/gofumpt -l $(MODULES) $(TOOLS)); if [ -n "$$out" ]; then echo "gofumpt: run 'make fmt' for:"; echo "$$out"; exit 1; fi
 	@set -e; for m in $(MODULES); do echo "== vet and staticcheck, module $$m"; (cd $$m && go vet -tags guest ./... && $(CURDIR)/bin/staticcheck -tags guest ./...); done
+	go vet -tags guest,flowtable ./dataplane/nft
 	@set -e; for m in $(TOOLS); do echo "== vet and staticcheck, module $$m"; (cd $$m && GOWORK=off go vet ./... && GOWORK=off $(CURDIR)/bin/staticcheck ./...); done
 	@scripts/tidy
 	@set -e; for os in darwin windows; do echo "== builds for $$os"; GOOS=$$os go vet ./... ./kubernetes/... ./dataplane/felix/... ./dataplane/wire/... ./dataplane/wireguard/... ./datastore/etcd/... ./datastore/kubernetes/...; (cd examples && GOOS=$$os go build -o /dev/null ./explain); done

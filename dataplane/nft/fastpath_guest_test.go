@@ -27,7 +27,7 @@ import (
 	"github.com/wayleave/wayleave/dataplane/dptest"
 	"github.com/wayleave/wayleave/dataplane/nft"
 	"github.com/wayleave/wayleave/dataplane/nft/conntrack"
-	"github.com/wayleave/wayleave/dataplane/nft/internal/nfttest"
+	"github.com/wayleave/wayleave/dataplane/nft/internal/flowtable"
 	"github.com/wayleave/wayleave/dataplane/nft/render"
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 	"github.com/wayleave/wayleave/internal/netns"
@@ -46,7 +46,7 @@ type fastNetwork struct {
 // newFastNetwork returns a network in the state, with a dataplane that uses the fast path.
 func newFastNetwork(t *testing.T, state dptest.State) *fastNetwork {
 	t.Helper()
-	nfttest.SkipWithoutFlowtables(t)
+	skipWithoutFlowtables(t)
 	n := &fastNetwork{network: newNetwork(t), at: dptest.NewState()}
 	n.outside = nstest.NewPeer(t, n.node, "up0", "198.51.100.1/24", "2001:db8:100::1/64")
 	nstest.NFT(t, n.node, "table inet slow {\n\tchain forward {\n\t\ttype filter hook forward priority 5\n"+
@@ -54,6 +54,14 @@ func newFastNetwork(t *testing.T, state dptest.State) *fastNetwork {
 	n.plane = openEnding(t, n.node, fastConfig())
 	n.become(t, state)
 	return n
+}
+
+// skipWithoutFlowtables skips the test on a kernel on which no connection can use the fast path.
+func skipWithoutFlowtables(t *testing.T) {
+	t.Helper()
+	if !flowtable.Supported() {
+		nstest.Skip(t, "needs flowtables from which connections can end (Linux 6.4)")
+	}
 }
 
 func fastConfig() nft.Config {
@@ -378,11 +386,12 @@ func TestFastPathCounts(t *testing.T) {
 	require.NoError(t, err)
 	defer func() { require.NoError(t, kernel.Close()) }()
 	counted := 0
-	require.NoError(t, kernel.EachCounted(t.Context(), func() { counted = 0 }, func(_ *conntrack.Flow, c conntrack.Counters) {
+	each := func(_ *conntrack.Flow, c conntrack.Counters) {
 		if c.OriginalPackets >= 15 && c.ReplyPackets >= 15 { // of requireFast
 			counted++
 		}
-	}))
+	}
+	require.NoError(t, kernel.EachCounted(t.Context(), func() { counted = 0 }, each))
 	require.Equal(t, len(conns), counted)
 }
 
@@ -404,7 +413,7 @@ func TestFastPathNotInstalledAfterFailure(t *testing.T) {
 // An uplink that appears later is used, without a change of endpoints. While it is missing, connections between
 // workloads already take the fast path.
 func TestFastPathOfLaterInterface(t *testing.T) {
-	nfttest.SkipWithoutFlowtables(t)
+	skipWithoutFlowtables(t)
 	n := &fastNetwork{network: newNetwork(t), at: dptest.NewState()}
 	cfg := fastConfig()
 	cfg.Flowtable.Uplinks = []string{"up0"}

@@ -92,7 +92,9 @@ func testAffectsEstablished(t *testing.T, classes render.ClassesConfig) {
 	rich := *s.Policies[web]
 	rich.Ingress = append([]dataplane.Rule{
 		{ID: "nets", Action: policy.Allow, Source: dataplane.Match{
-			Nets: nfttest.Nets("10.8.0.0/24", "10.8.2.0/24", "10.8.4.0/24", "fd00:8::/64", "fd00:9::/64", "fd00:a::/64"),
+			Nets: nfttest.Nets(
+				"10.8.0.0/24", "10.8.2.0/24", "10.8.4.0/24", "fd00:8::/64", "fd00:9::/64", "fd00:a::/64",
+			),
 		}},
 		{ID: "ports", Action: policy.Allow, Protocol: policy.ProtocolTCP, Destination: dataplane.Match{
 			Ports: []policy.Port{{First: 80, Last: 90}, {First: 443, Last: 450}, {First: 8080, Last: 8090}},

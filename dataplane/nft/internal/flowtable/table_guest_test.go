@@ -14,7 +14,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/wayleave/wayleave/dataplane/nft/internal/flowtable"
-	"github.com/wayleave/wayleave/dataplane/nft/internal/nfttest"
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 	"github.com/wayleave/wayleave/internal/netns"
 	"github.com/wayleave/wayleave/internal/netns/nstest"
@@ -55,8 +54,16 @@ const listing = `table inet test-flowtable {
 }
 `
 
+// skipWithoutFlowtables skips the test on a kernel on which no connection can use the fast path.
+func skipWithoutFlowtables(t *testing.T) {
+	t.Helper()
+	if !flowtable.Supported() {
+		nstest.Skip(t, "needs flowtables from which connections can end (Linux 6.4)")
+	}
+}
+
 func TestInstall(t *testing.T) {
-	nfttest.SkipWithoutFlowtables(t)
+	skipWithoutFlowtables(t)
 	ns := nstest.New(t)
 	nstest.NewPeer(t, ns, "up0", "192.0.2.1/24")
 	nstest.NewPeer(t, ns, "way0", "198.51.100.1/24")
@@ -81,12 +88,14 @@ func requireListed(t *testing.T, ns *netns.NS) {
 	want, err := ruleset.ParseTables(listing) // versions of nft differ in quotation marks and implied matches
 	require.NoError(t, err)
 	require.True(t, tables[0].Equal(want[0]), listed)
-	require.Equal(t, []*ruleset.Flowtable{{Name: "fast", Devices: []string{"up0", "way0"}, Counter: true}}, tables[0].Flowtables)
+	require.Equal(t, []*ruleset.Flowtable{
+		{Name: "fast", Devices: []string{"up0", "way0"}, Counter: true},
+	}, tables[0].Flowtables)
 }
 
 // The kernel deletes the table with the socket, so it does not outlive its process.
 func TestTableEndsWithItsSocket(t *testing.T) {
-	nfttest.SkipWithoutFlowtables(t)
+	skipWithoutFlowtables(t)
 	ns := nstest.New(t)
 	nstest.NewPeer(t, ns, "up0", "192.0.2.1/24")
 	table, err := flowtable.New(flowtable.Config{NetNS: ns.FD(), PolicyTable: "test"})
@@ -106,7 +115,7 @@ func TestTableEndsWithItsSocket(t *testing.T) {
 
 // One message has at most 255 interfaces, and one attribute at most 64 KiB of addresses.
 func TestInstallForMany(t *testing.T) {
-	nfttest.SkipWithoutFlowtables(t)
+	skipWithoutFlowtables(t)
 	const interfaces, addresses = 300, 3000
 	ns := nstest.New(t)
 	var devices []string
