@@ -106,8 +106,8 @@
 //   - If the destination of a packet from the host is translated, untracked policy must allow the
 //     packet twice: at the interface to its original destination, and at the interface by which it
 //     leaves. At the second interface, the packet is tracked, so normal policy must allow it, too.
-//     There, rules of untracked policy cannot match named ports and services: a rule that denies a
-//     named port or a service denies all ports.
+//     There, rules of untracked policy cannot match named ports and services. So a Deny or Pass
+//     rule with a named port or a service denies all ports.
 //
 // # Parts
 //

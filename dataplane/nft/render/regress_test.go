@@ -205,11 +205,24 @@ func testUntrackedAfterDNAT(t *testing.T, classes render.ClassesConfig) {
 		to("c", policy.Deny, dataplane.Match{
 			Nets: nfttest.Nets("10.97.0.0/16"), PortSets: []dataplane.IPSetID{"p:web"},
 		}),
+		to("d", policy.Pass, dataplane.Match{
+			Nets: nfttest.Nets("10.98.0.0/16"), PortSets: []dataplane.IPSetID{"p:web"},
+		}),
+		to("e", policy.Pass, dataplane.Match{
+			Nets: nfttest.Nets("10.98.0.0/16"), NotPortSets: []dataplane.IPSetID{"p:web"},
+		}),
+		to("f", policy.Allow, dataplane.Match{Nets: nfttest.Nets("10.98.0.0/16")}),
+	}}
+	later := policy.Key{Kind: policy.KindPolicy, Name: "later"}
+	s.Policies[later] = &dataplane.Policy{Tier: "later", Untracked: true, Egress: []dataplane.Rule{
+		to("all", policy.Deny, dataplane.Match{Nets: nfttest.Nets("10.98.0.0/16")}),
 	}}
 	s.HostEndpoints[policy.Key{Kind: policy.KindHostEndpoint, Name: "h"}] = &dataplane.HostEndpoint{
 		Interface: "eth0", Profiles: []string{"all"},
 		UntrackedEgress: []dataplane.TierPolicies{{
 			Tier: "default", DefaultAction: policy.Deny, Policies: []policy.Key{key},
+		}, {
+			Tier: "later", DefaultAction: policy.Deny, Policies: []policy.Key{later},
 		}},
 	}
 	table, errs := nfttest.Rendered(t, render.Config{Classes: classes}, nfttest.Transition(s))
@@ -228,6 +241,8 @@ func testUntrackedAfterDNAT(t *testing.T, classes render.ClassesConfig) {
 		{"to a workload", "way1", "10.96.0.1", 82, ruleset.CtNew, true},
 		{"failsafe port", "eth0", "10.96.0.1", 179, ruleset.CtNew, true},
 		{"named port, which cannot be looked up: less gets through", "eth0", "10.97.0.1", 82, ruleset.CtNew, false},
+		{"passed by a named port, and denied by a later tier", "eth0", "10.98.0.1", 81, ruleset.CtNew, false},
+		{"passed by another port", "eth0", "10.98.0.1", 83, ruleset.CtNew, false},
 	} {
 		p := translatedPacket(c.oif, "8.8.8.8")
 		p.OrigDst, p.OrigPort, p.CT = netip.MustParseAddr(c.dst), c.port, c.ct

@@ -72,11 +72,15 @@ func (s Stage) Original() bool { return s == StagePreDNATRecheck || s == StageRa
 //
 // Named ports cannot be matched against an original destination. So in the Pass rules of
 // StagePreDNATRecheck and in the Deny rules of StageRawDNAT, Adapt replaces a named port by all
-// ports. Then policy allows less, not more.
+// ports. A Pass rule of StageRawDNAT with a named port becomes such a Deny rule. Then policy allows
+// less, not more.
 func (s Stage) Adapt(m *Merged) bool {
 	d := &m.Destination
 	switch {
 	case s == StageRawDNAT:
+		if m.Action == policy.Pass && len(d.PortSets)+len(d.NotPortSets) > 0 {
+			m.Action = policy.Deny // a later rule may allow what a later tier denies
+		}
 		if m.Action == policy.Deny && len(d.PortSets) > 0 {
 			d.Ports, d.PortSets = []policy.Port{policy.PortRange(0, math.MaxUint16)}, nil
 		}
