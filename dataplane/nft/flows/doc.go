@@ -41,14 +41,16 @@
 //   - Some connections begin before New. Such a connection counts only if there is a further
 //     verdict on it after New. Then it counts with all its packets, including those before New.
 //     Rules log verdicts on a connection until there is a reply.
-//   - If there are more than Config.MaxConnections connections, the packets of the others are not
-//     counted. Stats.Uncounted has the number of their verdicts.
+//   - At most Config.MaxConnections connections at a time have their packets counted. The packets
+//     of further connections are not counted: each verdict on them counts as a connection, and
+//     Stats.Uncounted has the number of these verdicts.
 //
 // A log entry has only the headers of a packet, and no ID of a conntrack entry. So a Table finds
-// the conntrack entries of a verdict by their Tuple: addresses, ports and protocol. If several
-// policies have a verdict on the same Tuple, the packets of its entries count for each policy. Each
-// entry counts as a connection. For example, two pings between the same addresses have the same
-// Tuple. The second one counts as a connection from the next Update on, or when it ends.
+// the conntrack entries of a verdict by their Tuple: addresses, ports and protocol. Several entries
+// may have the same Tuple, such as two pings between the same addresses. Each of these entries
+// counts as a connection. The first one counts from its verdict on. A further one counts once an
+// Update has found it, or when it ends. If several policies have a verdict on the same Tuple, the
+// packets of all its entries count for each policy.
 //
 // In some cases, a verdict allows a connection, but there is no conntrack entry with its Tuple:
 //
@@ -56,8 +58,8 @@
 //   - One policy allows the connection, and a later policy denies it.
 //   - Pre-DNAT policy allows the connection, and destination NAT changes its destination.
 //
-// Then its packets are not counted. All connections with such a Tuple count as one connection,
-// which ends two minutes after its last verdict.
+// The packets of such a connection are not counted. If several such connections have the same
+// Tuple, they count as one connection, which ends two minutes after its last verdict.
 //
 // # Memory
 //

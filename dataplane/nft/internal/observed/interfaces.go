@@ -27,9 +27,11 @@ type Config struct {
 
 // Interfaces caches the interfaces of the host as they were last read from the kernel.
 //
-// Update reads the interfaces of new endpoints, or those of all endpoints, or all interfaces of the
-// node. To read an interface takes about 9 µs in all these cases. Watch compares the kernel's
-// notifications with the cache, and reports differences.
+// Usually, Update reads only the interfaces of new endpoints. With resync, it reads those of all
+// endpoints. If the interface of a host endpoint is found by its addresses, Update may read all
+// interfaces of the node. In all these cases, it takes about 9 µs to read an interface.
+//
+// Watch compares the kernel's notifications with the cache, and reports differences.
 //
 // Update holds the lock from before it reads an interface until the result is in the cache. So
 // Watch compares every later change with this result.

@@ -29,7 +29,8 @@ type claim struct {
 }
 
 // Tracker maps addresses to the workload endpoints that own them. It records which addresses have
-// moved: such an address has another owner than when its connections began (S168).
+// moved: such an address has another owner than when its connections began (case S168 of
+// docs/semantics.md).
 type Tracker struct {
 	endpoints map[policy.Key]*dataplane.Endpoint
 	claims    map[netip.Addr][]claim // in the order of the endpoints' keys
