@@ -23,11 +23,11 @@ import (
 // table, of family bridge. Because of this table, no port of a bridge can send from the address of
 // another port.
 //
-// Usually, a batch is programmed in one transaction. Several transactions are needed if the batch
-// adds chains, if an address moves to another endpoint, or if packets must use copies of chains
-// during the change. Even then, each packet sees either the policy before the batch or the policy
-// after it; docs/nft.md lists the exceptions. Rules that do not change keep their counters. A batch
-// that does not change the table makes no transaction.
+// Usually, a batch is programmed in one transaction. Some batches need several transactions, for
+// example if they add chains, or if an address moves to another endpoint. Even then, each packet
+// sees either the policy before the batch or the policy after it; docs/nft.md lists the exceptions.
+// Rules that do not change keep their counters. A batch that does not change the table makes no
+// transaction.
 //
 // Dataplane implements dataplane.Dataplane, Planner, Watcher, Finisher and Limited. It is not safe
 // for concurrent use, except for Watch, Compare, Table, Bridges, ConntrackStats and ClassStats.
@@ -161,10 +161,11 @@ func (d *Dataplane) BridgeStats() applier.Stats {
 	return d.ports.applier.Stats()
 }
 
-// Unjudged returns the endpoints on bridges whose frames bypass policy when they go from one port
-// of the bridge to another, because br_netfilter does not pass these frames to the netfilter hooks
-// of IPv4 or IPv6. The text for each endpoint says which frames these are, and which sysctls are
-// off. Resync reads these sysctls. While Watch does not run, Apply reads them, too.
+// Unjudged returns the endpoints on bridges for which policy does not see all frames. The frames
+// that it does not see go from one port of the bridge to another: br_netfilter passes such frames
+// to the netfilter hooks of IPv4 and IPv6 only if its sysctls are on. The text for each endpoint
+// names these frames, and the sysctls that are off. Resync reads these sysctls. While Watch does
+// not run, Apply reads them, too.
 func (d *Dataplane) Unjudged() map[policy.Key]string { return d.ports.unjudged() }
 
 // ConntrackStats returns the numbers of ended connections. If Config.ConntrackPolicy is
@@ -213,10 +214,11 @@ func (d *Dataplane) Bridges() map[string]string {
 // Apply adds the batch to the desired state. Once the desired state is in sync, Apply programs the
 // changes. The first time, it adopts the table of an earlier process.
 //
-// If an object cannot be translated into rules, or the kernel refuses its chains or sets, its
-// packets are dropped. Apply reports the object and each endpoint that needs it, and programs the
-// rest. If the kernel refuses the whole change, the table stays as it was, and ApplyError.Object is
-// empty. The next call tries again.
+// If an object, such as a policy, cannot be translated into rules, all packets of the endpoints
+// that need it are dropped. If the kernel refuses a chain or set, the packets that need this chain
+// or set are dropped. In both cases, Apply reports the object and each endpoint that needs it, and
+// programs the rest. If the kernel refuses the whole change, the table stays as it was, and
+// ApplyError.Object is empty. The next call tries again.
 //
 // # Addresses that move
 //
@@ -233,10 +235,11 @@ func (d *Dataplane) Bridges() map[string]string {
 // this address before the transaction. If there were any, Apply takes the steps above for this
 // address, too.
 //
-// The first Apply reads the former owners of addresses from the table in the kernel. The table does
-// not have the former owners of floating addresses, which are external addresses that destination
-// NAT maps to an endpoint. If there is no table, the first Apply ends no connections. The file
-// docs/nft.md describes the cost.
+// When Apply first programs, it reads the former owners of addresses from the table in the kernel.
+// The table does not have the former owners of floating addresses, which are external addresses
+// that destination NAT maps to an endpoint. If there is no table, Apply ends no connections this
+// first time, not even those of new addresses. The file docs/nft.md describes the cost of ending
+// connections.
 //
 // If Config.ConntrackPolicy is conntrack.End, a goroutine ends the connections that the change of
 // policy denies, after Apply has programmed the change.
@@ -293,9 +296,9 @@ func (d *Dataplane) Unfinished() <-chan struct{} {
 	return d.fastPath.due(true)
 }
 
-// Finish waits until the channel of Unfinished is closed: this is the end of a grace period. Then
-// it deletes the objects that ApplyVisible had left in the kernel for packets under way, before
-// that grace period began. Objects that ApplyVisible has left since then may need another call of
+// Finish deletes objects that ApplyVisible has left in the kernel for packets under way. It first
+// waits until the channel of Unfinished is closed, which happens at the end of a grace period.
+// Objects that ApplyVisible left only after this grace period had begun may need another call of
 // Finish. If the deletion fails, the next call of Apply or Resync repairs the table.
 //
 // Once nothing is left to delete, Finish installs the flowtable of Config.Flowtable.

@@ -9,9 +9,9 @@
 //
 // # Traffic that policy does not see
 //
-// The table has base chains in the netfilter hooks of IPv4 and IPv6. Some traffic does not pass
-// these hooks. For other traffic, the hooks do not see the endpoint's own interface or the packet's
-// own header:
+// The table has base chains in the netfilter hooks of IPv4 and IPv6. Some frames of bridges do not
+// pass these hooks. For some other packets, the hooks see the interface of a bridge in place of the
+// endpoint's interface, or only the outer header of a tunnel. These are the cases:
 //
 //   - Frames that a bridge forwards between its own ports pass the hooks only if
 //     net.bridge.bridge-nf-call-iptables and -ip6tables are set.
@@ -23,9 +23,9 @@
 //   - If a workload opens a tunnel itself, the hooks see only the outer header. If
 //     policy.HostConfig.ForbiddenEncapsulations has the tunnel's protocol, the table drops the
 //     tunnel's packets. For other tunnels, policy decides by the outer header.
-//   - Nodes send each other packets through tunnels. If policy.HostConfig.NodeEncapsulations has
-//     the tunnel's protocol, the table drops the tunnel's packets to the host unless their source
-//     is an address of a node.
+//   - Nodes send each other packets through tunnels, and another host could imitate such packets.
+//     If policy.HostConfig.NodeEncapsulations has the tunnel's protocol, the table drops the
+//     tunnel's packets to the host unless their source is an address of a node.
 //
 // # Denied connections
 //

@@ -86,9 +86,9 @@ func (h *handover) End(ctx context.Context, selected owners.Connections) (ended 
 	return ended, err
 }
 
-// WaitGrace waits for a grace period: until no packet under way uses the previous generation of the
-// rules. If the kernel refuses this wait, WaitGrace returns at once. After the next transaction, a
-// delayed packet may then still use the previous generation.
+// WaitGrace waits for a grace period: until no packet under way uses rules from before the last
+// transaction. If the kernel refuses this wait, WaitGrace returns at once. A delayed packet may
+// then still use those old rules, even after the next transaction.
 func (h *handover) WaitGrace() {
 	if err := h.waitGrace(); err != nil {
 		h.logger.Debug("nftables: cannot wait for packets under way", "err", err)

@@ -22,7 +22,7 @@ import (
 //
 // Watch calls drifted from several goroutines. It may run while other methods are called, but only
 // once at a time. It returns the error of the context when the context is done. Otherwise it
-// returns the error that ended it. After Close, this is an error of the applier, which is closed.
+// returns the error that ended it, such as applier.ErrClosed after Close.
 func (d *Dataplane) Watch(ctx context.Context, drifted func(dataplane.Drift)) error {
 	inner, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
