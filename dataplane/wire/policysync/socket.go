@@ -22,10 +22,11 @@ import (
 // suffix ends the file names of sockets.
 const suffix = ".sock"
 
-// Folder returns a function for ServerConfig.Socket: the one that is used by default. The argument
-// is ServerConfig.Folder. The socket of an endpoint has the path folder/NAMESPACE/NAME.sock. In
-// names, ASCII letters, digits, "-", "_" and "." stay as they are. Other bytes, and a "." at the
-// start, become "%" and two hexadecimal digits. The folder of endpoints without a namespace is "%".
+// Folder returns the default of ServerConfig.Socket: a function that returns the path of an
+// endpoint's socket. NewServer calls Folder with ServerConfig.Folder. The path is
+// folder/NAMESPACE/NAME.sock. In the two names, ASCII letters, digits, "-", "_" and "." stay as
+// they are. Other bytes, and a "." at the start, become "%" and two hexadecimal digits. The folder
+// of endpoints without a namespace is "%".
 //
 // All workloads that mount the folder of their namespace see the sockets of the other workloads in
 // the namespace. InWorkload prevents a workload from using such a socket. Mount the folder
