@@ -15,8 +15,8 @@
 // has no code. Import the packages that you need:
 //
 //   - selector: the selector language; selector/labelindex: incremental matching
-//   - policy: the resources; policy/verdict: whether policy allows a flow, and why; policy/probe:
-//     flows that represent all others, at least one for each class that policy can distinguish
+//   - policy: the resources; policy/verdict: whether policy allows a flow, and why; policy/probe: a
+//     limited number of flows that represents all flows of a cluster, for tests of policy
 //   - calcgraph: computes the events for one node from the resources
 //   - dataplane: the events, the Dataplane interface, and the driver; dataplane/dptest: an
 //     in-memory dataplane, and a conformance kit for your own dataplane

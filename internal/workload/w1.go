@@ -65,8 +65,8 @@ func (w W1) Endpoints() iter.Seq[policy.Update] {
 	}
 }
 
-// Endpoint returns the endpoint with the number s, from 1 on. The first endpoints, up to number Remote, are remote. The
-// 200 endpoints after these are local. m is the result of Markers.
+// Endpoint returns the endpoint with the number s. The endpoints with the numbers 1 to w.Remote are remote, and the
+// next 200 are local. One of the endpoint's labels has a name from m, which must be the result of Markers.
 func (w W1) Endpoint(m []string, s int) *policy.WorkloadEndpoint {
 	labels := make(map[string]string, 6)
 	for _, n := range []int{10, 11, 20, 30, 40} {
@@ -101,7 +101,8 @@ func Markers() []string {
 	return append(m, "yxMyMarkerLabel")
 }
 
-// Policy returns the policy with number i, from 0 on. m is the result of Markers.
+// Policy returns the policy with number i, from 0 on. It selects by labels with names from m, which must be the result
+// of Markers.
 func Policy(m []string, i int) *policy.Policy {
 	p := &policy.Policy{
 		Name: "tag-pol-" + strconv.Itoa(i), Selector: "has(" + m[i%len(m)] + ")",

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package smalldisk makes a small disk for tests: a file system in memory. When the disk is full,
-// writes fail with the kernel's error "no space left on device". The disk has no mount point, and
-// the kernel removes it when its last file descriptor is closed.
+// writes fail with the kernel's error "no space left on device". The disk is mounted nowhere:
+// Disk.Path returns a path in /proc/self/fd, which only this process can use. The kernel removes
+// the disk when its last file descriptor is closed.
 //
 // # Usage
 //
