@@ -162,10 +162,10 @@ func (d *Dataplane) BridgeStats() applier.Stats {
 }
 
 // Unjudged returns the endpoints on bridges for which policy does not see all frames. The frames
-// that it does not see go from one port of the bridge to another: br_netfilter passes such frames
-// to the netfilter hooks of IPv4 and IPv6 only if its sysctls are on. The text for each endpoint
-// names these frames, and the sysctls that are off. Resync reads these sysctls. While Watch does
-// not run, Apply reads them, too.
+// that it does not see go from one port of the bridge to another, and br_netfilter does not pass
+// them to the netfilter hooks of IPv4 or IPv6. The text for each endpoint names these frames, and
+// the sysctls that are off. Resync reads these sysctls. While Watch does not run, Apply reads them,
+// too.
 func (d *Dataplane) Unjudged() map[policy.Key]string { return d.ports.unjudged() }
 
 // ConntrackStats returns the numbers of ended connections. If Config.ConntrackPolicy is

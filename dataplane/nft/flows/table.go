@@ -17,8 +17,9 @@ type Config struct {
 	// also the maximum number of conntrack entries with these tuples; the packets of further
 	// entries are counted when the entries end. Default 65,536.
 	//
-	// With the defaults of MaxFlows and MaxConnections, a full table with two policies for each
-	// connection takes 40 MiB. If flows were evicted, each of these two policies takes 16 MiB more.
+	// With the defaults of MaxFlows and MaxConnections, a full table takes 40 MiB if two policies
+	// decide about each connection. If flows were evicted, it takes 16 MiB more for each of these
+	// two policies.
 	MaxConnections int
 	// MaxTotals is the maximum number of decisions that Totals counts separately. Further decisions
 	// share two entries. Default 1,000.
