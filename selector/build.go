@@ -96,8 +96,8 @@ func join(op Op, operands []*Selector) *Selector {
 	return newSelector(t)
 }
 
-// Terms iterates over the terms of the selector from left to right, without their negations. Each Term is a copy. An
-// invalid selector has no terms.
+// Terms iterates over the terms of the selector from left to right, without their negations: for !has(a), it yields
+// has(a). Each Term is a copy. An invalid selector has no terms.
 func (s *Selector) Terms() iter.Seq[Term] {
 	return func(yield func(Term) bool) {
 		if s == nil {
@@ -112,8 +112,8 @@ func (s *Selector) Terms() iter.Seq[Term] {
 }
 
 // MapTerms returns the selector with each term replaced by the result of replace. Operators and negations stay. The
-// function replace receives a copy of each term. To keep the term, it returns Term.Selector of the copy. If replace
-// returns nil or an invalid selector, the result is invalid.
+// function replace receives a copy of each term. To keep a term t, replace returns t.Selector(). If replace returns nil
+// or an invalid selector, the result of MapTerms is invalid.
 func (s *Selector) MapTerms(replace func(Term) *Selector) *Selector {
 	if err := s.Err(); err != nil {
 		return invalid(err)

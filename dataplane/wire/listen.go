@@ -54,8 +54,8 @@ type socket struct {
 	closed atomic.Bool
 }
 
-// Close removes the file and closes the socket. A second call only returns net.ErrClosed, because
-// the file may belong to another listener by then.
+// Close removes the socket's file and closes the socket. A second call removes nothing and returns
+// net.ErrClosed, because the file may belong to another listener by then.
 func (s *socket) Close() error {
 	if s.closed.Swap(true) {
 		return net.ErrClosed

@@ -128,7 +128,7 @@ func checkEvent(e dataplane.Event) error {
 
 // Policy returns a policy as it is sent to subscribers, or nil if it does not exist. A staged
 // policy is sent without its rules if it is malformed, or refers to a malformed set. A staged
-// policy never decides about packets, so it must not put its endpoints at fault.
+// policy never decides about packets, so a mistake in it must not put its endpoints at fault.
 func (d *desired) Policy(key policy.Key) *dataplane.Policy {
 	p := d.State.Policy(key)
 	if p == nil || !p.Staged || len(d.errs) == 0 {

@@ -27,8 +27,8 @@ const maxChecks = 8
 // workload. Put it last in DriverConfig.Dataplanes: then a process receives a change only once the
 // kernel enforces it.
 //
-// Its methods may be called from any goroutine. Only the methods of the interface
-// dataplane.Dataplane must be called from one goroutine at a time.
+// Its methods may be called from any goroutine. But only one goroutine at a time may call the
+// methods of the interface dataplane.Dataplane.
 type Server struct {
 	cfg  ServerConfig
 	node *node
@@ -121,8 +121,8 @@ func (s *Server) Teardown(context.Context) error {
 }
 
 // Close removes all sockets, ends all calls with codes.Unavailable, and waits until all calls have
-// ended. If a client takes more than 2 s to read the status, Close closes its connection. The
-// Server cannot be used afterwards. Close returns nil.
+// ended. If a client takes more than 2 s to read this status, Close closes the client's connection.
+// The Server cannot be used afterwards. Close returns nil.
 func (s *Server) Close() error {
 	const grace = 2 * time.Second
 	s.mu.Lock()
