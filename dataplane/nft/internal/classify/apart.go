@@ -11,9 +11,10 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 )
 
-// LocalAddresses counts the addresses of this node's workloads, for Apart. If a packet goes from
-// one workload of this node to another, the policy of workloads looks up both its source and its
-// destination. For any other packet, it looks up at most one of them.
+// LocalAddresses counts the addresses of this node's workloads. Apart needs them because a packet
+// from one workload of this node to another may meet two changes: the policy of workloads looks up
+// both the source and the destination of this packet. For any other packet, the policy of workloads
+// looks up at most one of them.
 type LocalAddresses struct {
 	count map[netip.Addr]int
 	// sources is the number of prefixes that workloads may send from, in addition to their
@@ -49,10 +50,12 @@ func (l *LocalAddresses) within(first, last netip.Addr) (n int) {
 	return n
 }
 
-// Apart reports whether no packet can see a mixture of old and new elements. It returns true under
-// two conditions. The delta changes only the classes of addresses. And for each packet, the rules
-// look up at most one changed address, and only once. The kernel then need not apply all changes at
-// one moment: see ruleset.Delta.Apart.
+// Apart reports whether the kernel may apply the changes of the delta one after the other (see
+// ruleset.Delta.Apart). This is safe if no packet can see a mixture of old and new elements, so
+// Apart requires the following:
+//
+//   - The delta changes only the classes of addresses.
+//   - For each packet, the rules look up at most one changed address, and only once.
 func (c *Classifier) Apart(d *ruleset.Delta, local *LocalAddresses) bool {
 	if len(d.Chains)+len(d.DeleteChains)+len(d.Sets)+len(d.DeleteSets) > 0 {
 		return false

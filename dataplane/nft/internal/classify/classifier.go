@@ -102,8 +102,9 @@ func (w *watcher) AllNets() {
 }
 
 // Update computes the classes. It calls changed for each class that got its first address or lost
-// its last one. Because such a class gets or frees a number, another class may get another number
-// (see Numbers). Then Update returns true, and the caller must call Renumber before the next Flush.
+// its last one. A class gets a number with its first address, and frees it with its last one. This
+// may change the numbers of other classes (see Numbers). If a number of another class has changed,
+// Update returns true, and the caller must call Renumber before the next Flush.
 func (c *Classifier) Update(changed func(*Class)) (renumber bool) {
 	c.v4.updateHosts()
 	c.v6.updateHosts()
@@ -192,9 +193,11 @@ func (c *Classifier) Maps(f sets.Family) (names []string) {
 // Pending reports whether Flush may have changes to append.
 func (c *Classifier) Pending() bool { return c.v4.changed() || c.v6.changed() }
 
-// Flush appends the changes of the class maps since the last Flush to the delta. The function
-// unseen is for other maps, whose keys are the numbers of classes. It reports whether no packet
-// looks up the key while the delta is applied. That is so if the class with this number had no
+// Flush appends the changes of the class maps since the last Flush to the delta.
+//
+// The caller has other maps, whose keys are the numbers of classes, and may add their changes to
+// the same delta. For these maps, Flush returns the function unseen. unseen(key) is true if no
+// packet looks up the key while the delta is applied, because the class with this number had no
 // addresses at the last Flush, or has none now.
 func (c *Classifier) Flush(d *ruleset.Delta) (unseen func(key string) bool) {
 	c.v4.flush(d)

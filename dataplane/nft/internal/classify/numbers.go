@@ -9,8 +9,9 @@ import (
 	"slices"
 )
 
-// Numbered is a text with a number. Rules write the number into a packet. The text, called content,
-// says what the number stands for. Numbers assigns the number.
+// Numbered has the number of a class, or of an outcome (the short chain with the rules for a
+// class). A rule stores the number in the packet's metadata, and a later rule looks it up. The
+// content is a text that identifies the class or outcome. Numbers assigns a number to each content.
 type Numbered struct {
 	content string
 	number  uint32
@@ -29,8 +30,8 @@ func (n *Numbered) Number() uint32 { return n.number }
 func (n *Numbered) Content() string { return n.content }
 
 // Numbers assigns a unique number to each content (see Numbered). The numbers depend only on the
-// current contents, not on the order in which they were added. So a restarted process programs the
-// same numbers.
+// current contents, and not on the order in which the contents were added. So a restarted process
+// programs the same numbers.
 //
 // Each content has an endless sequence of hashes. It gets the first hash as its number. If two
 // contents have the same hash, the smaller content (as a string) gets the number, and the other one
@@ -74,8 +75,8 @@ func (n *Numbers) Add(x *Numbered) (moved bool) {
 
 // Remove frees the number of x. Other contents may have tried this number and got a later one
 // instead. If so, the smallest of them gets the freed number, and its own number becomes free.
-// Remove then does the same with that number. It reports whether the number of another content
-// changed.
+// Remove then does the same with the number that became free. Remove reports whether the number of
+// another content changed.
 func (n *Numbers) Remove(x *Numbered) (moved bool) {
 	n.removeTries(x, 0)
 	free := x.number
