@@ -27,15 +27,17 @@
 //     another program;
 //   - flows for which the Judge of either ruleset returns Unknown.
 //
-// If several changes precede a walk of the table, a flow is ended if the latest ruleset denies it
-// and at least one earlier ruleset allowed it, because it may have begun under that ruleset.
+// If the ruleset changes several times before a sweep, the Sweeper ends a flow if the latest
+// ruleset denies it and at least one earlier ruleset allowed it, because the flow may have begun
+// under that earlier ruleset.
 //
 // A flow may end by itself before the Sweeper deletes its entry, and a new flow with the same
 // tuples may begin. Usually the new flow has another ID, and the kernel refuses to delete it. But a
 // new entry often gets the memory of the previous entry, and with it the same ID. Then the Sweeper
-// ends the new flow. This is right if the new flow began under the old ruleset, because equal
-// tuples get equal verdicts. If the new flow began under a later ruleset that allows it, it
-// continues: when the ruleset changes, the Sweeper again judges all flows that it is about to end.
+// deletes the entry of the new flow. This is right, because equal tuples get equal verdicts: the
+// latest ruleset denies the new flow, too. If the ruleset changes before that, and allows the
+// tuples again, the new flow continues: after each change, the Sweeper judges again all flows that
+// it is about to end.
 //
 // If the size of the kernel's hash table (net.netfilter.nf_conntrack_buckets) changes during a
 // walk, the Sweeper may miss flows, and the kernel does not report that.
@@ -87,7 +89,7 @@
 //
 // # Concurrency
 //
-// Only one goroutine at a time may use a Conn. A Sweeper accepts changes from any goroutine. Step
+// Only one goroutine at a time may use a Conn. Any goroutine may call Sweeper.Change. Sweeper.Step
 // calls each Judge on the goroutine of its caller, without holding a lock.
 //
 // # Errors

@@ -24,7 +24,8 @@ const (
 // of the destination. The verdict does not depend on whether replies would pass.
 //
 // A Judge must always return the same verdict for a flow, so its ruleset must not change. It must
-// not keep or change the flow. Step calls it on the goroutine of Step. A nil Judge returns Unknown.
+// not keep or change the flow. Sweeper.Step calls the Judge on the goroutine of its caller. A nil
+// Judge counts as a Judge that returns Unknown for every flow.
 type Judge func(*Flow) Verdict
 
 func (j Judge) verdict(f *Flow) Verdict {

@@ -12,8 +12,8 @@ import (
 	"github.com/wayleave/wayleave/internal/netlink"
 )
 
-// pass is one walk of the connection tracking table. A sweep is the work for one or more changes.
-// It needs several passes if the first one fails.
+// pass is one walk of the connection tracking table. A sweep is the work for one or more changes. A
+// sweep takes several passes if the first one fails.
 type pass struct {
 	covered int    // number of changes whose sweep this pass completes
 	queue   []Flow // flows to end
@@ -29,24 +29,23 @@ type pass struct {
 	walked, lost bool
 }
 
-// Step judges flows, and ends those that a change turned from allowed to denied. All the work for a
-// change is a sweep: it judges every flow of the connection tracking table. Each call of Step
-// continues the walk of the table, and returns in these cases:
+// Step judges flows, and ends those that a change turned from allowed to denied. After a change, a
+// Sweeper must judge every flow of the connection tracking table. This work is called a sweep. One
+// complete walk of the table is called a pass. A sweep is one pass, or several if the first one
+// fails. Each call of Step continues the pass, and returns in these cases:
 //
 //   - It has judged as many flows as budget says. It may judge up to about 100 more, because it
 //     always judges all flows that one system call returns.
 //   - Config.JudgeRate or Config.EndRate allows no more flows at the moment.
-//   - It has passed flows to BeforeEnd. The caller can now call Change before the next Step ends
-//     these flows.
+//   - It has passed flows to BeforeEnd. The next Step ends these flows. Before that, the caller can
+//     call Change.
 //   - No change is pending, or it is too early for its sweep (see Config.Delay).
 //
-// A complete walk of the table is a pass. A sweep needs another pass if the first one fails.
-//
 // Errors: the error of the context or of a system call, or ErrInterrupted. At the end of a pass,
-// Step also returns a join of the errors of BeforeEnd and of each *EndError. With an error, the
-// Progress is zero: call Step again to learn how long to wait. After an error of the context, the
-// pass continues with the next call. After any other error, the changes are still pending, and the
-// next pass begins after Config.Retry.
+// Step also returns a join of the errors of BeforeEnd and of each *EndError. After an error of the
+// context, the next call continues the pass. After any other error, the changes are still pending,
+// and the next pass begins after Config.Retry. The Progress beside an error is zero. To learn how
+// long to wait, call Step again.
 func (s *Sweeper) Step(ctx context.Context, budget int) (Progress, error) {
 	for {
 		if err := ctx.Err(); err != nil {

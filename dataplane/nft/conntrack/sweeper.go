@@ -38,8 +38,8 @@ type Progress struct {
 
 // Sweeper ends the flows that a change of the ruleset turned from allowed to denied.
 //
-// Change and Stats may be called from any goroutine. Step and Close may be called from one
-// goroutine at a time.
+// Change and Stats may be called from any goroutine. Only one goroutine at a time may call Step or
+// Close.
 type Sweeper struct {
 	cfg Config
 
@@ -97,11 +97,13 @@ func (s *Sweeper) Close() error {
 	return errors.Join(errs...)
 }
 
-// Change records that one ruleset has replaced another in the kernel. Then Step judges all flows of
-// the connection tracking table, which is called a sweep. It ends a flow if before returns Allowed
-// for it and after returns Denied. Change may be called again before the sweep is done. Step then
-// ends a flow if the latest ruleset denies it and at least one earlier ruleset allowed it, because
-// the flow may have begun under that ruleset.
+// Change records that one ruleset has replaced another in the kernel. The next calls of Step judge
+// all flows of the connection tracking table. This work is called a sweep. Step ends a flow if
+// before returns Allowed for it and after returns Denied.
+//
+// Change may be called again before the sweep is done. Step then ends a flow if the latest ruleset
+// denies it and at least one earlier ruleset allowed it, because the flow may have begun under that
+// earlier ruleset.
 func (s *Sweeper) Change(before, after Judge) {
 	due := s.cfg.now().Add(max(0, s.cfg.Delay))
 	s.mu.Lock()
