@@ -89,9 +89,9 @@ func (d *Dataplane) Apply(ctx context.Context, b dataplane.Batch) error {
 }
 
 // ApplyVisible implements dataplane.Finisher. It does what Apply does, but leaves removals to
-// Finish. For example, a prefix may no longer belong to another node. Then packets to the prefix
-// stay encrypted until Finish, because a dataplane that the Driver calls after this one may still
-// have an unencrypted route to it.
+// Finish. An example is the route to a prefix that no longer belongs to another node. Packets to
+// the prefix stay encrypted until Finish removes this route, because a dataplane that the Driver
+// calls after this one may still have an unencrypted route to the prefix.
 func (d *Dataplane) ApplyVisible(ctx context.Context, b dataplane.Batch) error {
 	d.state.update(b)
 	if !d.state.inSync {

@@ -102,10 +102,9 @@ func (r *result) addPeers(anyRefused bool, err error) {
 }
 
 // Finish implements dataplane.Finisher. It first removes unwanted routes and rules, and then
-// unwanted peers. The last step concerns the nftables table of Config.RequireEncryption: if this
-// node no longer has a prefix, Finish removes the prefix from the table. Finish removes nothing
-// while a rule, a blackhole route or that table cannot be installed: with such a fault, later
-// dataplanes do not get new routes.
+// unwanted peers. Then it removes prefixes that no longer belong to this node from the nftables
+// table of Config.RequireEncryption. While a rule, a blackhole route or that table cannot be
+// installed, Finish removes nothing, because later dataplanes then do not get new routes.
 //
 // Finish returns only the error of ctx. After another error, Watch makes the Driver call Apply,
 // which tries again and returns the error.
