@@ -30,8 +30,8 @@
 // invents missing nodes and addresses, and lists them on the error output. It makes no pods from a
 // Deployment: the manifests must contain the pods themselves.
 //
-// The command evaluates no flows of pods that have ended, and of pods with host networking (policy
-// sees only the node's address for these). It lists these pods.
+// The command leaves out two kinds of pods, and lists them: pods that have ended, and pods with
+// host networking. For a pod with host networking, policy sees only the address of the node.
 //
 // # Concurrency
 //

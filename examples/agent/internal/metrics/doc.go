@@ -22,7 +22,8 @@
 //	wayleave_updates_coalesced_total       counter    updates that a later one replaced
 //	wayleave_updates_pending               gauge      updates that wait for the graph
 //	wayleave_graph_flushes_total           counter    flushes of the graph
-//	wayleave_rejected_total                counter    objects that are rejected, each time that they are read
+//	wayleave_rejected_total                counter    rejections of objects; a rejected object counts
+//	                                                  each time that it is read
 //	wayleave_policies_in_doubt             gauge      policies in force with rules that are not understood
 //	                                                  and fail closed
 //	wayleave_policy_cost                   gauge      cost of all groups that are written as lookups (see below)
@@ -57,8 +58,18 @@
 //	wayleave_store_watches_total           counter    watches that were begun
 //	wayleave_store_events_total            counter    changes that watches reported
 //	wayleave_store_resyncs_total           counter    watches that could not be continued
-//	wayleave_store_failures_total{kind}    counter    failures: unreachable, refused, compacted,
-//	                                                  history, missed, uninitialised or newer
+//	wayleave_store_failures_total{kind}    counter    failures when the agent read the store, by kind
+//
+// The kinds of failures are:
+//
+//   - unreachable: no server answers, or no server that answers can serve the request.
+//   - refused: the server refuses the user or the request.
+//   - compacted: etcd no longer has the revision from which the agent wanted to continue.
+//   - history: the store is not the one that was read before, for example because a backup was
+//     restored.
+//   - missed: the agent missed a change.
+//   - uninitialised: nobody has initialised the store.
+//   - newer: a newer version of the agent has initialised the store.
 //
 // If objects come from a Kubernetes API, there are also these metrics:
 //
