@@ -35,11 +35,14 @@ const (
 // began. EndAddresses may also end flows that begin while it runs. It treats IPv4-mapped IPv6
 // addresses as IPv4 addresses.
 //
-// EndAddresses uses the faster of two ways. It can read all flows of the family in one walk of the
-// kernel's hash table, which takes 2 µs for each flow. For IPv4, it can also let the kernel filter
-// the flows by address. This takes four walks for each address, and 0.2 µs for each flow in a walk.
-// A walk of a table without flows takes about 10 ms. If no connection is tracked, EndAddresses does
-// not walk.
+// EndAddresses finds the flows in walks of the kernel's hash table. It uses the faster of two ways:
+//
+//   - It reads all flows of the family in one walk. This takes 2 µs for each flow in the table.
+//   - For IPv4, it can also let the kernel filter the flows by address. This takes four walks for
+//     each address. Each walk takes 0.2 µs for each flow in the table.
+//
+// In addition, each walk takes about 10 ms, even if the table has no flows. If no connection is
+// tracked, EndAddresses does not walk.
 //
 // Errors: as for Flows and End. After an error, EndAddresses may be called again.
 func (c *Conn) EndAddresses(ctx context.Context, addresses ...netip.Addr) (ended int, err error) {
