@@ -68,22 +68,25 @@
 // Link-local IPv6 addresses need no route and get none. If the field Down of an endpoint is set,
 // the endpoint keeps its routes; package nft drops all of its packets.
 //
-// A Dataplane makes the routes to local workloads from the events about endpoints, and ignores the
-// events about these routes. The Driver sends the event of an endpoint to this package only when
-// the policy of the endpoint is in the kernel. Therefore no workload gets a route before its
-// policy. An endpoint whose interface does not exist or is down is reported as ApplyError.Down
-// until the interface is up. The Driver does not count that as a failure. A route over an interface
-// is only added once the interface's sysctls are set. Otherwise, if a sysctl such as rp_filter were
-// missing, the kernel could accept packets that it must drop.
+// The calculation graph sends two events for a workload of this node: EndpointUpdate, and
+// RouteUpdate for each address. A Dataplane makes the routes to the workload from EndpointUpdate
+// and ignores this RouteUpdate. The reason is that the Driver sends EndpointUpdate to this package
+// only when the policy of the endpoint is in the kernel. So no workload gets a route before its
+// policy.
+//
+// An endpoint whose interface does not exist or is down is reported as ApplyError.Down until the
+// interface is up. The Driver does not count that as a failure. A route over an interface is only
+// added once the interface's sysctls are set. Otherwise, if a sysctl such as rp_filter were missing,
+// the kernel could accept packets that it must drop.
 //
 // If an endpoint's interface is a port of one of Config.Bridges, packets already reach the workload
 // over the route to the bridge's subnet. Such an endpoint gets no objects until the interface
 // leaves the bridge.
 //
 // A route through a tunnel is programmed only while this node itself has an address for this kind
-// of tunnel, in the family of the route. If the kernel lacks the encapsulation, this node and all
-// nodes behind its tunnels are at fault with a *dataplane.FeatureError, until the kernel's module
-// is loaded.
+// of tunnel, in the family of the route. If the kernel lacks the encapsulation of a tunnel, there
+// are no routes through the tunnel. Apply then returns a *dataplane.FeatureError for this node, and
+// one for each node that would be reached through the tunnel, until the kernel's module is loaded.
 //
 // # Repair
 //
@@ -133,9 +136,10 @@
 // or node at fault. The causes are ErrNoInterface, ErrInterfaceDown, ErrForeign, ErrCeded,
 // ErrContested, ErrEndpoint, ErrObject, ErrTunnel, a *dataplane.FeatureError or the kernel's errno.
 //
-// Any other error, or an ApplyError whose field Object is empty, has one of two causes. The
-// connection to the kernel failed, or an object could not be removed whose endpoint or node no
-// longer exists.
+// Any other error, or an ApplyError whose field Object is empty, has one of these causes:
+//
+//   - The connection to the kernel failed.
+//   - The endpoint or node of an object no longer exists, but the object could not be removed.
 //
 // New and NewKeeper return all problems of their config.
 package routes

@@ -121,8 +121,8 @@ type Stats struct {
 	Readings, Missed uint64
 }
 
-// NewKeeper returns a Keeper without objects that has not connected to the kernel yet. Its error is
-// a join of all problems of the config.
+// NewKeeper returns a Keeper without objects. It does not connect to the kernel yet. Its error is a
+// join of all problems of the config.
 func NewKeeper(cfg KeeperConfig) (*Keeper, error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.validate(); err != nil {
@@ -184,8 +184,9 @@ func (k *Keeper) Apply(ctx context.Context) error {
 
 // ApplyAdditions does the same as Apply, but does not remove objects that are no longer desired:
 // objects that were passed to Delete, and objects of ours from an earlier process. They stay in the
-// kernel until the next Apply or Resync. Until then, Watch does not remove them either. It returns
-// the same errors as Apply.
+// kernel until the next Apply or Resync. Until then, Watch does not remove them either.
+//
+// Errors: those of Apply.
 func (k *Keeper) ApplyAdditions(ctx context.Context) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -318,9 +319,11 @@ func (k *Keeper) PlanTeardown(ctx context.Context) (string, error) {
 }
 
 // Plan returns the changes that Apply would make, as commands of ip, bridge and sysctl. Each
-// command is on a line of its own. Plan reads the kernel's state and changes nothing. The plan
-// leaves out objects for which Apply would return an error, except for ErrForeign: Plan does not
-// try to add an object, so it cannot know that another process already has the object.
+// command is on a line of its own. Plan reads the kernel's state and changes nothing.
+//
+// If Apply would return an error for an object, the plan leaves the object out. There is one
+// exception, ErrForeign: Plan does not try to add an object, so it cannot know that another process
+// already has this object. The plan then has the object.
 //
 // Errors: that of ctx; an error if the kernel's state cannot be read.
 func (k *Keeper) Plan(ctx context.Context) (string, error) {

@@ -106,9 +106,11 @@ func (d *Dataplane) PlanTeardown(ctx context.Context) (string, error) {
 	return d.keeper.PlanTeardown(ctx)
 }
 
-// Plan implements dataplane.Planner. The lines are commands of ip, bridge and sysctl. The plan
-// leaves out endpoints for which Apply would return an error, except for ErrForeign: Plan does not
-// try to add a route or neighbour entry, so it cannot know that another process already has it.
+// Plan implements dataplane.Planner. The lines are commands of ip, bridge and sysctl.
+//
+// If Apply would return an error for an endpoint, the plan leaves the endpoint out. There is one
+// exception, ErrForeign: Plan does not try to add a route or neighbour entry, so it cannot know
+// that another process already has the same one. The plan then has the route or entry.
 func (d *Dataplane) Plan(ctx context.Context, b dataplane.Batch) (string, error) {
 	if err := ctx.Err(); err != nil {
 		return "", err

@@ -3,8 +3,8 @@
 // Package sets has the desired sets of the nftables table for the renderer, and makes the names of
 // sets and chains. These types have sets:
 //
-//   - An IPSet has the members of an IP set. It has one nftables set for each kind and family of
-//     members.
+//   - An IPSet has the members of an IP set. The members are of three kinds: addresses, prefixes,
+//     and ports of addresses. For each kind and family, an IPSet has one nftables set.
 //   - An ElementSet is one nftables set or map. The renderer adds and removes its elements one by
 //     one.
 //   - Lists has the nftables sets for rules that list ranges of prefixes or ports.
@@ -32,5 +32,6 @@
 //
 // # Errors
 //
-// IPSet.Check returns an error if rules must not refer to an IP set.
+// IPSet.Check returns an error if rules must not refer to the IP set, for example because a member
+// does not fit the set's type.
 package sets

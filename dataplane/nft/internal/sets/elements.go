@@ -108,9 +108,10 @@ func (s *ElementSet) Flush(d *ruleset.Delta) {
 }
 
 // FlushUnseen is like Flush, but separates elements that need not change at the same moment as the
-// rest of the delta. unseen must report whether no packet looks up a key before its element is
-// added, or after its element is deleted. FlushUnseen appends such an element to ElementDelta.Early
-// if it is added, and to ElementDelta.Late if it is deleted.
+// rest of the delta. It calls unseen with the key of each element that is added or deleted. unseen
+// may return true only if packets do not look up the key while the element is absent: before it is
+// added, or after it is deleted. FlushUnseen then appends an added element to ElementDelta.Early,
+// and a deleted one to ElementDelta.Late.
 func (s *ElementSet) FlushUnseen(d *ruleset.Delta, unseen func(key string) bool) {
 	switch {
 	case !s.Wanted && s.installed:

@@ -40,8 +40,8 @@ type part struct {
 	installed bool
 }
 
-// IPSet is an IP set of the desired state. Its members of each kind and family are in a separate
-// set of the kernel. The kernel has such a set only while rules look into it.
+// IPSet is an IP set of the desired state. For each kind of members (see Kind) and each family, the
+// kernel has a separate set with these members, but only while rules look into that set.
 type IPSet struct {
 	ID     dataplane.IPSetID
 	typ    dataplane.IPSetType
@@ -116,8 +116,9 @@ type portKey[A any] struct {
 	port  uint16
 }
 
-// Shape is the part of an IP set on which the text of rules depends: whether the IP set exists, and
-// for which kinds and families it has members.
+// Shape has the properties of an IP set that decide how rules with the IP set are written: whether
+// it exists, its type, and for each kind of members (see Kind) and each family, whether it has any
+// such member.
 type Shape struct {
 	exists         bool
 	typ            dataplane.IPSetType
@@ -315,8 +316,8 @@ func (s *IPSet) shapeNow() Shape {
 	}
 }
 
-// Lookup returns the name of the kernel's set with the members of a kind and family. If there were
-// no such members at the last call of Settle, ok is false.
+// Lookup returns the name of the kernel's set with the members of one kind and family. If there
+// were no such members at the last call of Settle, ok is false.
 func (s *IPSet) Lookup(kind Kind, f Family) (name string, ok bool) {
 	if !s.shape.has(kind, f) {
 		return "", false

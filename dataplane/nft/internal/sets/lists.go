@@ -162,9 +162,9 @@ func (l *Lists) use(name string, n int) {
 	}
 }
 
-// TakeLooked returns the IP sets whose kernel sets must be added or deleted because of rules. An IP
-// set is returned if, since the last call, the first rule began to look into one of its kernel
-// sets, or the last rule ceased to do so.
+// TakeLooked returns the IP sets that may have a kernel set to add or delete. The kernel has a set
+// only while rules look into it. TakeLooked returns an IP set if, since the last call, one of its
+// kernel sets has got its first such rule, or has lost its last one.
 func (l *Lists) TakeLooked() map[*IPSet]struct{} {
 	changed := l.usageChanged
 	l.usageChanged = map[*IPSet]struct{}{}
