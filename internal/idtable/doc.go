@@ -6,7 +6,7 @@
 //	IDs     ids without keys
 //	Keys    key ──▶ id ──▶ key
 //	Map     Keys with a value for each id
-//	Column  values for the ids of another IDs, Keys or Map
+//	Column  one more value for each id of an IDs, Keys or Map
 //
 // # Usage
 //

@@ -64,9 +64,10 @@ func (c *Conn) Request(typ uint16, header ...byte) *Messages {
 	return &c.request
 }
 
-// Query sends the request, and calls each for every message of the answer. each must not keep the data of the message.
+// Query sends the request, and calls the function each for every message of the answer. This function must not keep the
+// data of the message. If it returns an error, Query ends and returns this error.
 //
-// Errors: the first error of each, which ends the call; *AckError; those of the system calls.
+// Other errors: *AckError; ErrMalformed; EAGAIN if there is no answer; those of the system calls.
 func (c *Conn) Query(each func(Message) error) error {
 	err := c.Start(FlagAck)
 	for done := false; err == nil && !done; {
@@ -75,8 +76,9 @@ func (c *Conn) Query(each func(Message) error) error {
 	return err
 }
 
-// Dump sends the request for all objects. It calls begin before the first object. If objects were lost or changed
-// meanwhile, Dump starts again: it calls begin again, and then each for all objects.
+// Dump sends the request for all objects. It first calls the function begin, and then the function each for every
+// object of the answer. If a part of the answer was lost, or objects changed during the dump, Dump starts again with
+// begin. So begin must discard the objects of an earlier attempt.
 //
 // Errors: as for Query; ErrInterrupted if every attempt was interrupted.
 func (c *Conn) Dump(begin func(), each func(Message) error) error {
@@ -113,11 +115,10 @@ func (c *Conn) Start(flags uint16) error {
 	return c.Send(data)
 }
 
-// Next reads one datagram of the answer, and calls each for each of its messages, except for the message that ends
-// the answer. done means that this was the last datagram of the answer.
+// Next reads one datagram of the answer, and calls the function each for every message in the datagram, except for the
+// message that ends the answer. done means that this was the last datagram of the answer.
 //
-// Errors: as for Query; ErrInterrupted if objects changed during the dump, and then done is true; EAGAIN if there is
-// no answer.
+// Errors: as for Query; ErrInterrupted if objects changed during the dump, and then done is true.
 func (c *Conn) Next(each func(Message) error) (done bool, err error) { return c.next(each, false) }
 
 // next is Next. With whole, an interrupted answer is discarded.
@@ -169,9 +170,9 @@ func (c *Conn) drain() (err error) {
 	return err
 }
 
-// Poll reads until the queue is empty, without waiting, and calls each for every message. missed means that some
-// messages were not handled, because the kernel dropped them, because they were malformed, or because each returned
-// an error.
+// Poll reads until the queue is empty, without waiting, and calls the function each for every message. missed means
+// that some messages were not handled: the kernel has dropped them, they were malformed, or the function returned an
+// error.
 //
 // Errors: those of the system calls.
 func (c *Conn) Poll(each func(Message) error) (missed bool, err error) {
