@@ -88,9 +88,10 @@ func (c Converter) CalicoGlobalNetworkSet(set *calico.GlobalNetworkSet) (*policy
 	return networkSet(p, "", set, set.Spec)
 }
 
-// CalicoNetworkSet converts a Calico NetworkSet to a network set of its namespace. The set also gets two labels
-// "pcns.*" with the name of the namespace. Reserved labels (see the package comment) are left out and reported. If
-// there is any other error, there is no set. Every error is an *Error.
+// CalicoNetworkSet converts a Calico NetworkSet to a network set in the same namespace. The set also gets the labels
+// pcns.projectcalico.org/name and pcns.kubernetes.io/metadata.name. Their value is the name of the namespace. Reserved
+// labels of the object (see the package comment) are left out and reported. If there is any other error, there is no
+// set. Every error is an *Error.
 func (c Converter) CalicoNetworkSet(set *calico.NetworkSet) (*policy.NetworkSet, []error) {
 	p, namespace := begin(calico.APIVersion, "NetworkSet", set, true)
 	return networkSet(p, namespace, set, set.Spec)

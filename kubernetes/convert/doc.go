@@ -69,7 +69,7 @@
 //     types, the tier, the order or the priority, there is no policy.
 //   - A Kubernetes NetworkPolicy: its rules can only allow, so an invalid rule matches nothing, and the policy
 //     still isolates its pods.
-//   - A ClusterNetworkPolicy: if a closed rule denies, it has the annotation AnnotationFailClosed.
+//   - A ClusterNetworkPolicy: a closed rule that denies has the annotation AnnotationFailClosed, with the reason.
 //   - A NetworkPolicy or ClusterNetworkPolicy in which all rules of a direction together are over a limit of
 //     package policy: one closed rule takes their place. It denies everything, unless all of the replaced rules
 //     allow.
@@ -110,8 +110,8 @@
 // From Kubernetes:
 //
 //   - A namespaceSelector with NotIn or DoesNotExist matches if a label is absent. But the labels of a pod's namespace
-//     may be unknown: neither the Namespace object nor a Calico Profile "kns.NAME" in place of it has been converted.
-//     Then such a selector does not match the pod. Only a selector of the namespace's name still works, because the
+//     are not known until the Namespace object, or a Calico Profile "kns.NAME" in place of it, has been converted.
+//     Until then, such a selector does not match the pod. Only a selector of the namespace's name works, because the
 //     name is known. In a ClusterNetworkPolicy, this applies to the peers and the subject of Accept and Pass rules. A
 //     Deny rule also matches pods whose Namespace object has not been converted.
 //   - Reserved labels are those that this package sets itself (projectcalico.org/namespace, .../orchestrator,
@@ -124,10 +124,10 @@
 //     IPv4 prefix.
 //   - An exception (`except`) of an ipBlock that is outside of the block's cidr has no effect. The API server refuses
 //     it.
-//   - ClusterNetworkPolicy: peers by domainNames are not supported, and their rules fail closed. The API server refuses
-//     more than 25 rules, peers, protocols or networks, and a range of one port. This package accepts them. The API
-//     does not define the order of policies with equal priority. Here they are sorted bytewise by "kcnp.NAME//Policy",
-//     like all policies of equal order.
+//   - ClusterNetworkPolicy: peers by domainNames are not supported, and a rule with such a peer is closed. This package
+//     accepts some objects that the API server refuses: those with more than 25 rules, peers, protocols or networks,
+//     and those with a range of a single port. The API does not define the order of policies with equal priority. Here
+//     they are sorted bytewise by "kcnp.NAME//Policy", like all policies of equal order.
 //   - EndpointSlice: an endpoint is used while it is serving, even if it is not ready.
 //   - Hostnames among the addresses of a Node are ignored, even those that look like addresses.
 //   - Host ports of pods have no effect. Annotations of pods other than those of this package have no effect either.
@@ -138,7 +138,6 @@
 //   - A rule with any error is closed. A match on the application layer (http) is such an error.
 //   - Package manifest refuses a field with the value null in the spec. If you decode objects yourself into the types
 //     of package calico, null cannot be distinguished from an absent field.
-//   - expectedIPs of a HostEndpoint are addresses without a length, as in Calico.
 //   - Names of policies must not begin with "knp.default." or "kcnp.", and names of global network sets must not begin
 //     with "knode.".
 //   - If the stagedAction of a staged object is Set, Learn or missing, the object becomes a staged policy. If it is

@@ -12,12 +12,14 @@ import (
 	"github.com/wayleave/wayleave/selector"
 )
 
-// NodeLabelPrefix is the prefix of labels that come from a Node. Node returns a network set with the addresses of the
-// node. This set has each label of the Node, with the prefix before its name. So a Calico policy can select nodes:
+// NodeLabelPrefix is the prefix of labels that come from a Node. Converter.Node returns a network set with the
+// addresses of the node, so that a Calico policy can select nodes. The set has each label of the Node, with this prefix
+// before the label's name. For example, the label kubernetes.io/os of a Node becomes
+// wayleave.dev/node.kubernetes.io/os:
 //
 //	selector: wayleave.dev/node.kubernetes.io/os == "linux"
 //
-// The set also has the label projectcalico.org/name with this prefix. Its value is the name of the node.
+// The set also has the label wayleave.dev/node.projectcalico.org/name. Its value is the name of the node.
 const NodeLabelPrefix = "wayleave.dev/node."
 
 const (

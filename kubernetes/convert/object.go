@@ -39,11 +39,15 @@ func (o Object) String() string {
 
 // Origin returns the API object from which a Converter made a resource. The argument is the key of the resource, which
 // for example an error, a status or an explanation contains. The UID of the returned object is empty. ok is false for
-// the key of a Node, a Block or a HostConfig: a Converter makes these from several kinds of objects, or from none.
+// the key of a Node, a Block or a ServiceBackends.
 //
-// Some resources can be made from two kinds of objects, and the key does not show which. For a WorkloadEndpoint, Origin
-// returns a Pod. For a NetworkSet or a Policy whose name does not begin with a prefix of this package, it returns a
-// Calico object.
+// Origin derives the kind of the object from the prefix of the name. For example, the policy "knp.default.web" comes
+// from the NetworkPolicy web. The package comment has all prefixes. A Policy, Profile or NetworkSet without such a
+// prefix comes from a Calico object.
+//
+// Some resources can come from a Kubernetes or a Calico object, and the key does not show which. Then Origin returns
+// the Kubernetes object: a Pod for a WorkloadEndpoint, a Namespace for a Profile "kns.NAME", and a Kubernetes Node for
+// a NetworkSet "knode.NAME".
 func Origin(key policy.Key) (o Object, ok bool) {
 	of := func(version, kind, name string) (Object, bool) {
 		return Object{APIVersion: version, Kind: kind, Namespace: key.Namespace, Name: name}, true
