@@ -76,8 +76,8 @@
 //
 // An endpoint whose interface does not exist or is down is reported as ApplyError.Down until the
 // interface is up. The Driver does not count that as a failure. A route over an interface is only
-// added once the interface's sysctls are set. Otherwise, if a sysctl such as rp_filter were missing,
-// the kernel could accept packets that it must drop.
+// added once the interface's sysctls are set. Otherwise, if a sysctl such as rp_filter were
+// missing, the kernel could accept packets that it must drop.
 //
 // If an endpoint's interface is a port of one of Config.Bridges, packets already reach the workload
 // over the route to the bridge's subnet. Such an endpoint gets no objects until the interface

@@ -9,8 +9,8 @@
 //
 // # Concurrency
 //
-// The source and the runner each run on a goroutine of their own. The runner calls the function Out
-// on its goroutine.
+// The datastore and the runner of the graph each run on a goroutine of their own. The runner calls
+// the function Out, which prints the events, on the runner's goroutine.
 //
 // # Errors
 //

@@ -89,9 +89,12 @@ type Doubt struct {
 }
 
 // PolicyCost says how much kernel memory policy takes, and what the limits are. The comment of
-// render.ClassesConfig explains the unit and the limits. The nftables rules for policy are written
-// in one of two ways. Lookups, which search maps for a decision, are the default. Chains, which
-// evaluate rule after rule, are the fallback for groups of endpoints whose lookups cost too much.
+// render.ClassesConfig explains the unit and the limits.
+//
+// The agent writes the nftables rules for policy in one of two ways. Lookups, which search maps for
+// a decision, are the default. Chains, which evaluate rule after rule, are the fallback where
+// lookups cost too much. The agent chooses for each group: a group has the endpoints to which the
+// same tiers, policies and profiles apply in one direction (ingress or egress).
 type PolicyCost struct {
 	// Cost is the cost of all policy that is written as lookups. Limit is its maximum.
 	Cost  int `json:"cost"`
