@@ -30,7 +30,8 @@ type Comparison struct {
 	Progress func(done, all int) error
 }
 
-// PairChange has the changes between two groups of parties. String returns a text for people.
+// PairChange has the changes of flows from one group of parties to another. Policy does not distinguish the parties of
+// a group. String returns a text for people.
 type PairChange struct {
 	// From and To are the names of the parties.
 	From []string `json:"from"`
@@ -41,8 +42,8 @@ type PairChange struct {
 	Changes []Change `json:"changes"`
 }
 
-// Change has flows between two groups that change in the same way. In each of the two worlds, all flows of the Change
-// have the same verdict, for the same reasons.
+// Change has those flows of a PairChange whose verdicts change in the same way. In the world before, all of these flows
+// have the same verdict, for the same reasons. That holds in the world after, too.
 type Change struct {
 	// Ports of the flows, in order.
 	Ports []ChangedPort `json:"ports"`

@@ -67,9 +67,12 @@ func (e *LimitError) Error() string {
 // at one moment. The flows are between workload endpoints that both worlds have, and between these endpoints and
 // addresses outside of the cluster. Diff does not change the worlds.
 //
-// Each flow is evaluated twice, once in each world. A group has all parties that policy does not distinguish. One flow
-// represents all flows between two groups on a port, so the number of flows is about the square of the number of
-// groups, times the number of ports. The errors are a *LimitError and those of DiffConfig.Progress.
+// Each flow is evaluated twice, once in each world. To limit the number of flows, Diff divides the parties (senders and
+// receivers) into groups: policy does not distinguish the parties of a group. One flow then represents all flows from
+// one group to another on a port. So the number of flows is about the square of the number of groups, times the number
+// of ports.
+//
+// Errors: a *LimitError; those of DiffConfig.Progress.
 func Diff(before, after verdict.World, cfg DiffConfig) (Difference, error) {
 	var d Difference
 	c := Comparison{Progress: cfg.Progress, Ports: cfg.Ports, Before: verdict.New(before), After: verdict.New(after)}

@@ -59,8 +59,8 @@
 // each world:
 //
 //   - They have the same namespace, labels, profiles, named ports and settings.
-//   - Their addresses are in the same networks. Only networks count that rules, network sets, nodes or host endpoints
-//     mention.
+//   - Their addresses are in the same networks. Here, a network is one that rules, network sets, nodes or host
+//     endpoints mention.
 //   - They are backends of the same services.
 //
 // An endpoint that shares an address with another endpoint is alone in its Group.
@@ -68,8 +68,8 @@
 // Addresses that no workload endpoint has are outside addresses. These represent all of them:
 //
 //   - one address in each network that rules, network sets, nodes or host endpoints mention
-//   - each address of a service's backend that is no workload endpoint
-//   - for each family, one address that is in no such network
+//   - each address of a service's backend, unless a workload endpoint has the address
+//   - for each family, one address that is in none of these networks
 //
 // These ports, ICMP types and other protocols represent all others:
 //

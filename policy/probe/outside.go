@@ -7,16 +7,16 @@ import (
 	"slices"
 )
 
-// Outside returns addresses that no workload endpoint has, one for each part of the address space that policy can
-// distinguish. It takes these networks:
+// Outside returns parties that represent the addresses outside: all those that no workload endpoint has. Each party has
+// one address. Outside chooses the addresses from these networks:
 //
 //   - each network that a resource mentions
 //   - the address of each backend of a service
-//   - for each family, all addresses
+//   - for each family, the network of all addresses
 //
-// From each of these networks, it takes one address that is in no narrower network of the list, and that no workload
-// endpoint has. If there is no such address, it returns none for the network. The name of a party describes the part
-// that its address represents.
+// From each of these networks, Outside takes one address that is in no narrower network of the list, and that no
+// workload endpoint has. If there is no such address, there is no party for the network. The name of a party has its
+// address, and usually the network from which the address was taken, as in "10.0.0.1 (10.0.0.0/8)".
 func (p *Partition) Outside() []Party {
 	whole := []netip.Prefix{netip.PrefixFrom(netip.IPv4Unspecified(), 0), netip.PrefixFrom(netip.IPv6Unspecified(), 0)}
 	nets := append(whole, p.nets...)
