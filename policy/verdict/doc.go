@@ -3,10 +3,10 @@
 // Package verdict is the reference evaluator: it decides whether policy allows a flow, and explains why. The policy
 // comes from a World, which has all resources of a cluster at one moment.
 //
-// It is written to be obviously right. It precomputes only what does not depend on a flow: parsed selectors, effective
-// labels, the order of policies and the IDs of rules. For each flow, it evaluates tiers, policies and rules in order,
-// as one would do on paper. Every other part of Wayleave that evaluates packets is tested against it, and shares no
-// code with it.
+// The evaluator is written to be obviously right. It precomputes only what does not depend on a flow: parsed selectors,
+// effective labels, the order of policies and the IDs of rules. For each flow, it evaluates tiers, policies and rules
+// in order, as one would do on paper. Every other part of Wayleave that evaluates packets is tested against the
+// evaluator, and shares no code with it.
 //
 //	       flow
 //	        │
@@ -37,18 +37,21 @@
 // several have it, the policy of the endpoint with the smallest key is evaluated, unless the flow names another
 // endpoint.
 //
-// A rule with a selector matches the address if it selects any of the endpoints with the address. These endpoints
-// include host endpoints that list the address in ExpectedIPs. A connection of a workload to itself is evaluated as any
-// other.
+// Several endpoints may have the same address. A selector of a rule matches the address if it selects any of these
+// endpoints. They include host endpoints that list the address in ExpectedIPs. A connection of a workload to itself is
+// evaluated like any other.
 //
 // An endpoint that is down has no traffic. The connection tracking state (Flow.State) is evaluated before policy:
 // packets of established connections are allowed, and invalid packets are denied.
 //
 // # Flows through a node
 //
-// With Flow.Node, all stages of a packet on its way through that node are evaluated. Set the interfaces in the Flow,
-// too, if they do not follow from its addresses. The next table has the stages. The row is the place where the packet
-// enters the node, and the column the place where it leaves the node. A stage that has no policy is left out:
+// With Flow.Node, the packet's whole way through that node is evaluated. Set the interfaces in the Flow, too, if they
+// do not follow from its addresses.
+//
+// A stage is a place on the packet's way where policy is evaluated. This table has the stages in order. The row is the
+// place where the packet enters the node, and the column the place where it leaves the node. Explanation.Stages leaves
+// out a stage without policy.
 //
 //	from                  to host processes        to a workload            to a host interface
 //	a host interface      untracked in, pre-DNAT,  untracked in, pre-DNAT,  untracked in, pre-DNAT,
@@ -62,15 +65,16 @@
 //
 // Host in and host out are the normal policies and profiles of the host endpoint that governs the interface. Forward in
 // and forward out are the policies of that host endpoint with ApplyOnForward. Endpoint to host and host to endpoint are
-// the settings of these names in policy.HostConfig. A stage with (*) uses the host endpoint for all interfaces ("*").
-// At the interfaces of workloads, that host endpoint applies in these stages only.
+// the settings EndpointToHostAction and HostToEndpointAction of policy.HostConfig. A stage with (*) uses the host
+// endpoint for all interfaces ("*"). At the interfaces of workloads, the host endpoint for all interfaces applies only
+// in the stages with (*).
 //
 // These rules hold for the stages:
 //
-//   - One host endpoint governs a host interface. It is chosen from the host endpoints that match the interface by name
-//     or address: the one with the smallest name. If none matches, it is chosen from the host endpoints for all
-//     interfaces, also by the smallest name. But these do not govern the loopback interface. Config.Interfaces has the
-//     addresses of interfaces.
+//   - Several host endpoints may match a host interface by name or address. Then the one with the smallest name governs
+//     the interface. If none matches, one of the host endpoints for all interfaces governs it, again the one with the
+//     smallest name. But a host endpoint for all interfaces never governs the loopback interface. Config.Interfaces has
+//     the addresses of interfaces.
 //   - Untracked policy is evaluated before connection tracking, also for established connections. A packet that it
 //     allows skips pre-DNAT policy and all other policy of the host endpoint in this direction. Its connection has no
 //     state, and NAT does not translate the packet. There is no untracked policy for forwarded traffic on its way out,

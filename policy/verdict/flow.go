@@ -12,8 +12,9 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// Flow is a packet, usually the first of a connection. Without Node, only the workload endpoints that send and receive
-// it are evaluated, wherever they run. With Node, all stages on its way through that node are evaluated.
+// Flow is a packet, usually the first of a connection. Without Node, only the policy of the workload endpoints that
+// send and receive the packet is evaluated, wherever they run. With Node, all policy on the packet's way through that
+// node is evaluated, also policy of host endpoints: see "Flows through a node" in the package comment.
 type Flow struct {
 	// SrcEndpoint is the key of the workload endpoint that sends. The zero key means the endpoint with the address Src.
 	// If the world does not have the key, there is no endpoint. With Node, a flow cannot exist if the world does not

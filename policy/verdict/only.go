@@ -8,9 +8,9 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// Only returns an Evaluator with fewer policies: those that select at least one of the given endpoints. It is faster
-// than e. If no other policies decide about a flow, it has the same verdict as e. The endpoints are workload endpoints
-// and host endpoints. Keys that the world does not have are ignored.
+// Only returns an Evaluator that is faster than e, because it has only the policies that select at least one of the
+// given endpoints. For a flow about which no other policy of e decides, both Evaluators return the same verdict. The
+// endpoints are workload endpoints and host endpoints. Keys that the world does not have are ignored.
 func (e *Evaluator) Only(endpoints ...policy.Key) *Evaluator {
 	only, kept := *e, map[*compiledPolicy]bool{}
 	only.policies, only.tiers = e.selecting(endpoints...), nil
