@@ -56,10 +56,10 @@ func (d *Dataplane) Close() error { return d.keeper.Close() }
 // and removes those that are not desired. After an error, the next call retries the failed changes,
 // and reports all remaining faults.
 //
-// Apply returns at once for a batch that has neither policy nor local endpoints (see
-// dataplane.Batch.OnlyNetwork) and changes no object. Then it does not even read from the kernel
-// which interfaces have changed: a later call of Apply, Resync or Watch does so. But if the call
-// before returned an error, Apply does all its work for such a batch, too.
+// A batch may have neither policy nor local endpoints (see dataplane.Batch.OnlyNetwork) and change
+// no object. For such a batch, Apply returns at once, unless the call before returned an error. It
+// then does not read from the kernel which interfaces have changed. A later call of Apply, Resync
+// or Watch reads that.
 func (d *Dataplane) Apply(ctx context.Context, b dataplane.Batch) error {
 	d.want.changed = false
 	d.want.update(b)

@@ -198,8 +198,8 @@ func (s *IPSet) clear() {
 	}
 }
 
-// Update adds and removes members. Adding a member that exists has no effect, nor has removing one
-// that does not exist.
+// Update adds and removes members. It ignores an added member that the set already has, and a
+// removed member that the set does not have.
 func (s *IPSet) Update(e *dataplane.IPSetDelta) {
 	for _, m := range e.Removed {
 		s.change(m, false)
