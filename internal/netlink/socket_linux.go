@@ -176,7 +176,7 @@ func (s *KernelSocket) grow(force, option, size int) (got int, err error) {
 	return got, err
 }
 
-// Control calls do with the file descriptor, for options that have no method.
+// Control calls the function do with the file descriptor, for options that have no method.
 func (s *KernelSocket) Control(do func(fd int) error) error {
 	var failed error
 	err := s.raw.Control(func(fd uintptr) { failed = do(int(fd)) })
