@@ -346,8 +346,8 @@ type Flows struct {
 	MissedEnds     uint64 `json:"missedEnds,omitempty"`
 }
 
-// Flow has the counts of all connections from one source to one port of one destination, if the
-// same rule decided about them.
+// Flow has the counts of those connections from one source to one port of one destination about
+// which the same rule decided.
 type Flow struct {
 	// Source and Destination are endpoints, as in "shop/web", or addresses.
 	Source      string `json:"source"`
