@@ -116,8 +116,8 @@ func (c Comparison) pair(row, column int) (from, to Party, ok bool) {
 // batch is the number of pairs that each processor compares between two calls of Progress.
 const batch = 16
 
-// Each calls do for each pair of groups between which a verdict changes, in the order of Parties. It ends at the first
-// error of do or Progress, and returns this error.
+// Each calls the function do for each pair of groups between which a verdict changes, in the order of Parties. If the
+// function or Progress returns an error, Each ends and returns this error.
 func (c Comparison) Each(do func(PairChange) error) error {
 	parties := len(c.Parties)
 	all, step := parties*parties, batch*runtime.GOMAXPROCS(0)

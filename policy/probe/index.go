@@ -50,8 +50,8 @@ type Index struct {
 	excluded  []Excluded
 }
 
-// NewIndex returns an index of the workload endpoints and services of a world. The pods in excluded are no workload
-// endpoints. The index has them so that Find can find them by name, too.
+// NewIndex returns an index of the workload endpoints and services of a world. Pass as excluded the pods that are no
+// workload endpoints, such as pods in the network of their node: Find then finds them by name, too.
 func NewIndex(world verdict.World, excluded ...Excluded) *Index {
 	x := &Index{holders: map[netip.Addr]int{}, services: map[string][]netip.Addr{}, excluded: excluded}
 	for _, resource := range world {

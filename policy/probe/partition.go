@@ -38,7 +38,7 @@ func (g Group) Names() []string {
 }
 
 // NewPartition returns a Partition of the given worlds. It collects the networks, services and ports that their
-// resources mention. Two parties are in one group if no world distinguishes them.
+// resources mention. Two parties are in one group if policy of no world distinguishes them.
 func NewPartition(worlds ...verdict.World) *Partition {
 	p := &Partition{
 		worlds: worlds, mentions: readMentions(worlds),
@@ -138,8 +138,8 @@ func (p *Partition) Ports() []PortGroup { return p.mentions.groups() }
 // SourcePorts reports whether a rule matches source ports. The groups of ports do not distinguish source ports.
 func (p *Partition) SourcePorts() bool { return p.mentions.sourcePorts }
 
-// Groups divides parties into groups, in the order of the first members. A party that is no workload endpoint is alone
-// in its group.
+// Groups divides parties into groups. The groups have the order of their first parties in the argument. A party that is
+// no workload endpoint is alone in its group.
 func (p *Partition) Groups(parties []Party) []Group {
 	index := map[string]int{}
 	var groups []Group

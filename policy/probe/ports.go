@@ -22,8 +22,8 @@ type PortGroup struct {
 	Mentioned bool
 }
 
-// String returns a port such as "tcp/80", a range of ports, or, if Mentioned is false, a text such as "tcp/other".
-// ParsePort accepts a port, but not the other two.
+// String returns a port such as "tcp/80", or a range of ports. If Mentioned is false, it returns a text such as
+// "tcp/other". ParsePort accepts a port, but no range and no such text.
 func (p PortGroup) String() string {
 	text := p.Port.String()
 	switch {

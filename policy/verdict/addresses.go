@@ -31,7 +31,7 @@ type addressCondition func(key []byte, s *side) []byte
 // AddressClasses returns the classes of addresses for some endpoints: the policies of these endpoints treat all
 // addresses of a class alike. The endpoints are workload endpoints and host endpoints of one node.
 //
-// The error would be that of a policy that cannot be compiled. It does not occur, because New rejects such policies.
+// The error is always nil: only a policy that cannot be compiled would cause an error, and New rejects such a policy.
 func (e *Evaluator) AddressClasses(endpoints ...policy.Key) (*AddressClasses, error) {
 	c := &AddressClasses{e: e}
 	known := map[string]bool{}
