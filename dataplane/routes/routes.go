@@ -110,7 +110,7 @@ func (d *Dataplane) PlanTeardown(ctx context.Context) (string, error) {
 //
 // If Apply would return an error for an endpoint, the plan leaves the endpoint out. There is one
 // exception, ErrForeign: Plan does not try to add a route or neighbour entry, so it cannot know
-// that another process already has the same one. The plan then has the route or entry.
+// that another process already has the same route or entry. The plan then has it, too.
 func (d *Dataplane) Plan(ctx context.Context, b dataplane.Batch) (string, error) {
 	if err := ctx.Err(); err != nil {
 		return "", err
