@@ -70,9 +70,9 @@
 //
 // The calculation graph sends an EndpointUpdate for each workload of this node, and a RouteUpdate
 // for each address of the workload. A Dataplane makes the routes to the workload from the
-// EndpointUpdate and ignores this RouteUpdate. The reason is that the Driver sends an EndpointUpdate
-// to this package only when the policy of the endpoint is in the kernel. So no workload gets a route
-// before its policy.
+// EndpointUpdate and ignores this RouteUpdate. The reason is that the Driver sends an
+// EndpointUpdate to this package only when the policy of the endpoint is in the kernel. So no
+// workload gets a route before its policy.
 //
 // An endpoint whose interface does not exist or is down is reported as ApplyError.Down until the
 // interface is up. The Driver does not count that as a failure. A route over an interface is only
