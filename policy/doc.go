@@ -110,8 +110,10 @@
 //   - A HostEndpoint without interfaceName and expectedIPs is valid and has no effect. The interface cannot be "lo".
 //     Names of interfaces may have @+~=, too.
 //   - Narrower: an IPPool cannot have multicast or loopback addresses.
-//   - PreDNAT and DoNotTrack are as in that API: both need applyOnForward, both are only for global policies, and a
-//     policy cannot have both. If a preDNAT policy has egress rules or the type Egress, the whole policy is invalid.
+//
+// PreDNAT and DoNotTrack have the same constraints as in that API: both need applyOnForward, both are only for global
+// policies, and a policy cannot have both. If a preDNAT policy has egress rules or the type Egress, the whole policy is
+// invalid.
 //
 // # Errors
 //

@@ -29,8 +29,8 @@ func (e *DoubtError) Error() string {
 	return "policy: in doubt: " + e.Key.String() + ": " + sumUp(e.Problems)
 }
 
-// Doubts returns the invalid or unknown fields of the policy's rules, or nil if there are none. It collects the fields
-// Doubts of the rules. Decode, Update.Admit and converters fill these when they close a rule.
+// Doubts returns the invalid or unknown fields of the policy's rules, or nil if there are none. It collects them from
+// the lists Rule.Doubts. Decode, Update.Admit and converters fill such a list when they close a rule.
 func (p *Policy) Doubts() *DoubtError {
 	var all report
 	for _, rules := range [][]Rule{p.Ingress, p.Egress} {

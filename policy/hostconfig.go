@@ -13,7 +13,7 @@ import (
 // there is no policy. HostConfig is not a resource: packages that evaluate or program policy have it as a field of
 // their Config. The zero value means safe defaults.
 //
-// In JSON, a missing list means the default of its field, and an empty list means an empty list. UnmarshalJSON is as
+// In JSON, a missing list means the default of its field, and an empty list means no entries. UnmarshalJSON is as
 // strict as Decode.
 type HostConfig struct {
 	// EndpointToHostAction decides about traffic from a workload to its own node, if the workload's egress policy has

@@ -174,8 +174,8 @@ func (v *validator) types(types []Type, preDNAT bool) {
 }
 
 // AppliesTo reports whether the policy applies to the direction. If Types is not empty, the policy applies to the
-// directions in Types, in upper or lower case. Otherwise it applies to the directions for which it has rules, and to
-// Ingress if it has no rules.
+// directions in Types. Upper and lower case make no difference. If Types is empty, the policy applies to the directions
+// for which it has rules, and to Ingress if it has no rules.
 func (p *Policy) AppliesTo(t Type) bool {
 	t = t.canonical()
 	if len(p.Types) > 0 {

@@ -4,8 +4,9 @@ package policy
 
 import "maps"
 
-// Profile has labels for the endpoints that list it, and rules for the traffic of these endpoints. The rules apply only
-// if no tier decides. Either no policy applies to the endpoint in this direction, or all tiers pass the packet on.
+// Profile has labels for the endpoints that list it, and rules for the traffic of these endpoints. The rules decide
+// about a packet only if no tier does. This is so if no policy applies to the endpoint in the packet's direction, or if
+// every tier passes the packet on.
 type Profile struct {
 	// Name of the profile. Required.
 	Name string `json:"name"`

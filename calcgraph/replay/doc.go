@@ -22,7 +22,8 @@
 // # Format
 //
 // A recording is lines of text. Each line is a JSON object of at most calcgraph.MaxRecordLine bytes. The first is the
-// header, with the configuration of the graph ("names" is left out if it is false):
+// header, with two fields of the graph's calcgraph.Config: "node" is Node, and "names" is Names, which is left out if
+// it is false:
 //
 //	{"recording":"wayleave/calcgraph","version":1,"node":"n1","names":true}
 //

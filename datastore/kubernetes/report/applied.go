@@ -73,8 +73,10 @@ func (p Progress) String() string { return fmt.Sprintf("%d/%d", p.Applied, len(p
 //
 // The report of a node has, for each kind, the last resourceVersion that the node has applied. The
 // node has applied the change if this version is equal to resourceVersion or higher. Applied
-// compares the two as decimal numbers of any length, as Kubernetes defines since 1.35. It computes
-// the age of a report from the clocks of the node and of the caller.
+// compares the two as decimal numbers of any length, as Kubernetes defines since 1.35. A report
+// that is older than 15 minutes does not count: its node has the state NodeSilent. The node writes
+// the time into the report, and Applied compares this time with the caller's clock. So the two
+// clocks should agree.
 //
 // Errors: ErrNotInstalled; a resourceVersion that is no number; errors of the client.
 func Applied(ctx context.Context, client dynamic.Interface, kind, resourceVersion string) (Progress, error) {

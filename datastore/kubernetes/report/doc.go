@@ -9,7 +9,7 @@
 //	                                                               ├─▶ Node: NetworkUnavailable=False, annotation
 //	                                                               └─▶ NodeReport of the node ──▶ Applied
 //
-// All nodes read all objects. One of them, the leader, writes for all nodes: it holds the Lease
+// All nodes read all objects. One node, the leader, writes for all nodes: it holds the Lease
 // kube-system/wayleave-reporter. If the leader fails, another node becomes the leader after about
 // two minutes. The new leader compares the conditions of all policies with those that they must
 // have, and writes those that differ. A node without rights to the Lease never becomes the leader.
@@ -92,8 +92,8 @@
 //
 // # Errors
 //
-// Run returns the error of its context, or ErrRunning if another call of Run has not returned. The
-// Reporter sends a request that fails again after at most 5 minutes, unless the object is gone or
-// the server does not accept the content. Stats has the last errors. The Reporter logs each error
-// once. Without the CRD, Applied returns ErrNotInstalled.
+// Run returns the error of its context, or ErrRunning if another call of Run has not returned. If a
+// request fails, the Reporter repeats it after at most 5 minutes, unless the object is gone or the
+// server does not accept the content. Stats has the last errors. The Reporter logs each error once.
+// Without the CRD, Applied returns ErrNotInstalled.
 package report

@@ -128,12 +128,13 @@ func (r *Reporter) Deleted(gone convert.Object) {
 }
 
 // Rejected records that a calcgraph.Graph rejects a resource. It has the signature of
-// calcgraph.Hooks.Rejected. A Graph does not call this hook when the resource becomes valid.
-// Instead, the Reporter deletes the record at each of these calls for the same object:
+// calcgraph.Hooks.Rejected. The Reporter keeps the record until the next of these calls for the
+// same object:
 //
 //   - Problems
 //   - Converted, with another generation
-//   - Rejected, with a nil error
+//   - Deleted
+//   - Rejected with a nil error. (A Graph never makes this call, but another caller may.)
 func (r *Reporter) Rejected(key policy.Key, err error) {
 	r.change(originOf(key), func(o *object) {
 		if o.rejected = ""; err != nil {
@@ -144,8 +145,8 @@ func (r *Reporter) Rejected(key policy.Key, err error) {
 
 // Doubt records which fields of a policy's rules are not understood. The policy is in force, but
 // these rules are closed: they allow nothing. Doubt has the signature of calcgraph.Hooks.Doubt. The
-// Reporter deletes the record at each of these calls for the same object: Problems, Converted with
-// another generation, and Doubt with nil.
+// Reporter keeps the record until the next of these calls for the same object: Problems, Converted
+// with another generation, Deleted, or Doubt with nil.
 func (r *Reporter) Doubt(key policy.Key, doubt *policy.DoubtError) {
 	r.change(originOf(key), func(o *object) {
 		if o.doubt = ""; doubt != nil {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package testhook has settings of the nftables backend for tests. Only packages of this module can
-// use them: other modules can neither import the package nor set the fields.
+// Package testhook has settings of the nftables backend for tests. They are values of the type
+// Classes, for the field TestHook of render.ClassesConfig. Other modules can set only the zero
+// value, because they cannot import this package.
 //
 // # Usage
 //
@@ -19,8 +20,10 @@ package testhook
 // Classes has settings of render.ClassesConfig.
 type Classes struct{ fewNumbers, chains bool }
 
-// FewNumbers makes the renderer take the numbers of classes and outcomes from a small range, so
-// that the hashes of many of them collide.
+// FewNumbers makes collisions of numbers frequent. The renderer gives a number to each class of
+// addresses, and to each outcome (the rules for a class). It computes the number from a hash. With
+// FewNumbers, there are only 499 numbers for classes and 499 for outcomes. So for many classes or
+// outcomes, the renderer computes a number that is already in use.
 func FewNumbers() Classes { return Classes{fewNumbers: true} }
 
 // Chains makes the renderer write all policy as chains of rules, as it does for policy whose

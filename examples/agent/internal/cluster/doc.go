@@ -14,8 +14,9 @@
 //	sources = append(sources, datastore.NamedSource{Name: cluster.Name, Source: c.Source()})
 //	go c.Follow(ctx, p)                  // as long as the pipeline runs
 //
-// A Cluster keeps the objects that it last read from etcd. If etcd is unavailable when a new
-// pipeline starts, the pipeline gets these objects.
+// A pipeline (here p) is the part of the agent that programs the kernel. A change of settings ends
+// it, and starts a new one. A Cluster keeps the objects that it last read from etcd. If etcd is
+// unavailable when a new pipeline starts, the pipeline gets these objects.
 //
 // The source sends no objects before the settings have been read. Otherwise objects could be
 // programmed with the wrong settings.

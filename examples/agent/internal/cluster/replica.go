@@ -70,8 +70,9 @@ func (f *refresher) Update(ctx context.Context, updates []policy.Update) error {
 	return f.out.Update(ctx, news)
 }
 
-// InSync is called at the end of the list from etcd. It sends a deletion for each kept object that
-// is not in the list. It calls InSync of the receiver, unless that was called before.
+// InSync is called at the end of the list from etcd. It sends a deletion for each object that the
+// replica has but the list does not. Then it calls InSync of out, unless begin has already done
+// that.
 func (f *refresher) InSync(ctx context.Context) error {
 	var gone []policy.Update
 	for _, key := range f.objects.Keys() {

@@ -27,9 +27,9 @@ import (
 // Name is the name of the source.
 const Name = "kubernetes"
 
-// LabelPodUID is a label of an endpoint that the CNI plugin has registered with the agent. It says
-// that the endpoint is a pod of the API. Its value is the pod's UID. For such an endpoint, policy
-// uses the pod's labels in the API, and not those of the registered endpoint.
+// LabelPodUID is a label that the CNI plugin sets on an endpoint if the endpoint belongs to a pod
+// in the Kubernetes API. The value is the UID of the pod. For such an endpoint, policy uses the
+// labels that the pod has in the API, and not those of the registered endpoint.
 const LabelPodUID = "wayleave.dev/pod-uid"
 
 // Config configures an API. Clients, Node, Rejected and Logger are required.

@@ -28,7 +28,8 @@ type File struct {
 // Create makes a new file of at most limit bytes. Only its owner may read it, because it contains
 // all policy. It renames an existing file to path.1.
 //
-// Errors: those of the disk, or path exists and is not a regular file.
+// Create returns the errors of the disk. It also returns an error if path exists, but is not a
+// regular file.
 func Create(path string, limit int64) (*File, error) {
 	switch info, err := os.Lstat(path); {
 	case errors.Is(err, fs.ErrNotExist):

@@ -193,8 +193,9 @@ func (r *Registry) Holder(addr netip.Addr) *policy.WorkloadEndpoint {
 	return r.find(func(e *policy.WorkloadEndpoint) bool { return slices.Contains(e.Addresses, addr) })
 }
 
-// OnInterface returns an endpoint whose interface has this name, or nil if there is none. It never
-// returns the endpoint with the key except. The caller must not change the result.
+// OnInterface returns an endpoint whose interface has this name, or nil if there is none. It
+// ignores one endpoint: the one whose key is the argument except. The caller must not change the
+// result.
 func (r *Registry) OnInterface(name string, except policy.Key) *policy.WorkloadEndpoint {
 	return r.find(func(e *policy.WorkloadEndpoint) bool { return e.Interface == name && e.Key() != except })
 }
