@@ -6,11 +6,11 @@ import "slices"
 
 // EntityRule has the conditions of a rule on one side of a packet: source or destination.
 type EntityRule struct {
-	// Nets has the prefixes of which one must contain the address. Empty means no limit. If it has prefixes of one
-	// family only, the rule matches no packets of the other family. 0.0.0.0/0 is any IPv4 address, not any address.
+	// Nets are prefixes: the address must be in one of them. Empty means no limit. If all prefixes are of one family,
+	// the rule matches no packets of the other family. 0.0.0.0/0 is any IPv4 address, not any address.
 	Nets Nets `json:"nets,omitempty"`
-	// NotNets has the prefixes of which none may contain the address. Empty means no limit. Prefixes exclude only
-	// addresses of their own family: a rule with notNets 10.0.0.0/8 alone matches every IPv6 address.
+	// NotNets are prefixes: the address must be in none of them. Empty means no limit. Prefixes exclude only addresses
+	// of their own family: a rule with notNets 10.0.0.0/8 alone matches every IPv6 address.
 	NotNets Nets `json:"notNets,omitempty"`
 	// Selector on the labels of endpoints and network sets: the address must belong to an endpoint or network set that
 	// matches. Empty means no limit. In a policy with a namespace and without NamespaceSelector, it matches only
@@ -41,11 +41,11 @@ type EntityRule struct {
 	// It cannot be combined with Nets, NotNets, Selector, NotSelector, NamespaceSelector, ServiceAccounts, Ports and
 	// NotPorts on the same side. The rule needs no Protocol. If it has one, both must match.
 	Services *ServiceMatch `json:"services,omitempty"`
-	// Ports has numbers, ranges and names of which one must match the packet's port. Empty means no limit. Numbers and
+	// Ports are numbers, ranges and names: the packet's port must match one of them. Empty means no limit. Numbers and
 	// ranges need a Protocol with ports. A name needs none, because an endpoint's named port has a protocol.
 	Ports []Port `json:"ports,omitempty"`
-	// NotPorts has numbers, ranges and names of which none may match the packet's port. Empty means no limit. Numbers
-	// need a Protocol, as in Ports.
+	// NotPorts are numbers, ranges and names: the packet's port must match none of them. Empty means no limit. Numbers
+	// and ranges need a Protocol, as in Ports.
 	NotPorts []Port `json:"notPorts,omitempty"`
 }
 

@@ -41,9 +41,9 @@ type HeaderMatch struct {
 	ICMP *ICMP `json:"icmp,omitempty"`
 	// NotICMP excludes an ICMP type, or one code of a type. It needs Protocol ICMP or ICMPv6. Nil means none.
 	NotICMP *ICMP `json:"notICMP,omitempty"`
-	// DSCP has code points of which one must be that of the packet. Empty means any.
+	// DSCP are code points: the packet must have one of them. Empty means any.
 	DSCP []DSCP `json:"dscp,omitempty"`
-	// NotDSCP has code points that the packet must not have. Empty means none.
+	// NotDSCP are code points: the packet must have none of them. Empty excludes none.
 	NotDSCP []DSCP `json:"notDSCP,omitempty"`
 }
 

@@ -143,9 +143,9 @@ func (a *API) Absent(key policy.Key, err error) {
 	}
 }
 
-// Doubted writes to the API, if Config.Report is set, that a policy is enforced although Wayleave
-// does not understand some fields of its rules. doubt lists these fields. A nil doubt means that
-// all fields are now understood.
+// Doubted reports to the API that a policy is enforced although Wayleave does not understand some
+// fields of its rules. doubt lists these fields. A nil doubt means that all fields are now
+// understood. Doubted does nothing unless Config.Report is set.
 func (a *API) Doubted(key policy.Key, doubt *policy.DoubtError) {
 	if a.status != nil {
 		a.status.reporter.Doubt(key, doubt)
