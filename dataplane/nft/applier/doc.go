@@ -4,7 +4,8 @@
 // Apply or Update adopts the table that is in the kernel: it reads this table and keeps the objects
 // that match the desired state. Later calls write only changes. If the kernel supports table
 // owners, no other process can change the table. The package does not depend on policy, so any
-// program can manage a table with it. It uses netlink, and needs no nft program.
+// program can manage a table with it. It uses netlink, and needs no nft program. (To list the table
+// with nft, use version 1.0.6 or later.)
 //
 //	Update(delta) ─▶ ruleset.State ─▶ operations ─▶ one transaction ─▶ nf_tables
 //	                     ▲                              │ refused, or the table was touched
@@ -30,8 +31,8 @@
 // The table must belong to this program alone, because the Applier removes all objects that are not
 // desired. This includes stateful objects and flowtables. Apply, PlanTable, Update and Compare
 // refuse a desired table with flowtables. The Applier writes to no other table, except to a
-// temporary table of its own whose name ends with "-guard". nft 1.0.6 and later can list the table.
-// A process may have several Appliers, one for each table.
+// temporary table of its own whose name ends with "-guard". A process may have several Appliers,
+// one for each table.
 //
 // # Transactions
 //
@@ -76,9 +77,9 @@
 //
 //   - The Applier also uses the guard if the table in the kernel has no set of the Epoch yet:
 //     packets that are under way then use rules that do not look into this set.
-//   - The Applier does not use the guard if the transaction adds no base chain. If an existing base
-//     chain then takes over the task of a deleted one, a delayed packet may be accepted by both
-//     chains.
+//   - The Applier does not use the guard if the transaction adds no base chain. But such a
+//     transaction may delete a base chain, and add its rules to another base chain. A packet that
+//     is under way may then pass both chains without being evaluated by these rules.
 //   - The Applier deletes the guard after a grace period. If the deletion fails, the next call
 //     tries again. From Linux 5.12 on, the kernel deletes the guard when the process ends. In any
 //     case, the guard stops dropping packets after ten seconds.
@@ -94,12 +95,18 @@
 //
 // # Shadows
 //
-// The kernel changes all elements of one interval set at one moment, but at another moment than the
-// rest of the transaction. So one transaction is enough only if no packet uses both this set and
-// another object that changes. With Config.Epoch, the field Apart of the Delta must also be set: it
-// promises that each packet looks up at most one of the changed elements. Without Apart, the
-// transaction also replaces the set of the Epoch, and packets would see this at another moment. All
-// other changes of interval sets take five steps, with shadows. A shadow is a copy of a set or
+// The kernel changes all elements of one interval set at one moment, but a little later than the
+// rest of the transaction. So if a packet uses both this set and another object that changes, the
+// packet may see the new state of one and the old state of the other. One transaction is therefore
+// enough only in these cases:
+//
+//   - The Delta has Apart set: its author promises that each packet looks up at most one of the
+//     changed elements.
+//   - There is no Config.Epoch, and the change concerns only elements of one interval set, or of
+//     one for IPv4 and one for IPv6. With an Epoch, the transaction would also replace the set of
+//     the Epoch, and packets would see that at another moment.
+//
+// All other changes of interval sets take five steps, with shadows. A shadow is a copy of a set or
 // chain in its new state:
 //
 //	build    a shadow of each set whose elements change, and of each chain whose rules change or
@@ -167,16 +174,16 @@
 //
 // A table may have several base chains that decide about packets, and a packet may pass several of
 // them, one after the other. During a change, a packet can meet the old state in one of these base
-// chains and the new state in a later one. To prevent this, list such base chains in Config.Stages,
-// except those after which a packet meets no other one. A base chain in this list is called a
-// stage.
+// chains and the new state in a later one. To prevent this, list in Config.Stages each of these
+// base chains that packets pass before another one. A base chain in this list is called a stage.
 //
-// A change may concern both a stage and later chains, or a set into which both look. Before such a
-// change, the Applier adds a stage guard: a temporary base chain that packets pass after the stage.
-// The guard evaluates a copy of the stage's new state, and drops packets that the copy denies.
-// After a grace period, the Applier makes the change. After a second grace period, it deletes the
-// rules of the guard, and after a third one, the guard and the copy. So a packet passes only if the
-// old or the new state as a whole allows it. Meanwhile, rules of the stage may log a packet twice.
+// If a change concerns both a stage and later chains, or a set into which both look, the Applier
+// first adds a stage guard. This is a temporary base chain that packets pass after the stage. It
+// evaluates a copy of the stage's new state, and drops packets that the copy denies. After a grace
+// period, the Applier makes the change. After a second grace period, it deletes the rules of the
+// stage guard, and after a third one, the stage guard and the copy. So a packet passes only if the
+// old state as a whole or the new state as a whole allows it. During the change, rules of the stage
+// may log a packet twice.
 //
 // # Ownership
 //
