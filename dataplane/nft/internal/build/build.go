@@ -50,9 +50,9 @@ func Equals(f ruleset.Field, v ruleset.Value) ruleset.Match {
 }
 
 // State returns a match on packets whose connection has the state. Equals would match the same
-// packets, because each packet has exactly one state. But nftables tests the bits of a state by a
-// mask, which takes an additional operation of the kernel. State sets all bits in Mask, so the
-// kernel compares the whole value in one operation.
+// packets, because each packet has exactly one state. But for a match of Equals on the state, the
+// kernel first masks the bits of the state, and then compares: that is one operation more. State
+// sets all bits in Mask: then the kernel compares the whole value, without masking.
 func State(state uint32) ruleset.Compare {
 	return ruleset.Compare{Field: ruleset.CtState, Value: ruleset.Uint32(state), Mask: ruleset.Uint32(1<<32 - 1)}
 }

@@ -32,8 +32,9 @@ func Known(rule dataplane.Rule) bool {
 	return isEmpty(&rule)
 }
 
-// ClearAddresses clears the conditions on the address of one side. If policy is written as lookups
-// (see docs/glossary.md), rules test the class of the address instead.
+// ClearAddresses clears the conditions on the address of one side. The caller does this if policy
+// is written as lookups (see docs/glossary.md): a map then finds the rules for an address, so these
+// rules need no conditions on the address.
 func ClearAddresses(side *dataplane.Match) {
 	side.Nets, side.NotNets = nil, nil
 	side.Sets, side.NotSets = nil, nil
@@ -41,8 +42,8 @@ func ClearAddresses(side *dataplane.Match) {
 
 // IsPlain reports whether the rule allows, denies or passes, and matches only protocol, destination
 // ports and IP version. If policy is written as lookups (see docs/glossary.md), such rules are
-// merged into lists of ports. The caller first removes the conditions on the address of the other
-// side, because rules then test the class of this address instead.
+// merged into lists of ports. Before IsPlain, the caller calls ClearAddresses for the peer of the
+// endpoint.
 func IsPlain(rule dataplane.Rule) bool {
 	switch rule.Action {
 	case policy.Allow, policy.Deny, policy.Pass:
@@ -84,9 +85,9 @@ func SetIDs(rule *dataplane.Rule) (ids []dataplane.IPSetID) {
 	return ids
 }
 
-// WriteKey writes a key of the rule. Without plain, rules with different effects have different
-// keys. With plain, the key has only the action, protocol and destination ports. Set plain only for
-// rules for which IsPlain returns true.
+// WriteKey appends to key a text by which rules can be compared. Without plain, rules with the same
+// text have the same effect. With plain, the text has only the action, protocol and destination
+// ports. Set plain only for rules for which IsPlain returns true.
 func (m *Merged) WriteKey(key *strings.Builder, plain bool) {
 	ports := func(m *dataplane.Match) {
 		for _, ports := range [...][]policy.Port{m.Ports, m.NotPorts} {

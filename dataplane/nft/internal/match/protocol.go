@@ -112,7 +112,7 @@ func (c ProtocolGroup) matches(
 }
 
 // Protocols returns a match on a list of protocols. If not is set, it matches all other protocols.
-// For an empty list, it returns no match.
+// For an empty list, Protocols returns nil, so every protocol matches.
 func Protocols(protos []policy.Protocol, not bool) []ruleset.Match {
 	protos = slices.Compact(slices.Sorted(slices.Values(protos)))
 	switch len(protos) {

@@ -24,8 +24,9 @@ type Matcher struct {
 	Original bool
 }
 
-// Alternatives returns the matches of each alternative. If there are none, no packet matches the
-// rule. overlap is set if a packet may match more than one alternative.
+// Alternatives returns the matches of the nftables rules that a policy rule needs. These rules are
+// alternatives: a packet matches the policy rule if it matches one of them. If there are none, no
+// packet matches the policy rule. overlap is set if a packet may match more than one alternative.
 //
 // Errors: as for Check.
 func (m Matcher) Alternatives(rule *dataplane.Rule) (alts [][]ruleset.Match, overlap bool, err error) {

@@ -8,8 +8,10 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// Stage is a place on a packet's way where rules are evaluated. At each stage, rules record their
-// decision in the packet and return.
+// Stage is a place on a packet's way where policy is evaluated, for example before connection
+// tracking. At each stage, a rule that decides about a packet records the decision in the packet's
+// priority (skb->priority), and returns. The base chain then acts on the decision: for example, it
+// drops a denied packet.
 type Stage uint8
 
 // The stages.
@@ -70,10 +72,11 @@ func (s Stage) Original() bool { return s == StagePreDNATRecheck || s == StageRa
 //     rules, because the earlier stage has already logged the packet.
 //   - StageRawDNAT uses all rules except Log rules.
 //
-// Named ports cannot be matched against an original destination. So in the Pass rules of
-// StagePreDNATRecheck and in the Deny rules of StageRawDNAT, Adapt replaces a named port by all
-// ports. A Pass rule of StageRawDNAT with a named port becomes such a Deny rule. Then policy allows
-// less, not more.
+// If the destination of a packet was translated, the kernel cannot look up the original port in a
+// set. So a rule with a named port does not match such a packet. For an Allow rule this is safe:
+// policy then allows less. But if a Deny or Pass rule does not match, policy could allow more. So
+// in the Deny rules of StageRawDNAT and in the Pass rules of StagePreDNATRecheck, Adapt replaces a
+// named port by all ports. A Pass rule of StageRawDNAT with a named port becomes such a Deny rule.
 func (s Stage) Adapt(m *Merged) bool {
 	d := &m.Destination
 	switch {
