@@ -116,10 +116,10 @@ func (r *directoryReceiver) replay(ctx context.Context) error {
 	return r.out.InSync(ctx)
 }
 
-// Update sends the directory's objects on to the receiver. But while the directory could not be
-// read, the receiver may have got the objects of the previous pipeline instead (see replay). Then
-// Update collects the directory's objects until the whole directory has been read, and InSync sends
-// all differences in one call.
+// Update sends the directory's objects on to the receiver, with one exception. If the directory
+// could not be read at the start, replay has sent the objects of the previous pipeline instead
+// (Config.Previous). Then Update only collects the objects. Once the whole directory has been read,
+// InSync sends all differences in one call.
 func (r *directoryReceiver) Update(ctx context.Context, updates []policy.Update) error {
 	if r.replayed != nil {
 		r.found = append(r.found, updates...)

@@ -27,10 +27,11 @@ func (p *Pipeline) RunnerStats() calcgraph.RunnerStats { return p.runner.Stats()
 // World returns the current objects of all sources.
 func (p *Pipeline) World() verdict.World { return p.source.World() }
 
-// WorldWith returns the objects that World would return with two differences. First, it leaves out
-// the sources named in without. Second, it adds a source with the objects in first, which precedes
-// all others: its objects replace objects with the same key. If an endpoint of another source has
-// the same interface as an endpoint in first, the interface belongs to the endpoint in first.
+// WorldWith returns what World would return with other sources: without the sources named in
+// without, and with an additional source that has the objects in first. The additional source comes
+// before all others, so its objects replace objects with the same key. If an endpoint of another
+// source has the same interface as an endpoint in first, the interface belongs to the endpoint in
+// first.
 func (p *Pipeline) WorldWith(first verdict.World, without ...string) verdict.World {
 	return p.source.worldWith(first, without...)
 }
@@ -58,8 +59,8 @@ func (p *Pipeline) ClassStats() render.ClassStats {
 // completely.
 func (p *Pipeline) Waiting() []string { return p.source.Waiting() }
 
-// Unreadable returns the directories that cannot be read at the moment: the name of each source,
-// with the reason. Objects that were read earlier stay in force.
+// Unreadable returns the sources whose directory cannot be read at the moment, with the reason.
+// Objects that were read earlier stay in force.
 func (p *Pipeline) Unreadable() map[string]error {
 	causes := map[string]error{}
 	for name, dir := range p.dirs {
@@ -71,8 +72,8 @@ func (p *Pipeline) Unreadable() map[string]error {
 }
 
 // directory returns the objects of a directory for the next pipeline. These are the objects that
-// this pipeline read; if it never read the directory, they are the objects that it got from the
-// pipeline before. This pipeline must have ended.
+// this pipeline read. If this pipeline never read the directory, they are the objects that it got
+// from the previous pipeline (Config.Previous). This pipeline must have ended.
 func (p *Pipeline) directory(source string) *packed.Objects {
 	dir := p.dirs[source]
 	switch {
@@ -182,8 +183,8 @@ func (p *Pipeline) WaitProgrammed(ctx context.Context, e *policy.WorkloadEndpoin
 	return p.waitLike(ctx, e, sameAddresses)
 }
 
-// WaitAttached does the same as WaitProgrammed, but allows more addresses than those of e: the
-// status of a pod may have addresses that the CNI plugin did not report.
+// WaitAttached does the same as WaitProgrammed, but the endpoint in the kernel may have more
+// addresses than e: the status of a pod may have addresses that the CNI plugin did not report.
 func (p *Pipeline) WaitAttached(ctx context.Context, e *policy.WorkloadEndpoint) error {
 	return p.waitLike(ctx, e, hasAddresses)
 }

@@ -13,16 +13,17 @@ import (
 	"github.com/wayleave/wayleave/dataplane/routes"
 )
 
-// Teardown removes the kernel state that a Run with this Config or an earlier process programmed.
-// First it removes routes, neighbour entries and tunnels, then WireGuard devices with their routes
-// and rules, then the nftables table. It restores the sysctls whose former values are known. It
-// ignores Sources, Node and all other fields that describe the desired state.
+// Teardown removes the kernel state that Run programmed with this Config, in this process or in an
+// earlier one. First it removes routes, neighbour entries and tunnels, then WireGuard devices with
+// their routes and rules, then the nftables table. It restores the sysctls whose former values are
+// known. It ignores Sources, Node and all other fields that describe the desired state.
 //
-// Teardown returns the changes that it made, as commands of nft, ip, bridge and sysctl. For this,
-// it gets a plan of each dataplane before the removal. If the removal fails, Teardown gets a second
-// plan, which has the changes that were not made, and leaves these out. If there is no second plan,
-// it returns all commands. With dry, Teardown changes nothing and returns the commands of the first
-// plans.
+// Teardown returns the changes that it made, as commands of nft, ip, bridge and sysctl. Before the
+// removal, each dataplane makes a plan, which has these commands. If the removal fails, the
+// dataplane makes a second plan, with the commands that are still to do. Teardown then returns the
+// commands of the first plan that are not in the second one. If there is no second plan, it returns
+// all commands of the first one. With dry, Teardown changes nothing, and returns the commands of
+// the first plans.
 //
 // Errors: a join of the errors of the dataplanes. If one dataplane fails, the objects of the others
 // are removed nevertheless.

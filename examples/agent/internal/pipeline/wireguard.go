@@ -49,8 +49,8 @@ func (c Config) wireguard() wireguard.Config {
 }
 
 // OpenWireguard returns a dataplane that is only for teardown. The dataplane can remove the
-// WireGuard objects that a Run with this Config or an earlier process programmed, and can plan this
-// removal.
+// WireGuard objects that Run programmed with this Config, in this process or in an earlier one. It
+// can also plan this removal.
 func OpenWireguard(cfg Config) (*wireguard.Dataplane, error) {
 	cfg = cfg.withDefaults()
 	cfg.Wireguard = &wireguard.Config{Devices: []wireguard.Device{
