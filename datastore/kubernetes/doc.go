@@ -44,8 +44,8 @@
 //     received? For that, the Source reads the objects of these changes. The object that was added or
 //     updated last must have the same resourceVersion. Objects that were deleted after that must not
 //     exist. If this does not hold, or if the Source has received no change since the last list, it
-//     lists the kind again. The two checks miss a restore if no request failed, and if the server has
-//     reached the Source's last resourceVersion before the next watch begins.
+//     lists the kind again. The two checks miss a restore if no request failed meanwhile, and the
+//     server had already reached the Source's last resourceVersion when the next watch began.
 //   - Another cluster: if the UID of the namespace kube-system changes, the server serves another
 //     cluster, for example because it lost its data. The Source then reads nothing from this server:
 //     the last objects stay, and Status has the reason. To accept the new cluster, start a new Source.
@@ -65,8 +65,10 @@
 // ignored, because it may narrow what a rule allows. If the field is in an Allow or Log rule, the rule
 // matches nothing. If it is in any other rule, the rule denies every packet that reaches it. If the
 // field is outside of the rules, the whole policy is left out. Hooks.Problems receives the reason. The
-// documentation of package manifest has the details. In the kinds that Config.Client reads, such as
-// Pods, unknown fields are ignored: they have no effect on policy.
+// documentation of package manifest has the details.
+//
+// Namespaces, ServiceAccounts, Nodes, Pods and EndpointSlices are no policies. The Source ignores their
+// unknown fields, because these have no effect on policy.
 //
 // If two Nodes have the same pod CIDR, the block belongs to the Node whose name sorts first.
 //
