@@ -58,9 +58,10 @@ func New[I, S comparable](cfg Config[I, S]) (*Index[I, S], error) {
 	return x, nil
 }
 
-// UpdateItem adds an item, or replaces its labels and parents. It copies both. For a new item, it evaluates the
-// selectors that need one of the item's labels, and the selectors that need no particular label. For an existing
-// item, it evaluates only the selectors that mention a changed label.
+// UpdateItem adds an item, or replaces its labels and parents. It copies both. For a new item, it evaluates only the
+// selectors that the item could match. For example, `a == "b"` needs the label a, so it is evaluated only if the item
+// has this label. But `!has(a)` needs no particular label, so it is evaluated for every new item. For an existing item,
+// UpdateItem evaluates only the selectors that mention a changed label.
 func (x *Index[I, S]) UpdateItem(id I, labels map[string]string, parents []string) {
 	item, hash, ok := x.items.Find(id)
 	if !ok {
@@ -72,7 +73,7 @@ func (x *Index[I, S]) UpdateItem(id I, labels map[string]string, parents []strin
 }
 
 // DeleteItem removes an item. It takes time linear in the number of the item's labels, plus the number of selectors
-// that need one of these labels, plus the number of selectors that need no particular label.
+// that cannot match without one of these labels, plus the number of selectors that need no particular label.
 func (x *Index[I, S]) DeleteItem(id I) {
 	item, _, ok := x.items.Find(id)
 	if !ok {
@@ -101,9 +102,10 @@ func (x *Index[I, S]) DeleteParent(name string) {
 	x.report()
 }
 
-// UpdateSelector adds a selector or replaces it. If the selector needs labels, it evaluates the selector only for the
-// items that have the rarest of these labels. Otherwise it evaluates the selector for all items. If another id has an
-// equal selector, the selector is not evaluated again. A nil or invalid selector matches nothing.
+// UpdateSelector adds a selector or replaces it. If the selector cannot match without certain labels, UpdateSelector
+// evaluates it only for the items that have the rarest of these labels. Otherwise it evaluates the selector for all
+// items. If another id has an equal selector, the selector is not evaluated again. A nil or invalid selector matches
+// nothing.
 func (x *Index[I, S]) UpdateSelector(id S, sel *selector.Selector) {
 	after := x.store.internQuery(sel)
 	number, hash, known := x.selectors.Find(id)

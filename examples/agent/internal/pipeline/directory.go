@@ -117,9 +117,9 @@ func (r *directoryReceiver) replay(ctx context.Context) error {
 }
 
 // Update sends the directory's objects on to the receiver, with one exception. If the directory
-// could not be read at the start, replay has sent the objects of the previous pipeline instead
-// (Config.Previous). Then Update only collects the objects. Once the whole directory has been read,
-// InSync sends all differences in one call.
+// could not be read at the start, replay may have sent the objects of the previous pipeline
+// (Config.Previous) instead. Then Update only collects the objects. Once the whole directory has
+// been read, InSync sends all differences in one call.
 func (r *directoryReceiver) Update(ctx context.Context, updates []policy.Update) error {
 	if r.replayed != nil {
 		r.found = append(r.found, updates...)

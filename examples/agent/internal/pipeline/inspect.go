@@ -245,8 +245,9 @@ func (p *Pipeline) CheckInterface(e *policy.WorkloadEndpoint) error {
 // another endpoint. The error names the other endpoint.
 func (p *Pipeline) Conflicts() map[policy.Key]error { return p.interfaces.all() }
 
-// Status returns the status of the driver. It adds the endpoints of Conflicts, in state failed. If
-// the driver has an endpoint with the same key, from another source, that endpoint's status stays.
+// Status returns the status of the driver, and adds the endpoints of Conflicts as failed. The
+// driver may have an endpoint with the same key from another source: then Status returns the
+// driver's status of this endpoint.
 func (p *Pipeline) Status() dataplane.Status {
 	s := p.driver.Status()
 	for key, err := range p.interfaces.all() {
