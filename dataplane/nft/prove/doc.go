@@ -36,22 +36,28 @@
 //
 // # Which packets are tried
 //
-// For each workload endpoint of the node and each kind of address, these packets are tried:
+// For each workload endpoint of the node, these packets are tried:
 //
-//   - to and from the interfaces of the host (Config.HostInterface, and those of host endpoints);
-//   - between any two endpoints of the node;
-//   - to and from the node's own processes, if the world has an address of the node;
-//   - from the endpoint with a false source: an address that the endpoint does not have, although
-//     policy would allow the packet from an address of the endpoint.
+//   - packets between the endpoint and each kind of address, in both directions, through the
+//     interfaces of the host (Config.HostInterface, and those of host endpoints);
+//   - packets to each other endpoint of the node;
+//   - packets between the endpoint and the node's own processes, if the world has an address of the
+//     node;
+//   - packets from the endpoint with each kind of false source: an address that the endpoint does
+//     not have. Policy would allow such a packet from an address of the endpoint, if it allows any.
 //
 // If an endpoint's interface is a port of a bridge (Config.Bridges), its packets are tried with the
 // interface of the bridge. If such a packet has the address of another endpoint on the bridge as
 // source, it counts as a packet of that other endpoint, so its source is not false.
 //
-// For host endpoints, two sorts of packets are tried: packets to and from the node's own processes,
-// and forwarded packets. One of the two addresses of such a packet is always the same; for the
-// other one, every kind is tried. Each packet is run through the chains of all hooks on its way, so
-// the proof covers untracked and pre-DNAT policy, too.
+// For host endpoints, two sorts of packets are tried:
+//
+//   - packets between the node's own processes and each kind of address;
+//   - forwarded packets between one fixed address and each kind of address, in both directions. So
+//     not every pair of addresses is tried.
+//
+// Each packet is run through the chains of all hooks on its way, so the proof covers untracked and
+// pre-DNAT policy, too.
 //
 // Each packet is the first one of its connection. Report.NotProved lists packets that are never
 // tried. Report.Incomplete lists those parts of the given table and world that cannot be compared.

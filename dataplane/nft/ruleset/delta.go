@@ -23,15 +23,16 @@ type Delta struct {
 	flowtables []*Flowtable
 }
 
-// ElementDelta changes the elements of one set. A deleted element is identified by its key, and a
-// deleted range also by its end. The verdict, data and comment of a deleted element are ignored. An
-// added element replaces an element with the same key. If a key is both deleted and added, the
-// result is a new element.
+// ElementDelta changes the elements of one set. It adds the elements in Add and Early, and deletes
+// those in Delete and Late. A deleted element is identified by its key, and a deleted range also by
+// its end. The verdict, data and comment of a deleted element are ignored. An added element
+// replaces an element with the same key. If a key is both deleted and added, the result is a new
+// element.
 //
-// Some elements need not change at the same moment as the rest of the Delta. No packet looks up an
-// Early element before that moment, so Early elements are added first. No packet looks up a Late
-// element after that moment, so Late elements are deleted last. A key may be in both Add and
-// Delete. Otherwise, a key may be in only one of the four lists.
+// The elements in Add and Delete change at the same moment as the rest of the Delta. No packet
+// looks up an element in Early before this moment, so these elements are added first. No packet
+// looks up an element in Late after this moment, so these elements are deleted last. A key may be
+// in both Add and Delete. Otherwise, a key may be in only one of the four lists.
 type ElementDelta struct {
 	Set         string
 	Add, Delete []Element

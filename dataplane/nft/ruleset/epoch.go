@@ -55,10 +55,13 @@ type Stage struct {
 // keep the old translation.
 //
 // So if a change adds, removes or replaces elements of the map, the applier first adds rules that
-// drop new connections to the affected keys. It adds such rules in all hooks in which destination
-// NAT is possible. It waits for a grace period, makes the change, and then deletes the rules. Other
-// connections are not affected. If the applier replaces the whole table because the table has no
-// owner, these rules drop new connections to all keys.
+// drop new connections to the keys of these elements. It adds such rules in all hooks in which
+// destination NAT is possible. It waits for a grace period, makes the change, and then deletes the
+// rules. Other connections are not affected.
+//
+// If the table in the kernel was made without an owner (the netlink socket that alone may change a
+// table), the applier replaces the whole table. Meanwhile, such rules drop new connections to all
+// keys of the old and of the new map.
 type Translation struct {
 	// Map is the name of the map.
 	Map string

@@ -76,22 +76,24 @@ type planner struct {
 // elements as possible stay in the kernel. (If more than about 1,000 rules of a chain differ, a few
 // more may be replaced.) The state does not change until Commit.
 //
-// Prepare takes time in proportion to the Delta, with two exceptions. A chain with another hook, or
-// a set with another type, must be deleted and made again: this takes time in proportion to the
-// number of references to the chain or set. And in an interval set of a concatenation, Prepare
-// compares each added range with the whole set.
+// A chain whose hook, type or priority changes is made again: it is deleted, and a new one is
+// added. So is a set of which anything but the elements changes, for example the type.
+//
+// Prepare takes time in proportion to the Delta, with two exceptions. For an object that is made
+// again, it takes time in proportion to the number of references to the object. And in an interval
+// set of a concatenation, Prepare compares each added range with the whole set.
 //
 // The operations come in this order:
 //
 //  1. changes of base chain policies from accept to drop
-//  2. deletions of objects that are made again, after deletions of the references to them
+//  2. deletions of references to objects that are made again, and then of these objects
 //  3. new sets and chains, with their elements and rules
-//  4. Early elements
-//  5. other elements, and then rules, of objects that stay
+//  4. additions of the elements in ElementDelta.Early
+//  5. changes of other elements, and then of rules, of objects that stay
 //  6. new base chains
 //  7. changes of base chain policies from drop to accept
-//  8. Late elements
-//  9. deletions
+//  8. deletions of the elements in ElementDelta.Late
+//  9. other deletions
 //
 // In a transaction, the kernel first changes all rules, and shortly after that the base chain
 // policies, one by one. Because changes to drop come first and changes to accept late, packets are

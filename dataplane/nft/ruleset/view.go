@@ -32,9 +32,10 @@ type View struct{ o *object }
 // View returns a view of the set with the name, which must exist.
 func (s *State) View(set string) View { return View{s.sets[set]} }
 
-// Has reports whether the set has exactly this element. If the element's timeout is the default
-// timeout of the set, Has treats it as an element without a timeout of its own. If p has a counter
-// but the set has no Counter, another program has added p, and Has reports false.
+// Has reports whether the set has exactly this element, with the same data or verdict, comment and
+// timeout. An element without a timeout of its own has the timeout of the set. If p has a counter
+// and the set has no Counter, or the other way round, Has reports false. (The kernel may have such
+// an element if another program has added it.)
 func (v View) Has(p *Packed) bool {
 	o := v.o
 	if len(p.ID) != o.store.id || p.Counter != o.set.Counter {

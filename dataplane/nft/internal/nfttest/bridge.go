@@ -59,11 +59,11 @@ type bridgePlace struct {
 	address netip.Addr
 }
 
-// At returns how the table sees packets of the workload interface iface. seen is the interface that
-// these packets have in the netfilter hooks of IPv4 and IPv6. It is a bridge if iface is a port of
-// this bridge, and iface otherwise. owner is the interface of the workload whose policy applies to
-// packets with the address a. It is "" if iface is a port of a bridge, and no workload behind the
-// bridge has the address.
+// At returns two interfaces for packets through the workload interface iface. If iface is not a
+// port of a bridge, both are iface. Otherwise, seen is the bridge, because packets have this
+// interface in the netfilter hooks of IPv4 and IPv6. owner is then the interface of the workload
+// behind the bridge that has the address a: the policy of this workload applies to packets with
+// this address. It is "" if no workload behind the bridge has the address.
 func (c *Cluster) At(iface string, a netip.Addr) (seen, owner string) {
 	bridge := c.Ports[iface]
 	if bridge == "" {

@@ -26,12 +26,17 @@ import (
 //	drop ...
 //	settings {"keepInvalid": true}
 //
+// Parts in brackets are optional. The word "known" means that the packet belongs to an established
+// connection. The word "invalid" means that connection tracking finds the packet invalid. The word
+// after "was" is the destination before translation.
+//
 // The words after "in" and "out" are the interfaces by which the packet enters and leaves the node.
-// If one of them is not given, it follows from the source or the destination. If this is an address
-// of a workload, the interface is that of the workload. If it is an address of the node, there is
-// no interface. Otherwise, the interface is eth0. The word after "was" is the destination before
-// translation. A line with settings must come first. If a file has a section "world", its lines
-// come before the lines of each case of the file.
+// If "in" is missing, the source address decides; if "out" is missing, the destination address. If
+// the address is that of a workload, the interface is that of the workload. If it is an address of
+// the node, there is no interface. Otherwise, the interface is eth0.
+//
+// A line with settings has a policy.HostConfig in JSON. It must come before the first flow. If a
+// file has a section "world", its lines come before the lines of each case of the file.
 type NumberedCase struct {
 	Name, text string
 }

@@ -37,9 +37,10 @@ type Cluster struct {
 	behind map[bridgePlace]string
 }
 
-// Bounded returns the configuration for a random test with this seed. For every fourth seed, it
-// sets such low limits in classes that the renderer writes some policy as chains instead of
-// lookups.
+// Bounded returns the configuration for a random test with this seed. The renderer writes policy as
+// lookups in maps. If these need more memory than the limits in classes allow, it writes chains of
+// rules instead. For every fourth seed, Bounded sets the limits so low that some policy is written
+// as chains.
 func Bounded(classes render.ClassesConfig, seed uint64) render.ClassesConfig {
 	if seed%4 == 3 {
 		classes.MaxPerGroup, classes.MaxTotal = 3, 8
@@ -141,8 +142,8 @@ func (c *Cluster) Play(t testing.TB, updates []policy.Update) []ruleset.Op {
 }
 
 // NewScriptNode calls NewNode with a configuration for scripts. The interface prefix is "wl".
-// ClassesConfig.Priorities is empty. Otherwise the table, and so each script, would have a chain
-// for each of these packet priorities.
+// ClassesConfig.Priorities is empty instead of the default, which has four packet priorities. With
+// the default, the table would have chains for each of these, and so would each script.
 func NewScriptNode(t testing.TB, classes render.ClassesConfig) *Cluster {
 	classes.Priorities = []uint32{}
 	return NewNode(t, render.Config{Classes: classes, InterfacePrefix: "wl"})
@@ -198,8 +199,8 @@ func (c *Cluster) hostEndpoint() {
 	c.Update(u)
 }
 
-// ForHosts makes some global policies apply-on-forward, untracked or pre-DNAT policies, which only
-// host endpoints can have.
+// ForHosts makes p, at random, an apply-on-forward, untracked or pre-DNAT policy, or leaves it
+// unchanged. Only host endpoints can have such policies. If p has a namespace, it stays unchanged.
 func (c *Cluster) ForHosts(p *policy.Policy) {
 	if p.Namespace != "" {
 		return
@@ -212,8 +213,8 @@ func (c *Cluster) ForHosts(p *policy.Policy) {
 	case 2:
 		p.ApplyOnForward, p.PreDNAT = true, true
 		p.Types, p.Egress = []policy.Type{policy.Ingress}, nil
-		// Later stages test again whether pre-DNAT policy has allowed a packet. This test denies
-		// the packet if it depends on a named port or a service of the original destination.
+		// Later base chains test again whether pre-DNAT policy has allowed a packet. If a rule has
+		// a named port or a service of the original destination, this test denies the packet.
 		for i := range p.Ingress {
 			p.Ingress[i].Destination.Ports = slices.DeleteFunc(
 				p.Ingress[i].Destination.Ports, func(p policy.Port) bool { return p.Name != "" },

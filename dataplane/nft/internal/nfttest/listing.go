@@ -62,7 +62,8 @@ func Blocks(listing string) []string {
 //     nft derives them from other matches.
 //   - If a rule matches ICMP, the listing has no match on the family. From nft 1.1 on, the same
 //     holds for a rule that matches an original address of the connection.
-//   - The listing has a set with one element as a single value.
+//   - If a rule has an anonymous set with one element, the listing has this element alone, as a
+//     single value.
 func AsListed(t *ruleset.Table) *ruleset.Table {
 	t.Normalize()
 	for _, c := range t.Chains {

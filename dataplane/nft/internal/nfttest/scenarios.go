@@ -51,8 +51,8 @@ func ClassCounts() render.ClassStats {
 	}
 }
 
-// CountedGroup returns the group of CountedState for ingress. (The group for egress has no policy,
-// so all classes are alike for it.)
+// CountedGroup returns the group for ingress of CountedState: both endpoints with their policy.
+// (The endpoints also form a group for egress. It has no policy, so it treats all addresses alike.)
 func CountedGroup() render.ClassGroup {
 	return render.ClassGroup{
 		Direction: "ingress", Tiers: "tier t", Policy: policy.Key{Kind: policy.KindPolicy, Name: "p"},
@@ -61,9 +61,10 @@ func CountedGroup() render.ClassGroup {
 }
 
 // CountedRules returns rules for tests of rule counters. The renderer merges most of them into
-// verdict maps: a map leads from the port or the protocol to the chain of the rule that decides.
-// Two rules overlap with earlier ones: a port of the rule "never" also occurs in "web", and the
-// protocol of the rule "tcp" also occurs in several rules. Some rules cannot be merged.
+// verdict maps. The key of such a map is a port or a protocol, and the verdict leads to the chain
+// of the rule that decides. Some rules overlap with earlier ones, which decide first. For example,
+// port 443 of the rule "never" also occurs in "web", and "tcp" matches the ports of several rules.
+// Some rules cannot be merged.
 func CountedRules() []dataplane.Rule {
 	rule := func(id string, action policy.Action, proto policy.Protocol, ports ...policy.Port) dataplane.Rule {
 		r := dataplane.Rule{ID: id, Action: action, Protocol: proto}
