@@ -24,12 +24,12 @@
 // kernel where it can. The rules in events contain no selectors, named ports and services: the
 // graph has replaced them by IP sets.
 //
-// Every node gets routes to all known addresses, including those of its own workloads. For such an
-// address there are two events: the EndpointUpdate has the address and its interface, and the
-// RouteUpdate has the type of the address's pool. If a route leads through a tunnel, the tunnel is
-// added before the route and removed after it. There are also events for nodes, pools, services,
-// namespaces and service accounts, for dataplanes that use their names or labels. A dataplane
-// ignores the events that it has no use for.
+// Every node gets routes to all known addresses, including those of its own workloads. For an
+// address of a workload of this node, there are two events: the EndpointUpdate has the workload's
+// interface, and the RouteUpdate has the type of the address's pool. If a route leads through a
+// tunnel, the tunnel is added before the route and removed after it. There are also events for
+// nodes, pools, services, namespaces and service accounts, for dataplanes that use their names or
+// labels. A dataplane ignores the events that it has no use for.
 //
 // # Usage
 //

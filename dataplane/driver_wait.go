@@ -25,9 +25,9 @@ func (d *Driver) WaitProgrammed(ctx context.Context, endpoint policy.Key) error 
 }
 
 // WaitEndpoint is like WaitProgrammed, but also calls want with the endpoint's programmed state,
-// and waits until want returns true. For example, want can check for an address. For a host
-// endpoint, WaitEndpoint does not return before the context is done. want must not change the
-// endpoint.
+// and waits until want returns true. For example, want can check for an address. want must not
+// change the endpoint. Use WaitEndpoint for workload endpoints only: for a host endpoint, it waits
+// until the context is done.
 //
 // Errors: as for WaitProgrammed.
 func (d *Driver) WaitEndpoint(ctx context.Context, endpoint policy.Key, want func(*Endpoint) bool) error {

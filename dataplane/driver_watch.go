@@ -11,9 +11,11 @@ import (
 
 // Watcher is a Dataplane that detects when its objects in the kernel may differ from the desired
 // state, because another process changed an object, or because interfaces or addresses of the
-// machine changed. The Driver then calls Resync. If nothing has to be repaired, but other objects
-// than before cannot be programmed, the Driver calls Apply instead, with an empty batch (see
-// Drift.OnlyFaults).
+// machine changed. The Driver then calls Resync.
+//
+// A change may also concern only the list of objects that cannot be programmed. For example, if an
+// interface is deleted, nothing has to be repaired, but its endpoint is down. Then the Driver calls
+// Apply with an empty batch instead (see Drift.OnlyFaults).
 type Watcher interface {
 	// Watch calls drifted whenever a Resync is needed, or may be needed because Watch missed a
 	// change. It runs until ctx is done, and then returns the error of ctx. It does not report the
@@ -40,10 +42,10 @@ type Drift struct {
 	Foreign bool
 	// Repaired is set if the dataplane has already repaired the object, so no Resync is needed.
 	Repaired bool
-	// OnlyFaults is set if nothing has to be repaired, but other objects than before are at fault,
-	// down or pending, for example because an interface was deleted. The Driver then calls Apply
-	// with an empty batch, whose error lists these objects. It does not call Resync, and does not
-	// count this as a drift.
+	// OnlyFaults is set if nothing has to be repaired, but the list of objects that are at fault,
+	// down or pending has changed, for example because an interface was deleted. The Driver then
+	// calls Apply with an empty batch, whose error has the new list. It does not call Resync, and
+	// does not count this as a drift.
 	OnlyFaults bool
 }
 

@@ -27,9 +27,9 @@ type Event interface {
 //	NodeUpdate, NodeRemove, PoolUpdate, PoolRemove, ServiceUpdate, ServiceRemove,
 //	NamespaceUpdate, NamespaceRemove, ServiceAccountUpdate, ServiceAccountRemove, InSync
 //
-// Each event changes one tunnel or one route. So in the middle of a batch, two tunnels may have the
-// same address, and a route that a later event replaces may lead through a tunnel that was removed.
-// After the batch, neither is the case.
+// Each event of a tunnel or a route changes only this one object. So in the middle of a batch, two
+// tunnels may have the same address. A route may also lead through a tunnel that was removed, until
+// a later event replaces the route. After the batch, neither is the case.
 //
 // A graph sends InSync once: it is the last event of the batch that completes the initial state. A
 // receiver must not change the batch.

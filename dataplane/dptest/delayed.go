@@ -43,10 +43,12 @@ func NewDelayed(inner dataplane.Dataplane) *Delayed {
 	return &Delayed{inner: inner, pending: map[policy.Key]bool{}, wake: make(chan struct{}, 1)}
 }
 
-// Apply stores the batch, so that Watch applies it later. From the batch with InSync on, the
-// endpoints of stored batches are pending. Apply returns an *ApplyError, with Pending set, for each
-// pending endpoint. For all other objects, it returns the last errors of the inner dataplane. If no
-// endpoint is pending, there is nothing to delay: Apply then applies the batch itself.
+// Apply stores the batch, so that Watch applies it later. Meanwhile, the endpoints of all stored
+// batches are pending: for each of them, Apply returns an *ApplyError with Pending set. For all
+// other objects, it returns the last errors of the inner dataplane.
+//
+// Apply applies the batch at once in two cases: before the batch with InSync, and if no endpoint is
+// in this batch or in a stored one. It then returns the error of the inner dataplane.
 func (d *Delayed) Apply(ctx context.Context, b dataplane.Batch) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()

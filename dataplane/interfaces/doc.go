@@ -17,9 +17,9 @@
 //
 // # Concurrency
 //
-// Watch calls the function changed on the goroutine that called Watch. Changes that happen while
-// changed runs are in the next snapshot. Snapshots are immutable and may be shared by any number of
-// goroutines.
+// Watch calls your function on the goroutine that called Watch. Changes that happen while the
+// function runs are in the next snapshot. Snapshots are immutable and may be shared by any number
+// of goroutines.
 //
 // # Errors
 //

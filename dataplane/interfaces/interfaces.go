@@ -41,13 +41,13 @@ func Read(cfg Config) (*Snapshot, error) {
 	return s.snapshot(), nil
 }
 
-// Watch calls changed with a snapshot at the start. It calls changed with a new snapshot whenever
-// an interface was added, removed, renamed, or set up or down, or when its addresses or other
-// properties changed. One call may report several changes together. If an interface was changed and
-// changed back in between, the snapshot may be equal to the one before.
+// Watch calls the function changed: first with a snapshot of the present interfaces, and then with
+// a new snapshot whenever an interface is added, removed, renamed, or set up or down, or when its
+// addresses or other properties change. One call may report several changes together. If a change
+// was undone before the call, the snapshot may be equal to the one before.
 //
-// Watch misses no change after the first call. If the kernel's notifications did not fit the
-// socket's buffer, Watch reads everything again and calls changed.
+// Watch misses no change after the first call. If the kernel's notifications do not fit the
+// socket's buffer, Watch reads everything again and calls the function.
 //
 // When ctx is done, Watch returns the error of ctx. If it cannot receive notifications, it returns
 // another error.

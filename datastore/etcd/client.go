@@ -264,8 +264,9 @@ func (t TLS) load() (*tls.Config, error) {
 	return config, nil
 }
 
-// Unreachable returns "address: cause" for each server that cannot be reached. The result is empty if all can be
-// reached, or if Config.Etcd is set. Unreachable does not send a request.
+// Unreachable returns "address: cause" for each server to which the last attempt to connect failed. The result is empty
+// if there is none. With Config.Etcd it is always empty, because the caller's client makes the connections. Unreachable
+// does not send a request.
 func (c *Client) Unreachable() string { return c.dialErrors.text() }
 
 // Close closes the connection, but not Config.Etcd. Errors: those of etcd's client.

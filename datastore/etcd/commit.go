@@ -29,8 +29,9 @@ type Write struct {
 }
 
 // Put writes an object if the stored object has the expected revision, and returns the new revision of the store. If
-// the stored object is already the same, Put writes nothing. Then no Source receives the returned revision: to wait for
-// nodes, use the revision of Barrier instead. If a Writer owns the object, the owner stays the same.
+// the stored object is already the same, Put writes nothing, and no Source receives the returned revision. To wait
+// until nodes have applied the object, use the revision of Barrier in that case. If the object belongs to the stream of
+// a Writer (see WriterConfig.Owner), it still does after Put.
 //
 // Errors: *policy.ValidationError; ErrConflict; errors of the client, after which it is not known whether the object
 // was written. A *ValueError that wraps ErrNewer means that this version cannot read the stored object. Put does not

@@ -32,19 +32,20 @@ import (
 //
 // A restored backup may stay undetected if it was restored under the same cluster id, and if the
 // restored servers reach the raft term and the revision that the node has read before the node
-// connects to them. There are two such cases:
+// connects to them. There are three such cases:
 //
-//   - The backup has the newest key that the Source has read. This happens if the Source listed the
-//     store after the backup was made, only deletions came in between, and the node has written no
-//     report since the backup. Then the deleted objects are in the store again, but the node does
-//     not have them until its Source lists everything again. The same happens if the restored
-//     servers have changed the newest key and compacted its revision.
-//   - The backup has the node's report. Until the lease of the report expires, the report counts as
-//     a report about the restored objects.
+//   - The newest key that the Source has read is also in the backup. This happens if the Source
+//     listed the store after the backup was made, only deletions came in between, and the node has
+//     written no report since the backup. Then the deleted objects are in the store again, but not
+//     on the node.
+//   - The restored servers have changed the newest key that the Source has read, and have compacted
+//     its revision. Then the Source cannot compare this key, and the node may lack objects, too.
+//   - The backup has a report of the node. Until the lease of the report expires, the report counts
+//     as a report about the restored objects.
 //
-// To prevent both cases, raise the revisions or change the cluster id when you restore a backup. If
-// you did neither, restart each node's Source, which ends the first case. The second case ends by
-// itself.
+// To prevent these cases, raise the revisions or change the cluster id when you restore a backup.
+// If you did neither, restart each node's Source: it then lists everything again, which ends the
+// first two cases. The third case ends by itself.
 //
 // The zero History belongs to no store: if a Report has the zero History, the Reporter writes it
 // without a revision. A History is safe for concurrent use.

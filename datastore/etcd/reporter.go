@@ -69,12 +69,13 @@ func (c ReporterConfig) validate() error {
 }
 
 // Reporter writes the revision that a node has applied, and the status of its endpoints, to the store. The keys have a
-// lease: if the node no longer renews the lease, the store deletes the node's reports. If the store no longer has the
-// History of a report (for example after a restore), the Reporter writes the report without the revision, and as not in
-// sync.
+// lease: if the node no longer renews the lease, the store deletes the node's reports.
+//
+// A revision belongs to a History: the data that a Source has read. If the store no longer has this data, for example
+// after a restore, the Reporter writes the report without the revision, and as not in sync.
 //
 // Give the Reporter and the Source the same Client. The etcd user of this Client needs the right to read the keys below
-// state/, because the Reporter checks the mark there.
+// state/. The Reporter checks one of these keys, the mark of Store.Init, when it writes a report.
 //
 // Set is safe for concurrent use. Run may run once at a time.
 type Reporter struct {

@@ -22,9 +22,9 @@ type SourceConfig struct {
 	// PageSize is the maximum number of objects in a page of a list. The first page is smaller, and so are pages of
 	// large objects: a page has about 4 MiB at most. Two pages are in memory at a time. Default: 5000.
 	PageSize int
-	// MaxPending is the number of pending objects at which the Source stops reading: the list pauses, or the watch ends
-	// until the receiver has the pending objects. The server keeps the changes meanwhile. The changes of one
-	// transaction stay together, even above the limit. Default: 20,000.
+	// MaxPending is the number of pending objects (those whose latest value the receiver lacks) at which the Source
+	// stops reading: the list pauses, or the watch ends until the receiver has the pending objects. The server keeps
+	// the changes meanwhile. The changes of one transaction stay together, even above the limit. Default: 20,000.
 	MaxPending int
 	// MaxBackOff is the maximum pause between two attempts after a failure. The pause begins at 50 ms and doubles with
 	// each failure. Up to half of it is removed at random. Default: 5 s.
@@ -108,9 +108,9 @@ func (c SourceConfig) validate() error {
 // failure, it compares the store with the state of the receiver, and sends only the differences. So the receiver keeps
 // the objects that have not changed, and does not receive them again.
 //
-// If the receiver is slow, the Source keeps only the latest value of each object that the receiver lacks.
-// SourceConfig.MaxPending limits the number of these objects. In addition, a Source keeps the name of each object and a
-// hash of its value.
+// If the receiver is slow, the Source keeps the changes that the receiver has not got yet, but only the latest value of
+// each object. At SourceConfig.MaxPending such objects, it stops reading until the receiver has got them. In addition,
+// a Source keeps the name of each object of the store, and hashes of its value.
 //
 // Run may run once at a time. Stats and Unusable are safe for concurrent use.
 type Source struct {

@@ -8,7 +8,7 @@ import (
 )
 
 const (
-	// Changes of one object within Window make it disputed.
+	// Changes is the number of changes within Window that make an object disputed.
 	Changes = 5
 	// Window is the time, from an object's first change on, in which its changes are counted.
 	Window = 30 * time.Second
@@ -39,9 +39,10 @@ func (o *object) over(now time.Time) bool {
 	return now.Sub(o.first) >= Window
 }
 
-// Record counts a change of an object. It reports whether the object is disputed, and whether the
-// dispute begins with this change. A Tracker holds at most 1,000 objects. It ignores changes of
-// further objects.
+// Record counts a change of an object. An object is disputed from its fifth change within 30 s on,
+// until it has not changed for 2 min. Record reports whether the object is disputed, and whether
+// the dispute begins with this change. A Tracker holds at most 1,000 objects, and ignores changes
+// of further objects.
 func (t *Tracker[K]) Record(key K, now time.Time) (disputed, begins bool) {
 	if t.objects == nil {
 		t.objects = map[K]*object{}

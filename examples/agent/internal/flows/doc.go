@@ -11,6 +11,8 @@
 //	...
 //	explanations, err := flows.Explain(world, list, origins)
 //
+// The function origins returns the places of rules in manifests, as file and line.
+//
 // # Concurrency
 //
 // Parse and Explain do not change the verdict.World, and may be called from several goroutines.

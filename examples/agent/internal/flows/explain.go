@@ -22,9 +22,10 @@ type explanation struct {
 	Origins Origins `json:"origins,omitempty"`
 }
 
-// Explain explains what policy decides about flows. It calls find once, with the policies in all
-// explanations. find returns the places of their rules in manifests. If find returns no place for a
-// rule, the explanations do not have one.
+// Explain explains what policy decides about flows. An explanation also has the places (file and
+// line) of its rules in manifests. To get them, Explain calls the function find once, with the
+// policies of all explanations. If find does not return the place of a rule, the explanation shows
+// the rule without a place.
 func Explain(
 	world verdict.World, list []verdict.Flow, find func(policies []policy.Key) Origins,
 ) (out []api.Explanation, err error) {
