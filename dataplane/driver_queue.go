@@ -17,7 +17,8 @@ type queue struct {
 	resyncs []chan<- error
 	plans   []planning
 	// drifted has the indexes of the backends to resync. faulted has the indexes of the backends
-	// where other objects than before are at fault: the Driver calls Apply of these backends again.
+	// whose list of objects at fault, down or pending has changed: the Driver calls their Apply
+	// again.
 	drifted, faulted map[int]bool
 	drifts           []Drift
 }

@@ -30,8 +30,8 @@ type ApplyError struct {
 	Down bool
 	// Pending is set if nothing has failed, but the dataplane continues to program or remove the
 	// object after the call. Only a Watcher sets Pending, for an endpoint, host endpoint, policy or
-	// profile. When the object is done or has failed, Watch reports a Drift with OnlyFaults set,
-	// even if that was before Watch began.
+	// profile. When the object is done or has failed, Watch reports a Drift with OnlyFaults set. If
+	// this happened before Watch was called, Watch reports it when it begins.
 	Pending bool
 }
 

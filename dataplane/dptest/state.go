@@ -37,7 +37,7 @@ type State struct {
 	Nodes      map[string]*dataplane.Node
 	Pools      map[string]*dataplane.Pool
 	Namespaces map[string]*dataplane.Namespace
-	// Services, by the keys of their parts.
+	// Services by Service.Key, the key of their resource ServiceBackends.
 	Services map[policy.Key]*dataplane.Service
 	// ServiceAccounts by namespace and name.
 	ServiceAccounts map[dataplane.ServiceAccountKey]*dataplane.ServiceAccount

@@ -23,8 +23,9 @@ type NodeState string
 const (
 	// NodeApplied: the node has applied the revision, and its report has no faults.
 	NodeApplied NodeState = "applied"
-	// NodeBehind: the node has not applied the revision, or has not confirmed its report since the servers elected a
-	// leader. A restored backup may contain old reports. A Reporter confirms its report within a third of its TTL.
+	// NodeBehind: the node has not applied the revision, is not in sync, or has not confirmed its report since the
+	// servers last elected a leader. An unconfirmed report does not count, because it may come from a restored backup.
+	// A Reporter confirms its report within a third of its TTL.
 	NodeBehind NodeState = "behind"
 	// NodeFaulty: the node has applied the revision, but its report has faults. They may concern other objects.
 	NodeFaulty NodeState = "faulty"

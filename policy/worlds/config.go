@@ -15,10 +15,10 @@ type Config struct {
 	// Rules is the maximum number of rules of a policy or profile in one direction. The default is 3 for the ingress of
 	// policies and 2 otherwise.
 	Rules int
-	// Interfaces are names of interfaces on Node. The first len(Interfaces) endpoints are then on Node, one for each
-	// interface. No other endpoint is on Node, and no other endpoint has an address of an endpoint on Node. So an
-	// address or an interface identifies an endpoint of Node. If the list is empty, each endpoint is on a random node,
-	// has its own interface, and may share addresses with other endpoints.
+	// Interfaces are names of interfaces on Node. If the list is not empty, the first len(Interfaces) endpoints are on
+	// Node, one for each interface. No other endpoint is on Node, and no other endpoint has an address of an endpoint
+	// on Node. So an address or an interface identifies an endpoint of Node. If the list is empty, each endpoint is on
+	// a random node, has its own interface, and may share addresses with other endpoints.
 	Interfaces []string
 	// Open makes packets reach more rules: all tiers exist, most of them have the default action Pass, and rules have
 	// fewer conditions. Without Open, the default action of the first tier denies most packets.

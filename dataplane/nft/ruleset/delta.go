@@ -14,8 +14,9 @@ type Delta struct {
 	// Elements changes the elements of sets that stay. It has at most one ElementDelta for each
 	// set, and none for a set in Sets or DeleteSets.
 	Elements []ElementDelta
-	// Apart is set if each packet looks up at most one of the changes, and at most once. Then the
-	// changes need not take effect at one moment. Early and Late elements do not count.
+	// Apart is set if each packet looks up at most one of the changed elements, and this one at
+	// most once. Then these elements need not change at one moment. The elements in
+	// ElementDelta.Early and Late do not count.
 	Apart bool
 	// whole is set by DeltaTo: the delta describes a whole table, which must have these flowtables
 	// (normalized).

@@ -37,11 +37,13 @@ type Epoch struct {
 //  3. It deletes the rules of the stage guard.
 //  4. It deletes the chain of the stage guard.
 type Stage struct {
-	// Chain is the name of the base chain. The applier copies the rules of this chain and of the
-	// chains to which it leads into the stage guard. So these rules must meet three conditions. No
-	// Raw refers to sets or chains. The rules use the data of a map only as the key of other maps.
-	// If several maps have the same types of key and data, the rules look up the interval maps
-	// first.
+	// Chain is the name of the base chain. The applier copies the rules of this chain, and of the
+	// chains to which it leads, into the stage guard. So these rules must meet three conditions:
+	//
+	//   - No Raw refers to sets or chains.
+	//   - The data of a map is used only as the key of other maps.
+	//   - If several maps have the same types of key and data, the interval maps among them are
+	//     looked up first.
 	Chain string
 	// Behind is the nftables priority of the stage guard. It must be greater than the priority of
 	// Chain. If another chain evaluates the stale packets of Chain, it must be greater than the

@@ -11,9 +11,8 @@
 //	fmt.Print(m)
 //	for _, d := range m.Differences() { ... }
 //
-// A party is a workload of the node, or a host outside the node. There is one such host, which
-// stands for everything outside. A party does not send packets to itself, because such packets do
-// not pass the node.
+// A party is a workload of the node, or the one host that stands for everything outside the node. A
+// party does not send packets to itself, because such packets do not pass the node.
 //
 // # Repeated tests
 //
