@@ -24,10 +24,10 @@ func (d *Driver) WaitProgrammed(ctx context.Context, endpoint policy.Key) error 
 	}, nil))
 }
 
-// WaitEndpoint is like WaitProgrammed, but also calls want with the endpoint's programmed state,
-// and waits until want returns true. For example, want can check for an address. want must not
-// change the endpoint. Use WaitEndpoint for workload endpoints only: for a host endpoint, it waits
-// until the context is done.
+// WaitEndpoint is like WaitProgrammed, but also calls the function want with the endpoint's
+// programmed state, and waits until want returns true. For example, want can check for an address.
+// It must not change the endpoint. Use WaitEndpoint for workload endpoints only: for a host
+// endpoint, it waits until the context is done.
 //
 // Errors: as for WaitProgrammed.
 func (d *Driver) WaitEndpoint(ctx context.Context, endpoint policy.Key, want func(*Endpoint) bool) error {

@@ -46,8 +46,8 @@ type Call struct {
 	Batch dataplane.Batch
 }
 
-// NewFaulty returns a dataplane that calls fault before each call of Apply, Resync or Teardown. The
-// result of fault decides what happens to the call:
+// NewFaulty returns a dataplane that wraps inner. Before each call of Apply, Resync or Teardown, it
+// calls the function fault. The result of this function decides what happens to the call:
 //
 //   - If fault returns nil, or only errors that name an object (see dataplane.ApplyErrors), the
 //     inner dataplane gets the call. The result joins the errors of fault and of the inner

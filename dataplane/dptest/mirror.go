@@ -94,8 +94,8 @@ func (m *Mirror) playLocked(b dataplane.Batch) error {
 	return nil
 }
 
-// Apply does the same as Play, with one exception. If b has the same events as the last batch that was not empty, Apply
-// treats b as a retry, and ignores b. Every Dataplane must ignore retries.
+// Apply does the same as Play, with one exception. If b has the same events as the last batch that
+// was not empty, Apply treats b as a retry, and ignores b. Every Dataplane must ignore retries.
 func (m *Mirror) Apply(_ context.Context, b dataplane.Batch) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -148,8 +148,9 @@ func (s *Store) setting(kv *mvccpb.KeyValue) (json.RawMessage, error) {
 
 // WatchSettings blocks until the settings for a node differ from the given ones, and returns the new settings. (The
 // agent then restarts with the new settings.) If the settings cannot be read, or if the mark is missing, WatchSettings
-// calls failed with the error and continues to wait. When they can be read again, it calls failed with nil. It also
-// reads the settings every StoreConfig.Recheck, because a watch does not report the changes of a restored database.
+// reports the error to the function failed, and continues to wait. When they can be read again, it calls this function
+// with nil. It also reads the settings every StoreConfig.Recheck, because a watch does not report the changes of a
+// restored database.
 //
 // Errors: that of ctx; an invalid node.
 func (s *Store) WatchSettings(ctx context.Context, node string, now Settings, failed func(error)) (Settings, error) {

@@ -91,8 +91,9 @@ type Object struct {
 	Owner string
 }
 
-// Init declares that the content of the store is complete: it creates the mark, with the random id of a new History.
-// Until then, Sources wait. If there is a mark already, Init does nothing. Errors: ErrNewer, or those of the client.
+// Init declares that the content of the store is complete: it creates the mark, a key whose value is a new random id
+// (see History). Sources wait until the mark exists. If there is a mark already, Init does nothing. Errors: ErrNewer,
+// or those of the client.
 func (s *Store) Init(ctx context.Context) error {
 	value, err := encodeValue(markValue{History: rand.Text()})
 	if err != nil {

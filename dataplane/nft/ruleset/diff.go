@@ -11,7 +11,8 @@ import (
 // Diff returns the fewest operations, in one transaction, that turn the old table into the new one.
 // It returns none if the tables are equal. A nil table means that there is no table.
 //
-// Errors: those of Validate for each of the tables, and one for each flowtable that differs.
+// Errors: those of Validate for each of the tables, and one for each flowtable that differs,
+// because no operation changes a flowtable.
 func Diff(old, new *Table) ([]Op, error) {
 	switch {
 	case old == nil && new == nil:

@@ -66,9 +66,9 @@ type Notrack struct{}
 // NAT translates the packet's connection. It is for base chains of type nat.
 //
 // The new address is Addr, and the new port is Port, or a port from Port to PortLast. If Map is
-// set, the new address, or address and port, is instead the data that Map has for Fields.
-// Masquerade and Redirect use the address of an interface as the new address. So they must not have
-// an Addr, but may have ports.
+// set, the rule looks up Fields in this map instead, and the data that it finds is the new address,
+// or the new address and port. Masquerade and Redirect use the address of an interface as the new
+// address. So they must not have an Addr, but may have ports.
 type NAT struct {
 	Kind NATKind
 	// Family is the family of the address, FamilyIPv4 or FamilyIPv6, in a table of family inet. In
@@ -92,8 +92,8 @@ const (
 )
 
 // Assign sets a property of the packet or of its connection: Mark, Priority or CtMark. If Map is
-// set, the new value is the data that Map has for Fields. If From is set, the new value is that of
-// the field From. Otherwise it is Value.
+// set, the rule looks up Fields in this map, and the data that it finds is the new value. If From
+// is set, the new value is that of the field From. Otherwise it is Value.
 type Assign struct {
 	Field Field
 	Value uint32

@@ -47,7 +47,7 @@ func (t *Table) Validate() error {
 
 // ValidName reports whether nft accepts the string as the name of a table, chain, set or flowtable.
 // A name begins with a letter. Letters, digits and the characters "/-_." may follow, up to maxName
-// bytes in all. A name must not be a keyword that nft also accepts in the place of a name.
+// bytes in all. A name must not be one of the keywords that nft 1.0.6 refuses as names.
 func ValidName(name string) bool {
 	if name == "" || len(name) > maxName || !isLetter(name[0]) || isKeyword(name) {
 		return false

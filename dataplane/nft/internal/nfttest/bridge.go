@@ -16,8 +16,8 @@ import (
 // Bridges returns the names of the bridges of a cluster that NewBridgedCluster makes.
 func Bridges() []string { return []string{"br0", "br1"} }
 
-// NewBridgedCluster calls NewCluster, and makes its renderer treat Bridges as bridges of workloads.
-// Cluster.Bridge attaches workloads to these bridges.
+// NewBridgedCluster calls NewCluster, and configures its renderer for workloads on the bridges that
+// Bridges returns. Cluster.Bridge attaches workloads to these bridges.
 func NewBridgedCluster(t *testing.T, seed uint64, classes render.ClassesConfig) *Cluster {
 	t.Helper()
 	c := NewCluster(t, seed, classes)
@@ -29,9 +29,9 @@ func NewBridgedCluster(t *testing.T, seed uint64, classes render.ClassesConfig) 
 	return c
 }
 
-// Bridge makes interfaces of workloads ports of bridges. Each call chooses new interfaces and
-// bridges at random. No two endpoints at one bridge have the same address. After Bridge, the caller
-// must pass the result of Cluster.Known to Renderer.SetInterfaces.
+// Bridge attaches interfaces of workloads to bridges, as their ports. Each call chooses new
+// interfaces and bridges at random. No two endpoints at one bridge have the same address. After
+// Bridge, the caller must pass the result of Cluster.Known to Renderer.SetInterfaces.
 func (c *Cluster) Bridge() {
 	c.Ports, c.behind = map[string]string{}, map[bridgePlace]string{}
 	for _, e := range c.Graph.Snapshot().Events {

@@ -63,7 +63,7 @@ func NumberedCases(t *testing.T, dir string) (out []NumberedCase) {
 }
 
 // Run processes the lines of the case. For each line with a flow, it calls the function flow with
-// this line. If resources have changed since the previous flow, Run calls world before that.
+// this line. If resources have changed since the previous flow, it first calls the function world.
 func (n NumberedCase) Run(
 	t *testing.T, classes render.ClassesConfig, world func(*Cluster), flow func(c *Cluster, line string),
 ) {

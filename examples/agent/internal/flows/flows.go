@@ -28,10 +28,11 @@ func (e *PartyError) Error() string { return e.Err.Error() }
 // Unwrap returns the cause.
 func (e *PartyError) Unwrap() error { return e.Err }
 
-// Parse returns the flows from one party to another. A party is a pod (NAMESPACE/NAME, or a pattern
-// with *) or an address. what is the port, for example tcp/5432. There is a flow from each address
-// of the one party to each address of the same family of the other party. If patterns match the
-// same pod on both sides, there is no flow from the pod to itself.
+// Parse returns the flows from one party (from) to another (to). A party is a pod (NAMESPACE/NAME,
+// or a pattern with *) or an address. The argument what has the protocol and the port, as in
+// tcp/5432. There is a flow from each address of the one party to each address of the same family
+// of the other party. If patterns match the same pod on both sides, there is no flow from the pod
+// to itself.
 func Parse(world verdict.World, from, to, what string) ([]verdict.Flow, error) {
 	port, err := probe.ParsePort(what)
 	if err != nil {
