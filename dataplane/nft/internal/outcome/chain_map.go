@@ -9,10 +9,10 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 )
 
-// chainMap maps the numbers of outcomes to their chains. An element is in the map only while at
+// chainMap maps the numbers of outcomes to their chains. An outcome is in the map only while at
 // least one class has the outcome. Without such a class, no packet has the number of the outcome.
-// Therefore no packet looks up an element while it is added or removed. But packets may look up an
-// element while its chain changes.
+// Therefore no packet looks up an element while the element is added or removed. But packets may
+// look up an element while its chain changes.
 type chainMap struct {
 	set *sets.ElementSet
 	// to is the kind of the verdicts: Jump or Goto.
@@ -43,8 +43,8 @@ func (m *chainMap) element(o *outcome) ruleset.Element {
 	return sets.Element(&v, ruleset.Uint32(o.Number()))
 }
 
-// add adds classes to the number of classes with the outcome. If the outcome has another chain than
-// before, it writes the element.
+// add adds to the number of classes that have the outcome. If the outcome has another chain than
+// before, add writes the element.
 func (m *chainMap) add(o *outcome, classes int) {
 	use := m.uses[o]
 	switch use.classes += classes; {
@@ -74,9 +74,9 @@ func (m *chainMap) renumber() {
 func (m *chainMap) flush(d *ruleset.Delta) { m.set.FlushUnseen(d, func(string) bool { return true }) }
 
 // sharedMaps has the maps from outcomes to chains that all groups of workloads share, one for each
-// direction. If each group had a map, a new outcome of many groups would be an element in each of
-// these maps. And whenever the kernel validates the table, it would follow all these maps for each
-// endpoint.
+// direction. If each group had a map of its own, an outcome that many groups have would be an
+// element of many maps. And whenever the kernel validates the table, it would follow all these maps
+// for each endpoint.
 type sharedMaps map[match.Direction]*chainMap
 
 func newSharedMaps() sharedMaps {
@@ -92,11 +92,12 @@ func directions() []match.Direction { return []match.Direction{match.Ingress, ma
 
 func sharedName(dir match.Direction) string { return "outcomes-" + string(dir) }
 
-// Dispatch returns the rule that jumps to the chain of a packet's outcome. That chain decides about
-// the packet. If Policy.Return is set, the rule belongs after the jump to an endpoint's chain. That
-// jump then only finds the number of the outcome.
+// Dispatch returns the rule that jumps to the chain of a packet's outcome, which decides about the
+// packet. The caller puts this rule after the jumps to the chains of those endpoints for which
+// Policy.Return is set. The chain of such an endpoint only writes the number of the outcome into
+// Register, and returns.
 //
-// A packet may still be undecided after this rule. This happens during a change of the rules: a
-// packet that still uses the previous generation finds the chain of a new outcome empty. Such a
-// packet is called stale. The next base chain evaluates it again.
+// During a change of the table, a packet may be undecided after this rule. Such a packet still uses
+// the rules of the previous generation, in which the chain of a new outcome is empty. It is called
+// stale, and the next base chain evaluates it again.
 func Dispatch(dir match.Direction) ruleset.Rule { return build.Dispatch(sharedName(dir), Register) }

@@ -5,32 +5,36 @@
 //
 // The terms:
 //
+//   - The peer of a packet is the other party of the connection, seen from the endpoint: the
+//     receiver for egress policy, the sender for ingress policy.
 //   - A predicate is a condition of a rule on an address: the address must be in an IP set or in a
 //     list of prefixes.
 //   - A class consists of all addresses that satisfy the same predicates: see package classify.
-//   - A Group is the endpoints with the same tiers and profiles in one direction, at one stage. A
-//     stage is untracked policy, pre-DNAT policy or normal policy.
-//   - The peer of a packet is the other party of the connection, seen from the endpoint: the
-//     receiver for egress policy, the sender for ingress policy.
-//   - An outcome is what a group decides for the peers in a class: the rules of the group whose
-//     predicates the class satisfies, and the chain to which they compile. The chain has a few
-//     rules on protocols and ports.
+//   - A stage is a place on a packet's way where policy is evaluated. Untracked policy comes first,
+//     then pre-DNAT policy, then normal policy, which is all other policy.
+//   - A Group consists of all endpoints that have the same tiers and profiles in one direction at
+//     one stage.
+//   - An outcome belongs to a group and a class. It consists of those rules of the group whose
+//     predicates the class satisfies. They are compiled to a short chain, with a few rules on
+//     protocols and ports.
 //   - A plain rule has conditions only on the address of the peer, the protocol and the destination
 //     port. The plain rules of an outcome are merged into lookups by protocol and port. Every other
 //     rule becomes a rule of the chain.
 //
-// A packet first reaches the chain of its endpoint: from/... for a sender, to/... for a receiver.
-// From there, it passes these chains, where DIR is ingress or egress:
+// A packet passes these chains, where DIR is ingress or egress:
 //
-//	from/..., to/... ──▶ group-DIR/... ──▶ classify-DIR
-//	                                       class of the other side
-//	Dispatch         ──▶ outcome-DIR/...
-//	                     outcome of the group for the class
+//  1. from/... or to/... is the chain of the endpoint: from/... if the endpoint is the sender,
+//     to/... if it is the receiver. This chain leads to the chain of the endpoint's group.
+//  2. group-DIR/... is the chain of the group. It jumps to classify-DIR.
+//  3. classify-DIR finds the class of the peer's address, and returns to the chain of the group.
+//     That chain looks up the outcome of the class.
+//  4. outcome-DIR/... is the chain of the outcome. It decides about the packet.
 //
-// The chain classify-DIR finds the class of the peer's address. The chain group-DIR/... maps the
-// class to its outcome. If Policy.Return is set, the packet then returns to the chain that jumped
-// to the endpoint's chain. There, the rule Dispatch jumps to the chain outcome-DIR/... of this
-// outcome. Otherwise, the chain group-DIR/... itself leads to that chain.
+// Policy.Return determines how a packet gets from the chain of the group to the chain of the
+// outcome. If Return is not set, the chain of the group goes there itself. If Return is set, the
+// packet returns to the chain that jumped to the endpoint's chain. There, the rule Dispatch jumps
+// to the chain of the outcome. If the peer's address satisfies no predicate of the group's rules,
+// Return does not matter: the chain of the group goes to the chain of the outcome itself.
 //
 // A group whose cost is over a limit has no outcomes: its endpoints need chains of rules.
 //

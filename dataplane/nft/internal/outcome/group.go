@@ -17,15 +17,20 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// Group has the endpoints with the same tiers and profiles in one direction at one stage. Its rules
-// tell some classes of addresses apart. It has an outcome for each of these classes.
+// Group consists of the endpoints that have the same tiers and profiles in one direction. Untracked
+// and pre-DNAT policy have groups of their own.
+//
+// A class is a set of addresses that satisfy the same conditions of rules. If rules of the group
+// have at least one of these conditions, the group has an outcome for the class: the rules that can
+// match addresses of the class, compiled to a short chain. All other addresses of a family share
+// one outcome.
 type Group struct {
 	groupKind
 	cost  groupCost
 	id    string
 	tiers []*tierIndex // profiles are last
 	users map[any]struct{}
-	// classes has the classes that have addresses and that the group's rules distinguish.
+	// classes has the classes that have addresses and satisfy a predicate of the group's rules.
 	classes map[*classify.Class]classState
 	// others has, by family, the outcome of the addresses of all other classes.
 	others [2]*outcome
@@ -39,7 +44,7 @@ type Group struct {
 }
 
 // groupKind is the kind of a group. rest is the action for packets about which no tier or profile
-// decides: Allow, Deny, or Pass to leave them undecided.
+// decides: Allow or Deny. Pass leaves them undecided.
 type groupKind struct {
 	match.List
 	rest policy.Action
@@ -55,9 +60,10 @@ type Policy struct {
 	// Rest is the action for packets about which no tier or profile decides: Allow or Deny. At a
 	// partial stage (untracked or pre-DNAT policy), these packets stay undecided.
 	Rest policy.Action
-	// Return selects which chain looks up the chain of the outcome. If Return is set, the group's
-	// chain returns with the number of the outcome in Register, and the calling chain must have the
-	// rule Dispatch. Otherwise the group's chain looks up the chain itself.
+	// Return selects which chain leads a packet to the chain of the outcome. If Return is not set,
+	// the group's chain does so. If Return is set, the group's chain only writes the number of the
+	// outcome into Register, and returns. The chain that jumped to the endpoint's chain must then
+	// have the rule Dispatch.
 	Return bool
 }
 
@@ -246,8 +252,8 @@ func (l *Lookups) updateDirtyGroups() {
 }
 
 // limitGroups determines which groups are over a limit. A group is over a limit if its own cost is
-// too high. If the total cost of the other groups is also too high, the most expensive of these are
-// over the limit, too.
+// too high. If the total cost of the other groups is too high, the most expensive ones of them are
+// over a limit, too.
 func (l *Lookups) limitGroups(work map[*Group]*dirtyClasses) {
 	l.limits.recheck = false
 	l.limits.cost = l.indexes.all.cost()
@@ -293,8 +299,7 @@ func (l *Lookups) limitGroups(work map[*Group]*dirtyClasses) {
 	}
 }
 
-// updateGroupClasses updates the set of classes that the rules of a group distinguish, and the cost
-// of the group.
+// updateGroupClasses updates the classes of a group, and its cost.
 func (l *Lookups) updateGroupClasses(g *Group, d *dirtyClasses) {
 	before := len(g.classes)
 	if atFault := g.Err() != nil; atFault != g.atFault {
@@ -325,8 +330,8 @@ func (l *Lookups) updateGroupClasses(g *Group, d *dirtyClasses) {
 	l.indexes.all.classes += len(g.classes) - before
 }
 
-// updateClass updates whether the rules of a group distinguish a class, and the cost of the class's
-// outcome.
+// updateClass adds a class to the classes of a group, or removes it. It also updates the cost of
+// the class's outcome.
 func (l *Lookups) updateClass(g *Group, c *classify.Class) {
 	state, had := g.classes[c]
 	relevant := !g.atFault && c.HasAddresses() && g.distinguishes(c)
@@ -347,7 +352,7 @@ func (l *Lookups) updateClass(g *Group, c *classify.Class) {
 	}
 }
 
-// distinguishes reports whether a rule of the group uses a predicate of the class.
+// distinguishes reports whether the class satisfies a predicate of the group's rules.
 func (g *Group) distinguishes(c *classify.Class) bool {
 	for _, p := range c.Predicates() {
 		for _, t := range g.tiers {
@@ -404,8 +409,8 @@ func (l *Lookups) removeGroup(g *Group) {
 	l.cfg.Chains.Drop(g.chain())
 }
 
-// setOutcome sets the outcome of a class; nil removes it. The outcome may be the same as before,
-// with another chain.
+// setOutcome sets the outcome of a class. Nil removes the outcome. If the class already has the
+// outcome o, only the map element of o is written, and only if the chain of o has changed.
 func (l *Lookups) setOutcome(g *Group, c *classify.Class, o *outcome) {
 	state := g.classes[c]
 	was := state.outcome
@@ -451,9 +456,10 @@ func (g *Group) setWanted(wanted bool) {
 	}
 }
 
-// rules returns the chain of the group. At a partial stage, the chain looks up the class in any
-// case. So if it leaves a packet undecided, the packet's priority has a class or zero, and not the
-// record of a decision.
+// rules returns the chain of the group. At a partial stage (untracked or pre-DNAT policy), the
+// chain may leave a packet undecided. The packet's priority must not look like a decision then.
+// Therefore the chain looks up the class even if no rule needs it: this writes a class or zero into
+// the priority.
 func (g *Group) rules() *ruleset.Chain {
 	c := &ruleset.Chain{Name: g.chain()}
 	if len(g.classes) > 0 || g.Stage.Partial() {
@@ -488,8 +494,10 @@ func (g *Group) describe() string {
 	return strings.Join(names, ", ")
 }
 
-// Affected reports whether the group's endpoints use a bad chain. isBad reports whether a chain is
-// bad, for example because the kernel refuses it.
+// Affected reports whether a packet of the group's endpoints may reach a bad chain: the chain of
+// the group, or the chain of one of its outcomes. isBad reports whether a chain is bad, for example
+// because the kernel refuses it. If the group is over a limit, its endpoints do not use these
+// chains, and Affected returns false.
 func (g *Group) Affected(isBad func(chain string) bool) bool {
 	if g.overLimit {
 		return false
@@ -505,10 +513,9 @@ func (g *Group) Affected(isBad func(chain string) bool) bool {
 	return g.others[0].affected(isBad) || g.others[1].affected(isBad)
 }
 
-// Affected calls f for each policy and profile whose rules are in a bad chain of an outcome. isBad
-// reports whether a chain is bad, for example because the kernel refuses it. f may be called
-// several times for the same policy. Affected takes time in proportion to the number of classes in
-// all groups.
+// Affected calls f for each policy and profile that has rules in a bad chain. isBad reports whether
+// a chain is bad, for example because the kernel refuses it. f may be called several times for the
+// same policy. Affected examines the outcomes of all groups.
 func (l *Lookups) Affected(isBad func(chain string) bool, f func(policy.Key)) {
 	for _, g := range l.groups {
 		visit := func(c *classify.Class, o *outcome) {

@@ -66,10 +66,15 @@ type Writer interface {
 //	gc-GROUP                                          class ──▶ outcome
 //	outcomes-ingress, outcomes-egress, go-GROUP       outcome ──▶ chain
 //
-// The address of the other side is that of the endpoint's peer. All groups share the maps from
-// addresses to classes. Each group has its own map from classes to outcomes. The groups of
-// workloads, for which Policy.Return is set, share the maps outcomes-ingress and outcomes-egress.
-// Each other group has its own map go-GROUP from outcomes to chains.
+// The other side is the endpoint's peer. A class consists of all addresses that satisfy the same
+// conditions of rules. A group consists of the endpoints with the same policy. An outcome consists
+// of the rules of a group that can match the addresses of a class. (The documentation of the
+// package has the exact definitions.)
+//
+// All groups share the maps from addresses to classes. Each group has its own map from classes to
+// outcomes. The groups of workloads, for which Policy.Return is set, share the maps
+// outcomes-ingress and outcomes-egress. Each other group has its own map go-GROUP from outcomes to
+// chains.
 type Lookups struct {
 	cfg      Config
 	classes  *classify.Classifier
@@ -185,10 +190,11 @@ func (l *Lookups) Flush(d *ruleset.Delta) {
 	l.changed, l.removed = reuse.Map(l.changed), reuse.Map(l.removed)
 }
 
-// Apart returns the value for ruleset.Delta.Apart. It returns true if each packet looks up at most
-// one of the elements that the delta changes. The kernel then need not change all of them at one
-// moment. It returns false if the delta changes anything but the classes of addresses. local has
-// the addresses of this node's workloads.
+// Apart reports whether the kernel may apply the changes of the delta one after the other, not at
+// one moment. This is so if each packet looks up at most one of the changed elements: then no
+// packet can see a mixture of old and new ones. If the delta changes anything but the maps from
+// addresses to classes, Apart returns false. local has the addresses of this node's workloads. The
+// result is for the field Apart of the delta.
 func (l *Lookups) Apart(d *ruleset.Delta, local *classify.LocalAddresses) bool {
 	return l.classes.Apart(d, local)
 }

@@ -4,13 +4,15 @@ package outcome
 
 import "github.com/wayleave/wayleave/dataplane/nft/ruleset"
 
-// Register is the packet's priority (meta priority). While policy evaluates a packet, the priority
-// has the result of the last lookup: first the number of the class, and later the number of the
-// outcome. It is zero if the address is in no class.
+// Register is the field of a packet in which rules keep the result of a lookup: the packet's
+// priority (meta priority). The first lookup finds the class of the peer's address, and the next
+// one finds the outcome of that class. The priority first has the number of the class, and then the
+// number of the outcome. It is zero if the address is in no class.
 //
-// The result of one lookup is the key of the next, so rules must store it. If they store it
-// anywhere but in the packet's priority or mark, nft cannot list them. Other programs use the mark,
-// and rules cannot save its value and restore it later. Few programs use the priority.
+// Rules must keep the result of one lookup, because it is the key of the next. They can keep it in
+// the packet's priority or in its mark. (If they keep it anywhere else, nft cannot list the rules.)
+// The mark is not suitable: other programs use it, and rules cannot save its value and restore it
+// later. Few programs use the priority.
 const Register = ruleset.Priority
 
 const (
