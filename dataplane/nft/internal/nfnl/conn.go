@@ -56,9 +56,11 @@ func (c *Conn) Close() error { return c.link.Close() }
 // made the change. Port returns zero before the first call of Generation, which reads the port.
 func (c *Conn) Port() uint32 { return c.port }
 
-// Commit sends the batch as one transaction. It does not send a batch without messages. If each is
-// not nil, Commit calls it with the answers to those messages that request an echo (NLM_F_ECHO). If
-// the first message requests an echo, Commit also calls each with the new generation.
+// Commit sends the batch as one transaction. It does not send a batch without messages.
+//
+// A message may request an echo (NLM_F_ECHO). If the function each is not nil, it receives the
+// kernel's answers to such messages. If the first message requests an echo, the function each also
+// receives the new generation.
 //
 // Errors:
 //
@@ -132,7 +134,8 @@ func (c *Conn) result(b *Batch, each func(Message)) error {
 }
 
 // Generation returns the generation of the ruleset. Every transaction in the network namespace
-// increments it, regardless of its process and its table. Errors: those of the system calls.
+// increments the generation, whichever process sends it and whichever table it changes. Errors:
+// those of the system calls.
 func (c *Conn) Generation() (uint32, error) {
 	var generation uint32
 	err := c.request(msgGetGen, 0, nil).Query(handler(func(m Message) error {
@@ -149,14 +152,17 @@ func (c *Conn) Generation() (uint32, error) {
 	return generation, nil
 }
 
-// Dump calls each with every object that the kernel lists. typ is the type of the request
-// (NFT_MSG_GET...). attrs limit the request, for example to one table. Dump calls begin before the
-// first object. If the ruleset changes during the dump, Dump calls begin again and starts from the
-// first object. So begin must discard the objects that each has received before. begin may be nil.
+// Dump requests a list of objects from the kernel, and passes the objects to the function each, one
+// by one. typ is the type of the request (NFT_MSG_GET...). attrs limit the request, for example to
+// one table.
 //
-// Errors: an error of each or of a system call. unix.ENOENT means that an object to which attrs
-// refer does not exist. unix.EINTR means that several dumps in a row were interrupted by changes of
-// the ruleset.
+// The function begin is called before the first object. If the ruleset changes during the dump, the
+// dump starts anew: begin is called a second time, and each receives all objects from the first one
+// on. So begin must discard the objects that each has already received. begin may be nil.
+//
+// Errors: those of the function each and of the system calls. unix.ENOENT means that an object to
+// which attrs refer does not exist. unix.EINTR means that the ruleset has changed during several
+// dumps in a row.
 func (c *Conn) Dump(typ uint16, family uint8, attrs []byte, begin func(), each func(Message) error) error {
 	if begin == nil {
 		begin = func() {}
@@ -167,7 +173,7 @@ func (c *Conn) Dump(typ uint16, family uint8, attrs []byte, begin func(), each f
 	return nil
 }
 
-// Get requests one object. Errors: as for Dump.
+// Get requests one object from the kernel, and passes it to the function each. Errors: as for Dump.
 func (c *Conn) Get(typ uint16, family uint8, attrs []byte, each func(Message) error) error {
 	if err := c.request(typ, family, attrs).Query(handler(each)); err != nil {
 		return fmt.Errorf("nfnl: get: %w", err)
@@ -181,7 +187,8 @@ func (c *Conn) request(typ uint16, family uint8, attrs []byte) *netlink.Conn {
 	return c.link
 }
 
-// handler returns a function that calls each for messages of nf_tables.
+// handler returns a function that passes messages of nf_tables to the function each, and ignores
+// other messages.
 func handler(each func(Message) error) func(netlink.Message) error {
 	return func(m netlink.Message) error {
 		parsed, ok, err := parse(&m)

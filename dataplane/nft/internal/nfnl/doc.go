@@ -7,10 +7,10 @@
 //	└ seq 0 ┴ seq 1   ┴     ┴ seq n,ack┴ n+1┘ ◀──recvmsg── one ack, or one error for each message at fault
 //
 // A Batch is one buffer of messages and attributes. Commit sends the whole buffer with one sendmsg,
-// which makes the transaction atomic. For each message, the Batch has the Object that the message
-// is about, so that an error can name the object. After Batch.Guard, the kernel refuses the batch
-// unless the ruleset has a given generation. Conn.Check makes the kernel validate a batch without a
-// commit.
+// which makes the transaction atomic. For each message, the Batch records which Object the message
+// is about, so that an error can name the object. Batch.Guard limits a batch to one generation of
+// the ruleset: if the ruleset has another generation, the kernel refuses the batch. Conn.Check
+// makes the kernel validate a batch without a commit.
 //
 // Dump lists objects as raw attributes, and starts again if the ruleset changes during the dump. A
 // Monitor receives notifications of the transactions of all processes. The package does not

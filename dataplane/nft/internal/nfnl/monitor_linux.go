@@ -16,8 +16,8 @@ import (
 // system call of a transaction returns, the kernel has already queued all notifications of this
 // transaction.
 //
-// Wait and Wake may be called from any goroutine at any time. The other methods are not safe for
-// concurrent use with each other.
+// Wait and Wake may be called from any goroutine at any time. Only one goroutine at a time may call
+// the other methods.
 type Monitor struct {
 	sock *netlink.KernelSocket
 	link *netlink.Conn
@@ -48,10 +48,10 @@ func Listen(cfg Config) (*Monitor, error) {
 // Close closes the socket. Errors: that of the system call.
 func (m *Monitor) Close() error { return m.sock.Close() }
 
-// Pause stops the notifications until Resume. Call it before a large transaction: if no process
-// listens, the kernel writes no notifications, and the transaction is faster. (Each element has a
-// notification, which takes a page of memory.) The Monitor does not receive notifications of
-// changes that are made before Resume.
+// Pause stops the notifications until Resume. The Monitor does not learn of changes that are made
+// in between. Call Pause before a large transaction: if no process listens, the kernel writes no
+// notifications, and the transaction is faster. (The kernel writes one notification for each
+// element, and each takes a page of memory.)
 func (m *Monitor) Pause() error {
 	if err := m.sock.Leave(unix.NFNLGRP_NFTABLES); err != nil {
 		return fmt.Errorf("nfnl: stop listening to nf_tables: %w", err)
@@ -76,8 +76,8 @@ func (m *Monitor) Wake() {
 	_ = m.sock.SetDeadline(time.Unix(1, 0))
 }
 
-// Events calls each for every event since the last call, in order. It does not wait for events.
-// missed reports whether notifications were lost.
+// Events passes all events since the last call to the function each, in order. It does not wait for
+// events. missed reports whether notifications were lost.
 func (m *Monitor) Events(each func(Event)) (missed bool, err error) {
 	missed, err = m.link.Poll(handler(func(m Message) error {
 		each(eventOf(m))
