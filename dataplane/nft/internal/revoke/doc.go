@@ -14,12 +14,14 @@
 //
 // # Concurrency
 //
-// Only one goroutine at a time may call methods of a Revoker, except Stats. Only one goroutine at a
-// time may use an Evaluator; its clones are independent.
+// Stats of a Revoker may be called from any goroutine. Only one goroutine at a time may call the
+// other methods of a Revoker. Only one goroutine at a time may use an Evaluator, but a clone is
+// independent of its original.
 //
 // # Errors
 //
-// If a connection cannot be judged or ended, it continues. The Stats count such connections, and
-// the log has the error. If a change cannot be applied to the Revoker's copy of the table, the
-// Revoker ends no connection until Changed receives a whole table.
+// If no verdict on a connection can be computed, or if the connection cannot be ended, it
+// continues. The Stats count such connections, and the log has the error. If a change cannot be
+// applied to the Revoker's copy of the table, the Revoker ends no connection until Changed receives
+// a whole table.
 package revoke

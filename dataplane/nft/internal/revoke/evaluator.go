@@ -31,11 +31,11 @@ type EvaluatorConfig struct {
 	Finder Finder
 }
 
-// Change is a change of the table, made by one or more transactions. If there are several, only the
-// last one is known to have succeeded: the kernel may have refused the others.
+// Change is a change of the table, made by one or more transactions. If there are several, the
+// kernel may have refused all but the last one.
 type Change struct {
-	// Reset is set if the state before the change is unknown. Then nobody knows which connections
-	// that state allowed, and none is ended.
+	// Reset is set if the state before the change is unknown. Then it is also unknown which
+	// connections that state allowed, and no connection is ended.
 	Reset bool
 	// Table is the whole table, if it is not nil. Deltas are changes of this table.
 	Table     *ruleset.Table
@@ -48,8 +48,9 @@ func (c *Change) empty() bool {
 	return !c.Reset && c.Table == nil && len(c.Deltas) == 0 && len(a.Interfaces)+len(a.Sources)+len(a.Bridges) == 0
 }
 
-// AddressChanges has the addresses and interfaces that have changed, with their new lists. An empty
-// list means that the address has no interface any more, or that the interface has no
+// AddressChanges says which addresses are behind which interfaces, and from which addresses an
+// interface may send. It has only the addresses and interfaces for which this has changed. An empty
+// list means that the address is behind no interface any more, or that the interface has no
 // AllowedSources any more. Neither the caller nor the receiver may change the lists afterwards.
 type AddressChanges struct {
 	// Interfaces has, for each address, the interfaces behind which it is.
@@ -184,11 +185,11 @@ func (e *Evaluator) prepare() bool {
 	return true
 }
 
-// Judge returns the verdict on the first packet of a connection, in the connection's original
-// direction: out of the source's endpoint and into the destination's. It does not judge replies,
-// because policy does not see them. If the source or the destination may be behind several
-// interfaces, Judge computes the verdict for each interface. If these verdicts differ, Judge
-// returns Unknown. Judge implements conntrack.Judge.
+// Judge returns the verdict on the first packet of a connection, as it goes from the source's
+// endpoint to the destination's endpoint. Replies need no verdict, because policy does not see
+// them. If the source or the destination may be behind several interfaces, Judge computes the
+// verdict for each interface. If these verdicts differ, Judge returns Unknown. Judge implements
+// conntrack.Judge.
 func (e *Evaluator) Judge(f *conntrack.Flow) conntrack.Verdict {
 	if !e.prepare() {
 		return conntrack.Unknown

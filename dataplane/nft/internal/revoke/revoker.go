@@ -48,12 +48,15 @@ type Config struct {
 }
 
 // Revoker ends connections that an earlier ruleset allowed and the current one denies. The caller
-// reports each change of the table. A goroutine applies the changes to a copy of the table's state,
-// and judges all connections after each change. This is called a sweep.
+// reports each change of the table: Changed before the transaction, and Programmed once the kernel
+// has the change. A goroutine has a copy of the table. It applies the change to this copy, and
+// keeps another copy from before the change. Then it begins a sweep, a walk over all connections.
+// If the earlier copy allows a connection, and the present one denies it, the sweep ends the
+// connection.
 //
-//	Changed ──▶ pending ──Programmed──▶ queue ──▶ goroutine: present ──clone──▶ earlier
-//	(deltas)    until one succeeds                              └─────after───┬────┘
-//	                                                                      Sweeper
+//	Changed ──▶ pending ──Programmed──▶ queue ──▶ goroutine:
+//	                                                earlier copy ──┐
+//	                                                present copy ──┴──▶ Sweeper
 //
 // Stats may be called from any goroutine. All other methods may be called from one goroutine at a
 // time.
@@ -132,8 +135,8 @@ func (r *Revoker) isTunnel(f *conntrack.Flow) bool {
 	)
 }
 
-// Close ends the goroutine, waits for it, and closes the sockets. If connections have not been
-// judged yet since the last change, they continue.
+// Close ends the goroutine, waits for it, and closes the sockets. A sweep that is not complete is
+// abandoned: the connections that it has not examined yet are not ended.
 //
 // Errors: those of closing the sockets.
 func (r *Revoker) Close() error {
