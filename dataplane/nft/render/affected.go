@@ -10,9 +10,11 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// Affected returns the policies, profiles and endpoints that use at least one of the given chains,
-// sorted by key. If the kernel refuses the chains, packets of these objects drop. Affected returns
-// nothing for a chain that no object has, such as a base chain. It scans all objects.
+// Affected returns the objects that use at least one of the given chains, sorted by key: policies
+// and profiles with rules in such a chain, and endpoints whose packets pass such a chain. If the
+// kernel refuses the chains, packets of these endpoints are dropped. A chain that belongs to no
+// object, such as a base chain, has no effect on the result. Affected examines all objects, so it
+// is slow.
 func (r *Renderer) Affected(chains ...string) []policy.Key {
 	r.renderDirty()
 	bad := map[string]bool{}

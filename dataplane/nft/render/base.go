@@ -31,8 +31,9 @@ func sourceSet(f sets.Family) string { return familyName("source", f) }
 func familyName(name string, f sets.Family) string { return name + strconv.Itoa(int(f)) }
 
 // SourceSets returns the names of the sets with the endpoints' own addresses. An element is a pair
-// of interface and address. An address of a bridged endpoint is in two sets: one has the pair of
-// bridge and address, the other one has the pair of the bridge's port and address.
+// of interface and address. An address of a bridged endpoint is in two sets: in one with the
+// interface of the bridge, in the other with the endpoint's own interface, which is a port of the
+// bridge.
 func SourceSets() (all []string) {
 	for _, f := range sets.Families() {
 		all = append(all, sourceSet(f), setBridgePorts(f))

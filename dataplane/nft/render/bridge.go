@@ -137,9 +137,9 @@ func (b *bridges) conflict(s *subject, bridge string) error {
 	return nil
 }
 
-// TakeBridges returns the interfaces that became or ceased to be a port of one of Config.Bridges
-// since the last call of TakeBridges. Each is mapped to the name of its new bridge, or to "" if it
-// is no longer a port.
+// TakeBridges returns the interfaces that have become a port of one of Config.Bridges, or are no
+// longer a port, since the last call of TakeBridges. The map has the new bridge of each interface,
+// or "" if the interface is no longer a port.
 func (r *Renderer) TakeBridges() map[string]string {
 	b := r.endpoints.interfaces.bridges
 	changed := b.changed
@@ -147,9 +147,9 @@ func (r *Renderer) TakeBridges() map[string]string {
 	return changed
 }
 
-// Bridges returns a map from each interface that is a port of one of Config.Bridges to its bridge.
-// prove.Config.Bridges needs this map. The caller must not change the map. The Renderer does not
-// change it either: after a change of the ports, Bridges returns another map.
+// Bridges returns the bridge of each interface that is a port of one of Config.Bridges.
+// prove.Config.Bridges needs this map. Neither the caller nor the Renderer may change the map:
+// after a change of the ports, Bridges returns another map.
 func (r *Renderer) Bridges() map[string]string {
 	i := r.endpoints.interfaces
 	if i.bridges.ports == nil {

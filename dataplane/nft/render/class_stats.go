@@ -52,9 +52,8 @@ type ClassGroup struct {
 	Cost int
 }
 
-// String returns one line with the direction, endpoints and policy of the group, for example
-// "ingress of WorkloadEndpoint/shop/web-1 and 2 more, tier default, first policy
-// Policy/shop/allow-web".
+// String describes the group in one line: its direction, endpoints and policy. An example: "ingress
+// of WorkloadEndpoint/shop/web-1 and 2 more, tier default, first policy Policy/shop/allow-web".
 func (g ClassGroup) String() string {
 	out := fmt.Sprintf("%s of %s", g.Direction, g.Endpoint)
 	if g.Endpoints > 1 {

@@ -115,10 +115,11 @@ type Config struct {
 //   - A class is a set of addresses: all addresses that are in the same IP sets and lists of
 //     prefixes.
 //   - A group is a set of endpoints: all endpoints with the same policies and profiles in one
-//     direction. Untracked and pre-DNAT policy have their own groups: an endpoint is in up to five
+//     direction. Untracked and pre-DNAT policy have groups of their own. The table tests packets by
+//     this policy at several places, and has a group for each of them: an endpoint is in up to five
 //     groups for untracked policy, and in up to two for pre-DNAT policy.
-//   - An outcome belongs to a group and a class. It is the rules of the group's policies that hold
-//     for addresses of the class, and the chain to which these rules are compiled.
+//   - An outcome belongs to a group and a class. It consists of those rules of the group that hold
+//     for addresses of the class. These rules are compiled to a short chain.
 type ClassesConfig struct {
 	// MaxPerGroup is the maximum cost of one group, and MaxTotal the maximum cost of all groups. A
 	// group that costs more than MaxPerGroup is written as chains. While all groups together cost
@@ -129,8 +130,9 @@ type ClassesConfig struct {
 	// A cost of one is 55 to 110 bytes of kernel memory:
 	//
 	//   - A class costs 1.
-	//   - An outcome costs 2, for its element in a map. Two classes have different outcomes if
-	//     different peers of rules, or rules of different policies, select their addresses.
+	//   - An outcome costs 2, for its element in a map. In a group, two classes have different
+	//     outcomes if their addresses are selected by different peers of rules, or by rules of
+	//     different policies.
 	//   - The chain of an outcome costs 4. Outcomes of a group with equal rules share a chain.
 	//   - A list of ports in a chain costs 32, and 1 for each range.
 	//   - A rule of a chain costs 4 if it logs, or matches more than addresses, protocol and
@@ -153,9 +155,9 @@ type ClassesConfig struct {
 
 // VerdictLog configures the log of decisions through nflog. There is a message for each packet
 // about which a rule or the end of a tier decides. The prefix of the message begins with "allow" or
-// "deny" and a space. Then it has the id of the rule that decided, or the reason if no rule
-// decided. With VerdictLog, as with Config.Counters, each rule that can decide has a chain of its
-// own, such as allow/ID. This chain sends the message.
+// "deny" and a space. After that comes the id of the rule that decided, or the reason if no rule
+// decided. With VerdictLog or Config.Counters, each rule that can decide has a chain of its own,
+// such as allow/ID. This chain sends the message.
 //
 // There is no message for packets that are accepted or dropped before policy is evaluated. These
 // are packets of established connections, packets that connection tracking marks as invalid,

@@ -9,9 +9,9 @@
 //
 // One table of family inet filters IPv4 and IPv6. Normal policy is all policy except untracked and
 // pre-DNAT policy of host endpoints. Each of the hooks forward, input, output and postrouting has
-// one base chain for all of its normal policy. The base chain jumps to chains of policy. These
-// chains record their decision in the packet's priority (skb->priority) and return, so no packet
-// marks are needed.
+// one base chain for all of its normal policy. The base chain jumps to chains of policy. If a rule
+// there allows or denies a packet, it records this decision in the packet's priority
+// (skb->priority) and returns to the base chain. So no packet marks are needed.
 //
 // The table may change while a packet is in a base chain. Then old rules or elements may apply to
 // the packet together with new ones. The last rules of the base chain detect such a packet: it is
@@ -27,11 +27,11 @@
 //	from/NS/NAME, to/NS/NAME    false sources, known connections; then policy
 //
 // By default, policy is written as lookups (package internal/outcome), in three steps. The first
-// chain finds the class of the other side's address. A class is all addresses that are in the same
-// IP sets and lists of prefixes. The second chain looks the class up in a map, and finds its
-// outcome: the rules that hold for addresses of this class. All endpoints with the same policy are
-// a group and share this map. The last chain is the outcome, a few rules on protocol and port. So
-// the cost of a new connection does not depend on the number of rules.
+// chain finds the class of the other side's address. A class consists of all addresses that are in
+// the same IP sets and lists of prefixes. The second chain looks the class up in a map, and finds
+// the outcome of the class: the rules that hold for its addresses. All endpoints with the same
+// policy form a group, and share this map. The third chain is the outcome itself, a few rules on
+// protocol and port. So the cost of a new connection does not depend on the number of rules.
 //
 //	classify-DIR                the class: which IP sets and lists of prefixes have the address
 //	group-DIR/HASH              the number of the class's outcome for this group
@@ -41,9 +41,10 @@
 // written as chains of rules:
 //
 //	from/NS/NAME, to/NS/NAME    each tier, each profile; a denial
-//	tier-DIR/TIER/HASH          one tier's policies in order, for all endpoints that have
-//	                            just these: policy chains, or the rules of policies that
-//	                            pass; then a denial, unless the tier passes by default
+//	tier-DIR/TIER/HASH          the policies of a tier in order, for all endpoints that have
+//	                            the same ones: a jump to the chain of each policy, or its
+//	                            rules if one of them is a Pass; then a denial, unless the
+//	                            default action of the tier is Pass
 //	pol-DIR/NS/NAME, prof-DIR/NAME   the rules
 //
 // With Config.Counters or VerdictLog, each rule that can decide has a chain of its own. The chains
@@ -52,19 +53,19 @@
 //	allow/ID, deny/ID, pass/ID  counts, logs and decides
 //
 // In a base chain, a packet uses the rules of the generation in which it entered the chain, but the
-// current elements of maps. So a packet on the previous generation may find a new map element that
-// leads to a new from/... or to/... chain. For this packet, the new chain is empty and returns
-// without a recorded decision. The rule after the map then records that the packet is denied. The
-// check at the end of the base chain finds that the packet is stale, and the base chain NAME-again
+// current elements of maps. So a packet that uses the previous generation may find a new map
+// element that leads to a new from/... or to/... chain. For this packet, the new chain is empty,
+// and returns without a decision. The rule after the map then records that the packet is denied.
+// But the last rules of the base chain find that the packet is stale, and the base chain NAME-again
 // evaluates it.
 //
 // Host endpoints and address translation add further chains. The file docs/nft.md shows all chains
 // on a packet's way, and says which of them other programs may rely on. Comments such as S119 refer
 // to the numbered cases of docs/semantics.md.
 //
-// Allow and Deny record the decision in the packet's priority and return. Pass returns from the
-// tier's chain. Lookups also keep the packet's class and outcome in its priority. After policy has
-// decided, the priority is restored.
+// A rule with the action Pass returns from the chain of the tier, without a decision. Until there
+// is a decision, lookups keep the class and the outcome of a packet in its priority. Afterwards the
+// packet gets its former priority back, if Config.Classes.Priorities lists it, and zero otherwise.
 //
 // All packets of an endpoint drop if the endpoint is down, or at fault because part of its policy
 // cannot be rendered. This includes packets of established connections. Such an endpoint has no
@@ -77,10 +78,10 @@
 // # Bridges
 //
 // In the hooks, packets of a bridge's port have the interface of the bridge. So for the bridges of
-// Config.Bridges, the maps bridge-senders4 and bridge-receivers4 (for IPv6: 6) lead from bridge and
-// address to the chain of the endpoint. The chains sender and receiver first look into the maps of
-// interfaces, and then into these maps. If no endpoint has the address, the chains record that the
-// packet is denied.
+// Config.Bridges, the maps bridge-senders4 and bridge-receivers4 (for IPv6: 6) lead from a pair of
+// bridge and address to the chain of the endpoint. The chains sender and receiver first look into
+// the maps of interfaces, and then into these maps. If no endpoint has the address, the chains
+// record that the packet is denied.
 //
 // # Host endpoints
 //
@@ -88,13 +89,15 @@
 // and pre-DNAT policy before destination NAT. Each of these two stages has base chains of its own.
 // The third stage is normal policy, which is in the same base chains as the policy of workloads.
 //
-// If an earlier stage allows a packet, the later stages in that direction do not apply. But no mark
-// in the packet records that it was allowed. So in the later stages, the chains recheck-... test
-// the rules of the earlier stage again, without logging. They take the connection's state and its
-// original destination from connection tracking. There is one restriction. If a connection is
-// translated, these chains cannot test rules of pre-DNAT policy with named ports or services. If
-// such a rule has allowed the connection, normal policy must allow it, too. Otherwise the table
-// denies the connection, although pre-DNAT policy allows it.
+// If an earlier stage allows a packet, the later stages in that direction do not apply. But nothing
+// in the packet records that it was allowed. So the later stages first test the rules of the
+// earlier stage again, without logging. The chains for these tests are called recheck-... and take
+// the connection's state and its original destination from connection tracking.
+//
+// There is one restriction. If a connection is translated, the chains recheck-... cannot test rules
+// of pre-DNAT policy with named ports or services. If such a rule has allowed the connection,
+// normal policy must allow it, too. Otherwise the table denies the connection, although pre-DNAT
+// policy allows it.
 //
 // A host endpoint that cannot be rendered allows its failsafe ports and known connections, and
 // nothing else.
@@ -106,8 +109,8 @@
 //   - If the destination of a packet from the host is translated, untracked policy must allow the
 //     packet twice: at the interface to its original destination, and at the interface by which it
 //     leaves. At the second interface, the packet is tracked, so normal policy must allow it, too.
-//     There, rules of untracked policy cannot match named ports and services. So a Deny or Pass
-//     rule with a named port or a service denies all ports.
+//     At this interface, rules of untracked policy cannot match named ports and services. Therefore
+//     a Deny or Pass rule with a named port or a service denies all ports there.
 //
 // # Parts
 //

@@ -97,7 +97,7 @@ func (r *Renderer) Epoch() (e ruleset.Epoch) {
 }
 
 // Stages returns the base chains of untracked and pre-DNAT policy. A packet passes these base
-// chains before those of normal policy.
+// chains before those of normal policy, which is all other policy.
 func Stages() (all []ruleset.Stage) {
 	for l := range hostListCount {
 		if l.partial() {

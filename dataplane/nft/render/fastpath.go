@@ -11,7 +11,8 @@ import (
 )
 
 // AffectsEstablished reports whether a change may affect packets of established connections.
-// Changes of normal policy and of IP sets do not affect them.
+// Changes of IP sets and of normal policy do not affect them. (Normal policy is all policy except
+// untracked and pre-DNAT policy.)
 func AffectsEstablished(d *ruleset.Delta) bool {
 	names := slices.Concat(d.DeleteChains, d.DeleteSets)
 	for _, c := range d.Chains {
@@ -38,13 +39,15 @@ func isPolicy(name string) bool {
 
 // FastPathAddresses returns the addresses whose established connections may use the fast path: a
 // flowtable, in which packets bypass the chains. The addresses are those of endpoints that are up
-// and not bridged. The result maps an interface to its addresses. The fast path changes no verdict:
-// the chain forward accepts all packets of an established connection between two of these
-// addresses. It also accepts them between such an address and an interface that belongs to no
-// workload.
+// and not bridged. The result maps an interface to its addresses.
 //
-// If other rules may decide about these packets, FastPathAddresses returns nil. It does so in these
-// cases:
+// The fast path changes no verdict, because the chain forward accepts all these packets anyway. It
+// accepts all packets of an established connection in two cases. In the first, both sides have one
+// of these addresses. In the second, one side has such an address, and the interface of the other
+// side belongs to no workload.
+//
+// If other rules may decide about packets of established connections, FastPathAddresses returns
+// nil. This is so in each of these cases:
 //
 //   - Config.ReversePath is set;
 //   - the interface of an endpoint is a port of a bridge or another master;

@@ -10,8 +10,8 @@ import (
 )
 
 // Flush returns the changes of the table since the last Flush. The first Flush returns the whole
-// table. The cost of a Flush is proportional to the updates since the last one. The caller must not
-// change the objects of the delta, because later deltas share them.
+// table. The cost of a Flush is proportional to the updates since the last Flush. The caller must
+// not change the objects of the delta, because later deltas share them.
 func (r *Renderer) Flush() *ruleset.Delta {
 	r.renderDirty()
 	d := &ruleset.Delta{}
@@ -26,7 +26,7 @@ func (r *Renderer) Flush() *ruleset.Delta {
 
 // Table returns the whole table for the current state. The table is valid, and sorted as by
 // ruleset.Table.Normalize. The caller must not change it, because later tables share its parts. A
-// call of Table does not affect what Flush returns. The errors are the same that Errors returns.
+// call of Table does not affect what Flush returns. The errors are those that Errors returns.
 func (r *Renderer) Table() (*ruleset.Table, []error) {
 	r.renderDirty()
 	t := &ruleset.Table{Family: ruleset.FamilyINet, Name: r.cfg.Table}

@@ -7,7 +7,8 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 )
 
-// hostList is one of a host endpoint's lists of policies, by stage and direction.
+// hostList is one of a host endpoint's lists of policies: those for one kind of traffic (normal,
+// forwarded, untracked or pre-DNAT) in one direction.
 type hostList uint8
 
 const (
@@ -25,8 +26,9 @@ const (
 )
 
 // HostChains returns the names of the chains that jump to the chains of host endpoints. There is
-// one such chain for each stage and direction of host endpoints' policy. untrackedOut is the one
-// for untracked policy of outgoing packets; it is in all, too.
+// one such chain for each kind of traffic and direction, for example host-in and host-forward-in.
+// The first result has all these names. The second one, untrackedOut, is also in the first: it is
+// the chain for untracked policy of outgoing packets.
 func HostChains() (all []string, untrackedOut string) {
 	for l := range hostListCount {
 		all = append(all, l.name())

@@ -50,10 +50,14 @@ func (m Master) fault(name string) error {
 // SetInterfaces sets the interfaces of the host, by name. The Renderer keeps the map, so the caller
 // must not change it.
 //
-// The Renderer needs the interfaces for two reasons. First, a workload endpoint whose interface has
-// a master is at fault, unless the master is one of Config.Bridges. Second, a host endpoint without
-// an interface name applies to the interfaces that have one of its addresses. While there is such a
-// host endpoint, packets drop if the map does not have their interface.
+// The Renderer needs the interfaces for two reasons:
+//
+//   - The interface of a workload endpoint may be a port of a master, such as a bridge or bond.
+//     Unless the master is one of Config.Bridges, the endpoint is at fault, and its packets are
+//     dropped.
+//   - A host endpoint may have no interface name. It applies to the interfaces that have one of its
+//     addresses. While there is such a host endpoint, the map must have all interfaces: packets of
+//     any other interface are dropped.
 func (r *Renderer) SetInterfaces(known map[string]Interface) {
 	r.endpoints.interfaces.setMasters(known)
 	r.endpoints.hosts.setKnown(known)
@@ -62,9 +66,10 @@ func (r *Renderer) SetInterfaces(known map[string]Interface) {
 // SetMaster sets the master of one interface.
 func (r *Renderer) SetMaster(name string, m Master) { r.endpoints.interfaces.setMaster(name, m) }
 
-// ChangedInterfaces returns the interfaces of workload endpoints that have changed since they were
-// last rendered, in no particular order. Flush, Table, Errors, Affected and ClassStats render them.
-// Before the first of these calls, ChangedInterfaces also returns the bridges of Config.Bridges.
+// ChangedInterfaces returns the interfaces of workload endpoints that have changed since the last
+// rendering, in no particular order. (Each call of Flush, Table, Errors, Affected or ClassStats
+// renders all changed objects.) Before the first rendering, ChangedInterfaces also returns the
+// bridges of Config.Bridges.
 func (r *Renderer) ChangedInterfaces() iter.Seq[string] {
 	return maps.Keys(r.endpoints.interfaces.dirty.objects)
 }

@@ -248,9 +248,10 @@ func translation(f sets.Family) ruleset.Translation {
 }
 
 // Translations returns the maps of floating addresses. (A floating address is an external address
-// that destination NAT maps to an address of an endpoint.) While the applier changes the element of
-// a floating address, it must drop new connections to this address. Otherwise the node could route
-// a packet whose destination was not translated, and no policy would decide about it.
+// that destination NAT maps to an address of an endpoint.) The writer of the table must drop new
+// connections to a floating address while it changes the element of this address. Otherwise the
+// node could route a packet whose destination was not translated, and no policy would decide about
+// the packet.
 func Translations() (all []ruleset.Translation) {
 	for _, f := range sets.Families() {
 		all = append(all, translation(f))

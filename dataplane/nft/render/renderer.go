@@ -17,10 +17,12 @@ const backend = "nft"
 //	IP set ──▶ policy, profile ──▶ tier ──▶ endpoint ──▶ interface, host endpoints ──▶ base chains
 //
 // An object to the right of an arrow refers to those on the left. When an object changes, the
-// Renderer renders it again. It renders the objects that refer to it again only if their rules
-// change, too. So a new member of a set changes one element of a set in the kernel, and a new rule
-// changes one chain. Empty IP sets are not written to the kernel. So if an IP set becomes empty, or
-// ceases to be empty, the rules that refer to it are rendered again.
+// Renderer renders this object anew. The objects that refer to it are rendered anew only if their
+// rules change, too. So a new member of a set changes one element of a set in the kernel, and a new
+// rule changes one chain.
+//
+// An empty IP set is not in the kernel, so no rule can refer to it there. Therefore, if an IP set
+// becomes empty or ceases to be empty, the rules that refer to it are rendered anew.
 //
 // A Renderer is not safe for concurrent use.
 type Renderer struct {
@@ -95,9 +97,9 @@ func (r *Renderer) Update(b dataplane.Batch) {
 	}
 }
 
-// Pending reports whether an object must be rendered, or a chain has changed since the last Flush.
-// If Errors or Table has already rendered a change that affects only elements of sets, Pending does
-// not report it.
+// Pending reports whether the next Flush has changes to return. It does not notice a change that
+// Errors, Table or a similar method has already rendered, if the change concerns only elements of
+// sets and maps that are not IP sets. Flush returns such a change nevertheless.
 func (r *Renderer) Pending() bool {
 	return r.sets.dirty.len()+r.sets.changed.len()+r.policies.dirty.len()+r.tiers.dirty.len() > 0 ||
 		r.endpoints.pending() || r.table.chains.Pending() || r.lookups.Pending()
