@@ -25,7 +25,7 @@ type ProfileReceiver interface {
 	ProfileInactive(name string)
 }
 
-// MatchReceiver receives which policies select which local endpoints. All policies of a Selection have the same
+// MatchReceiver is notified of which policies select which local endpoints. All policies of a Selection have the same
 // selector, so one call is for all of them. SelectionChanged is called if a policy is added to a selection or removed
 // from it, or if the tier, order, direction or stage (such as untracked) of a policy changes. It is not called if only
 // rules change.

@@ -30,9 +30,9 @@ func (s *Selection) Selector() *selector.Selector { return s.sel }
 // It is valid until the next Replace.
 func (s *Selection) Policies() []*policy.Policy { return s.policies }
 
-// Replace replaces the policy old by p. old must be the same pointer as in the selection. If old is nil, Replace adds
-// p. If p is nil, Replace removes old. It reports whether the policy lists of endpoints can change: it returns false if
-// old and p differ only in their rules.
+// Replace replaces the policy old by p. old must be the pointer that was added before. If old is nil, Replace adds p.
+// If p is nil, Replace removes old. Replace returns false if old and p differ only in their rules. Otherwise it returns
+// true, because the lists of policies of endpoints may change.
 func (s *Selection) Replace(old, p *policy.Policy) bool {
 	if old != nil && p != nil && samePlace(old, p) {
 		if at, ok := s.find(old); ok {

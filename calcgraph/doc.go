@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package calcgraph computes the events that the dataplanes of one node program. Its input are the resources of the
+// Package calcgraph computes the events that the dataplanes of one node program. The input is the resources of the
 // cluster. The events have the policies that apply on this node, the endpoints with their policies in order, and the
 // addresses that the policies' selectors match.
 //
@@ -21,7 +21,8 @@
 //	            Graph.Flush ⇒ dataplane.Batch
 //
 // The types from ActiveRules to Sequencer are called the nodes of the graph. Endpoints are workload endpoints and host
-// endpoints. An endpoint is local if it is on the machine that the graph computes for.
+// endpoints. An endpoint is local if it is on the machine that the graph computes for. A Selection is a group of
+// policies that have the same selector.
 //
 // Another part of the graph computes routes, and the tunnel endpoints that routes need. It also passes on resources for
 // dataplanes that use the names, labels or addresses of these resources. The two parts have only the Sequencer in

@@ -19,11 +19,12 @@ type MemberReceiver interface {
 
 // IPSets computes the members of the active IP sets. For a selector, these are the addresses or ports of all endpoints,
 // host endpoints and network sets of the cluster that match it. For a service, these are its backends. If several
-// objects have the same member, it is removed when the last of these objects no longer has it.
+// objects have the same member, the member stays in the set until the last of these objects no longer has it.
 //
-// IPSets stores no lists of members. They follow from the selectors of the sets, and from the labels and prefixes of
-// the objects. If several objects have the same prefix, IPSets counts, for each set, how many of these objects are in
-// the set. So the memory for an object depends on its labels and addresses, and not on the number of its sets.
+// IPSets stores no lists of members. It computes them from the selectors of the sets, and from the labels and prefixes
+// of the objects. So the memory for an object depends on its labels and addresses, and not on the number of sets that
+// it is in. Only for a prefix that several objects have, IPSets stores counts: for each set, how many of these objects
+// are in the set.
 //
 // An IPSets is not safe for concurrent use.
 type IPSets struct {

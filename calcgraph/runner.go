@@ -126,8 +126,8 @@ func NewRunner(cfg RunnerConfig) (*Runner, error) {
 }
 
 // Update adds updates. The effects of the updates of one call are in one batch. While MaxPending objects or more have
-// pending updates, Update blocks, unless all of its updates replace pending ones. Errors are the context's, or
-// ErrStopped. If Update returns an error, it has added no update.
+// pending updates, Update blocks. It does not block if all of its updates replace pending ones. Errors are the
+// context's, or ErrStopped. If Update returns an error, it has added no update.
 func (r *Runner) Update(ctx context.Context, updates []policy.Update) error {
 	for {
 		taken, space, err := r.put(updates)
@@ -157,8 +157,8 @@ func (r *Runner) InSync(context.Context) error {
 }
 
 // Barrier waits until the graph has processed all earlier calls of Update and InSync, and until Out has returned for
-// the resulting batch. Before InSync, that batch has no endpoints, tunnels and routes, and Barrier does not wait for
-// these. Before Run, Barrier blocks. Errors are the context's, or ErrStopped.
+// the resulting batch. Until InSync is called, batches have no endpoints, tunnels or routes, so Barrier does not wait
+// for these. Until Run is called, Barrier blocks. Errors are the context's, or ErrStopped.
 func (r *Runner) Barrier(ctx context.Context) error {
 	barrier, err := r.addBarrier()
 	if err != nil {

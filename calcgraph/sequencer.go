@@ -12,8 +12,8 @@ import (
 // Sequencer collects the output of the other nodes of the graph until the next flush. Then it leaves out changes that
 // cancel each other, and sorts the rest in the order that dataplane.Batch documents.
 //
-// A Sequencer stores the events that it has emitted. So an update from another node that changes nothing has no effect.
-// But a Sequencer does not store the members of sets. So a node must not add a member that is in the set already, or
+// A Sequencer stores the events that it has emitted. So it ignores an update that changes nothing. There is one
+// exception: a Sequencer does not store the members of sets. So nobody may add a member that is in the set already, or
 // remove one that is not in the set.
 //
 // A Sequencer is not safe for concurrent use.
@@ -146,10 +146,12 @@ func (s *Sequencer) Flush() dataplane.Batch {
 	return dataplane.Batch{Events: events}
 }
 
-// Snapshot returns one batch that creates the emitted state. If the event InSync was emitted, the batch has it, too.
-// Changes since the last flush are not included. Snapshot calls the function members for each set. This function must
-// return the members with the changes since the last flush: Snapshot knows these changes, and leaves them out of the
-// batch.
+// Snapshot returns one batch that creates the state after the last flush. If the event InSync was emitted, the batch
+// has it, too.
+//
+// A Sequencer does not store the members of sets, so Snapshot calls the function members for each set. This function
+// returns the present members. They may have changed since the last flush: Snapshot knows these changes, and undoes
+// them in the batch.
 func (s *Sequencer) Snapshot(members func(id dataplane.IPSetID) []dataplane.Member) dataplane.Batch {
 	events := s.sets.snapshot(members)
 	events = s.policies.appendAll(events)

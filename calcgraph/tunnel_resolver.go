@@ -47,8 +47,8 @@ func (c TunnelResolverConfig) validate() error {
 //
 // Several nodes may claim the same tunnel address, perhaps for different encapsulations, or the same MAC address. Then
 // only one of them gets its tunnel endpoint: the resolver's own node, or else the node with the smallest name. If two
-// nodes had one, replies to the address would reach the wrong node. With VXLAN, all traffic for one of the two nodes
-// would also reach the wrong node.
+// nodes had a tunnel endpoint with the same address, replies to the address would reach the wrong node. With VXLAN, all
+// traffic for one of the two nodes would reach the other one.
 //
 // A TunnelResolver is not safe for concurrent use.
 type TunnelResolver struct {
