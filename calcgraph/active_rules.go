@@ -180,8 +180,8 @@ func (a *ActiveRules) DeletePolicy(key policy.Key) {
 	}
 }
 
-// deferPolicy stores a policy without parsing its selector, if it cannot select a local endpoint. It reports whether it
-// did.
+// deferPolicy stores a policy without parsing the policy's selector, if the policy cannot select a local endpoint.
+// Otherwise it does nothing and returns false.
 func (a *ActiveRules) deferPolicy(key policy.Key, p *policy.Policy) bool {
 	if p.Namespace == "" || p.NeededOnEveryNode() {
 		return false

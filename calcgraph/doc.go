@@ -61,11 +61,11 @@
 //	ActiveRules      has one selector in its index for all policies with that selector; policies of
 //	                 namespaces without a local endpoint are not indexed
 //	RuleScanner      resolves only the rules of a policy that changed
-//	IPSets           stores no lists of members: they follow from the selectors of the sets, and from the
-//	                 labels and prefixes of the objects
+//	IPSets           computes the members of a set from the set's selector, and from the labels and
+//	                 prefixes of the objects, in place of storing them
 //	PolicyResolver   shares lists of policies between endpoints that the same selectors select
-//	Sequencer        stores only those members of sets that changed since the last flush; of all other
-//	                 objects, it stores the emitted state
+//	Sequencer        of sets, stores only the members that changed since the last flush; of all other
+//	                 objects, stores the emitted state
 //
 // The members of a set are all distinct prefixes of the objects in the set. A prefix is a member even if it lies inside
 // another member. A backend whose sets must not overlap has to merge such members.

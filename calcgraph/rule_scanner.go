@@ -45,7 +45,7 @@ type RuleScannerConfig struct {
 // profiles from ActiveRules. Rules with equal conditions share sets. A set is activated before the first rules that
 // refer to it are sent, and deactivated after the last ones are removed.
 //
-// The cost of an update is proportional to the number of rules of that policy or profile.
+// The cost of an update of a policy or profile is proportional to the number of its rules.
 //
 // A RuleScanner is not safe for concurrent use.
 type RuleScanner struct {
@@ -177,8 +177,8 @@ func (s *scan) rules(dir policy.Type, rules []policy.Rule) []dataplane.Rule {
 }
 
 // rule resolves one rule. It reports false for a rule that matches nothing: a closed Allow or Log (S167). A Graph has
-// already closed rules whose selectors do not parse. Without a Graph, this function treats such a rule the same: an
-// Allow or Log matches nothing, and any other rule denies everything.
+// already closed rules whose selectors do not parse. If a RuleScanner is used without a Graph, this function closes
+// such a rule itself: an Allow or Log matches nothing, and any other rule denies everything.
 func (s *scan) rule(r *policy.Rule) (dataplane.Rule, bool) {
 	if len(r.Doubts) > 0 && r.Action != policy.Deny {
 		return dataplane.Rule{}, false

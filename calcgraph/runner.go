@@ -254,8 +254,8 @@ func (r *Runner) stop() {
 	close(r.done)
 }
 
-// put merges updates into pending, unless pending is full. Then it returns a channel that is closed when there is space
-// again.
+// put merges updates into pending. If pending is full, put does not take the updates, and returns a channel that is
+// closed when there is space again.
 func (r *Runner) put(updates []policy.Update) (taken bool, space <-chan struct{}, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

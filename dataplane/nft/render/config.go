@@ -52,9 +52,10 @@ type Config struct {
 	// they name it.
 	Bridges []string
 	// EgressPriority is the priority of the base chains with normal policy. IngressPriority is the
-	// priority of the base chains that evaluate stale packets, and must be larger than
-	// EgressPriority. Both zero means -10 and -9. Both must be between -100 and 99, because policy
-	// needs the destination after destination NAT (-100) and the source before source NAT (100).
+	// priority of the base chains that evaluate stale packets: packets that were in a base chain
+	// while the table changed. IngressPriority must be larger than EgressPriority. Both zero means
+	// -10 and -9. Both must be between -100 and 99, because policy needs the destination after
+	// destination NAT (-100) and the source before source NAT (100).
 	EgressPriority, IngressPriority int
 	// Host configures traffic of the host itself: failsafe ports, traffic between the host and its
 	// workloads, tunnels that workloads open, and invalid packets. The zero value means the
@@ -83,9 +84,9 @@ type Config struct {
 	// most 63 bytes. Default "wayleave".
 	LogPrefix string
 	// LogRate is the maximum rate of lines of a Log rule, in lines per second. A burst may have the
-	// lines of five seconds. Zero means 10; a negative number means no limit. With lookups, a rule
-	// may be in several chains, one for each outcome that it is part of. Then each of these chains
-	// has its own limit.
+	// lines of five seconds. Zero means 10; a negative number means no limit. A rule whose policy
+	// is written as lookups (see ClassesConfig) may be in several chains. Each of these chains has
+	// a limit of its own.
 	LogRate int
 	// VerdictLog sends a message to an nflog group for each packet that policy allows or denies.
 	VerdictLog VerdictLog
@@ -124,8 +125,9 @@ type ClassesConfig struct {
 	// MaxPerGroup is the maximum cost of one group, and MaxTotal the maximum cost of all groups. A
 	// group that costs more than MaxPerGroup is written as chains. While all groups together cost
 	// more than MaxTotal, the most expensive groups are written as chains, too. Zero means the
-	// default: 65,536 and 400,000. With a cost of MaxTotal and 250,000 addresses, the lookups of a
-	// node take about 64 MB more than chains would take. ClassStats reports the cost.
+	// defaults: 65,536 for MaxPerGroup and 400,000 for MaxTotal. With a cost of MaxTotal and
+	// 250,000 addresses, the lookups of a node take about 64 MB more than chains would take.
+	// ClassStats reports the cost.
 	//
 	// A cost of one is 55 to 110 bytes of kernel memory:
 	//

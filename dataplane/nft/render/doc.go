@@ -21,8 +21,8 @@
 //	input    neighbour discovery; jump sender, host-in; then what the host's settings say
 //	output   drop packets to endpoints that are down, at fault or unknown; jump host-out
 //
-//	sender       interface -> from/NS/NAME, then outcome-egress/HASH    else denied if the interface is ours
-//	receiver     interface -> to/NS/NAME, then outcome-ingress/HASH     else denied if the interface is ours
+//	sender       interface -> from/NS/NAME, then outcome-egress/HASH    else denied if it is a workload's interface
+//	receiver     interface -> to/NS/NAME, then outcome-ingress/HASH     else denied if it is a workload's interface
 //
 //	from/NS/NAME, to/NS/NAME    false sources, known connections; then policy
 //

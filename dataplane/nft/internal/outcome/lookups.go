@@ -17,10 +17,10 @@ import (
 // Config configures a Lookups. All fields are required unless their comments say otherwise.
 type Config struct {
 	// MaxPerGroup limits the cost of one group, and MaxTotal limits the cost of all groups
-	// together. The unit is about one element of a set.
+	// together. A cost of one is about the memory of one element of a set.
 	MaxPerGroup, MaxTotal int
-	// EachRule is set if each rule of policy counts or logs. Then outcomes lead to the chain of the
-	// rule that decides.
+	// EachRule is set if each rule of policy counts or logs its packets. Then each rule that can
+	// decide has a chain of its own, and the chains of outcomes lead to it.
 	EachRule bool
 	// Chains has the chains of the table.
 	Chains *sets.Chains
@@ -47,7 +47,7 @@ type Writer interface {
 	// names of the chains begin with the given one.
 	Rule(list match.List, rule *match.Merged, chain string) ([]ruleset.Rule, []*ruleset.Chain, error)
 	// Target returns the verdict that leads to the chain of a rule with the action Allow, Deny or
-	// Pass. If the rule has no chain, Target returns the verdict return. Target is called only if
+	// Pass. If the rule has no chain, Target returns the verdict "return". Target is called only if
 	// each rule counts or logs.
 	Target(rule *match.Merged) ruleset.Verdict
 	// Allow returns the statements that allow a packet.

@@ -27,8 +27,9 @@ type Part struct {
 	First, More bool
 }
 
-// Write encodes the events of a batch, divides them into parts, and calls write with each part. An
-// empty batch has one part. Errors: those of codec.Encode, and of write.
+// Write encodes the events of a batch, divides them into parts, and passes each part to the
+// function write. An empty batch has one part. Errors: those of codec.Encode and of the function
+// write.
 func Write(b dataplane.Batch, write func(Part) error) error {
 	part := Part{First: true}
 	size := 0

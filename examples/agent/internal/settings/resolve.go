@@ -95,9 +95,9 @@ func ResolvePartial(layers ...Layer) (*Effective, error) {
 }
 
 // ResolveKeys does the same as Resolve, but uses and checks only the settings with the given keys.
-// The value of a key comes from the last layer that sets the key. If the value in a layer is
-// invalid, or the source of a layer cannot be read, the value of the key is unknown, unless a later
-// layer sets the key. An unknown value is an error.
+// The value of a key comes from the last layer that sets the key. A layer may have an invalid value
+// for the key, or the source of a layer may be unreadable. Then the value of the key is unknown,
+// unless a later layer sets the key. An unknown value is an error.
 //
 // Errors: a join of *Problem. The text of the error also lists the flags by which the user can set
 // the unknown values.
@@ -232,10 +232,11 @@ func CommandLine(flags *flag.FlagSet) Layer {
 	return l
 }
 
-// Pin keeps the values of settings that cannot change while the agent runs. These are the settings
-// that cannot be set in the datastore. start has the settings from the start of the agent, and now
-// those that were just read. For each setting that cannot change, but differs in now, Pin returns a
-// layer with the value from start. The caller must give these layers precedence over all others.
+// Pin keeps the values of settings that cannot change while the agent runs. (These are the settings
+// that cannot be set in the datastore.) start has the settings with which the agent started, and
+// now has the settings that were just read. If such a setting has another value in now than in
+// start, Pin returns a layer with the value from start. The caller must give these layers
+// precedence over all others.
 //
 // Errors: a join of *Problem, one for each value that is kept. The layers are valid even then.
 func Pin(start, now *Effective) (kept []Layer, err error) {
