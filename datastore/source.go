@@ -29,9 +29,10 @@ type Receiver interface {
 	InSync(ctx context.Context) error
 }
 
-// Barrier calls the method Barrier of the receiver and returns its error. If the receiver does not have this method,
-// Barrier returns nil. A calcgraph.Runner has it. Sources call this function, and so do receivers that pass updates on
-// to another receiver.
+// Barrier waits until a receiver has processed all earlier updates. For this, it calls the receiver's own method
+// Barrier, which a calcgraph.Runner has, and returns the error of this method. If a receiver does not have the method,
+// Barrier does not wait and returns nil. Sources call this function, and so do receivers that pass updates on to
+// another receiver.
 func Barrier(ctx context.Context, r Receiver) error {
 	if b, ok := r.(interface {
 		Barrier(ctx context.Context) error

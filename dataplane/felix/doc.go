@@ -24,9 +24,9 @@
 // Apply starts the driver once it has received the first complete state. The driver gets ConfigUpdate, then all
 // objects, then InSync. After that, it gets only changes. The Dataplane kills the driver in these cases:
 //
-//   - It sends a message that is invalid or too long.
-//   - It does not read for Config.Timeout.
-//   - It closes its input or output, and does not exit within Config.Grace.
+//   - The driver sends a message that is invalid or too long.
+//   - The driver does not read for Config.Timeout.
+//   - The driver closes its input or output, and does not exit within Config.Grace.
 //
 // Watch reports the end of a driver, and the next Apply returns an error. After a back-off, Apply starts the driver
 // again with the whole state.

@@ -15,6 +15,6 @@
 //
 // # Errors
 //
-// In returns the error of the function, or one that wraps the kernel's errno. On systems other than
-// Linux, it returns errors.ErrUnsupported.
+// The errors of In are those of the function, and errors that wrap the kernel's errno. On systems
+// other than Linux, every call returns errors.ErrUnsupported.
 package nsthread

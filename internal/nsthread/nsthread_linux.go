@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// In runs fn in the network namespace of fd, and returns its error. Sockets that fn opens and processes that fn starts
-// stay in the namespace. Goroutines that fn starts are not in the namespace. In needs CAP_SYS_ADMIN.
+// In runs fn in the network namespace of fd, and returns the error of fn. Sockets that fn opens and processes that fn
+// starts stay in the namespace. Goroutines that fn starts are not in the namespace. The caller needs CAP_SYS_ADMIN.
 func In(fd int, fn func() error) error {
 	return Throwaway(func() error {
 		if err := unix.Setns(fd, unix.CLONE_NEWNET); err != nil {

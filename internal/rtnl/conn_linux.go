@@ -42,7 +42,8 @@ func (c *Conn) Close() error {
 	return c.link.Close()
 }
 
-// do sends the request, and calls each for the messages of the answer. each must not keep them.
+// do sends the request, and calls the function each for every message of the answer. The function must not keep the
+// message.
 func (c *Conn) do(each func(netlink.Message) error) error { return ownError(c.link.Query(each)) }
 
 // dump is like do, but for lists. It calls begin before each attempt.
@@ -86,9 +87,9 @@ func (b *Batch) Encoded() []byte {
 	return data
 }
 
-// Do sends all changes of the batch, many in one system call. For each change that the kernel refuses, Do calls failed
-// with the change's index in the batch and an *Error, in order. The kernel has made all other changes. If Do itself
-// returns an error, it is unknown which changes the kernel has made.
+// Do sends all changes of the batch, many in one system call. For each change that the kernel refuses, Do calls the
+// function failed, in order, with the change's index in the batch and an *Error. The kernel has made the other changes.
+// If Do itself returns an error, it is unknown which changes the kernel has made.
 func (c *Conn) Do(b *Batch, failed func(i int, err error)) error {
 	return c.link.Do(&b.Batch, func(i int, refused *netlink.AckError) { failed(i, (*Error)(refused)) })
 }

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package rtnl reads and changes the network of one namespace by rtnetlink. It lists links, addresses, routes, rules,
-// neighbours, and the entries of forwarding databases, with the fields that identify their owner. It changes routes,
-// rules, neighbours and these entries in batches, and receives notifications. To change single links and addresses, use
-// the handle of vishvananda/netlink that Conn.Handle returns; docs/design.md has the reasons for two libraries.
+// neighbours and entries of forwarding databases, with the fields that identify their owner. In batches, it changes
+// routes, rules, neighbours and entries of forwarding databases. It also receives notifications. To change single links
+// and addresses, use the handle of vishvananda/netlink that Conn.Handle returns; docs/design.md has the reasons for two
+// libraries.
 //
 // # Usage
 //

@@ -18,8 +18,9 @@ type handle struct {
 }
 
 // Handle returns a connection to the same namespace for changes of single links and addresses. The
-// first call opens it, and c.Close closes it. The errors of a Handle are errnos without the
-// kernel's explanation. The lists that a Handle returns may be incomplete, so use the lists of c.
+// first call opens the connection, and c.Close closes it. The errors of a Handle are errnos without
+// the kernel's explanation. The lists that a Handle returns may be incomplete, so use the methods
+// of c that return lists.
 func (c *Conn) Handle() (*netlink.Handle, error) {
 	h := &c.handle
 	if h.opened != nil {

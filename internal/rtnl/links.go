@@ -19,7 +19,7 @@ type Interface struct {
 }
 
 // Links tracks the interfaces of a namespace and their addresses. Read lists them, and Update
-// applies the events of a Monitor. It is not safe for concurrent use.
+// applies the events of a Monitor. Links is not safe for concurrent use.
 type Links struct {
 	// ByIndex and ByName have the interfaces. Do not change them.
 	ByIndex map[int]*Interface

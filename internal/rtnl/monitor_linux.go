@@ -23,8 +23,9 @@ type Monitor struct {
 	event Event
 }
 
-// Listen returns a Monitor. The kernel sends the notification of a change before the system call that makes the change
-// returns. An IPv6 address is an exception: the kernel reports it only once it can be used.
+// Listen returns a Monitor. When a system call makes a change, the kernel sends the notification of this change before
+// the system call returns. There is one exception: the kernel reports a new IPv6 address only once the address can be
+// used.
 func Listen(cfg Config, groups ...Group) (*Monitor, error) {
 	conn, err := Dial(cfg)
 	if err != nil {
@@ -98,9 +99,9 @@ func typeOffset() uint32 {
 	return 5
 }
 
-// Poll calls each for every event since the last call of Poll, in order. It does not wait for events. each must not
-// keep its argument. missed is true if events are missing, because the kernel dropped messages or a message could not
-// be parsed.
+// Poll calls the function each once for every event since the last call of Poll, in order. It does not wait for events.
+// The function each must not keep its argument. missed is true if events are missing, because the kernel dropped
+// messages or a message could not be parsed.
 func (m *Monitor) Poll(each func(*Event)) (missed bool, err error) {
 	return m.conn.link.Poll(func(msg netlink.Message) error {
 		known, err := m.event.parse(msg)

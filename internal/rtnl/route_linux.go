@@ -15,8 +15,9 @@ import (
 // loopback is the index of the loopback interface, which IPv6 shows for routes of types such as blackhole.
 const loopback = 1
 
-// Routes first calls begin, and then calls each for every matching route. If a change interrupts the dump, it calls
-// begin again, and then calls each for every route again. each must not keep its argument.
+// Routes calls the function begin, and then the function each once for every matching route. If a change interrupts the
+// dump, Routes starts again: it calls begin, and then each for every route. The function each must not keep its
+// argument.
 func (c *Conn) Routes(f RouteFilter, begin func(), each func(*Route)) error {
 	header := make([]byte, unix.SizeofRtMsg)
 	header[0], header[5] = familyNumber(f.Family), f.Protocol
@@ -36,13 +37,13 @@ func (c *Conn) Routes(f RouteFilter, begin func(), each func(*Route)) error {
 	return err
 }
 
-// AddRoute adds a route. The kernel refuses the change with ErrExist if another route in the table has the same
-// destination and metric, whatever its protocol. It refuses the change with ErrDown or ErrNotFound if the route's
-// interface is down or does not exist.
+// AddRoute adds a route. The kernel refuses the change with ErrExist if another route in the table, of any protocol,
+// has the same destination and metric. It refuses the change with ErrDown if the route's interface is down, and with
+// ErrNotFound if the interface does not exist.
 func (b *Batch) AddRoute(r *Route) { b.newRoute(unix.NLM_F_CREATE|unix.NLM_F_EXCL, r) }
 
-// ReplaceRoute adds a route. If the table has a route with the same destination and metric, whatever its protocol, the
-// new route replaces this route. At any moment, packets find either the old or the new route.
+// ReplaceRoute adds a route. If the table has a route of any protocol with the same destination and metric, the new
+// route replaces it. At any moment, packets find either the old or the new route.
 func (b *Batch) ReplaceRoute(r *Route) { b.newRoute(unix.NLM_F_CREATE|unix.NLM_F_REPLACE, r) }
 
 func (b *Batch) newRoute(flags uint16, r *Route) {

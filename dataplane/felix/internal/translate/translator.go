@@ -40,9 +40,9 @@ type Translator struct {
 	policy  policies
 	network network
 	faults  map[policy.Key]error
-	// stale are identities of policies to remove from the driver, because the policies have another identity now, or
-	// have become staged. They are removed after the endpoints of the batch have changed, which may have referred to
-	// them.
+	// stale has the identities of policies that are to be removed from the driver, because the policies have another
+	// identity now, or have become staged. Endpoints that a batch changes may have referred to these identities. So the
+	// identities are removed after the changes of endpoints.
 	stale []*felixpb.PolicyID
 	// denyProfile is set once DenyProfile has been sent to the driver. It stays there even if no endpoint uses it.
 	denyProfile bool

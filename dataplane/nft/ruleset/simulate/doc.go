@@ -5,8 +5,8 @@
 //
 // # Usage
 //
-// A Simulator runs many packets through one table. A Conn is what connection tracking knows about a
-// packet:
+// A Simulator runs many packets through one table. Its Config has the table as a Table or as a
+// State. A Conn is what connection tracking knows about a packet:
 //
 //	s, err := simulate.New(simulate.Config{Table: table})
 //	result, err := s.Trace(ruleset.Input, packet, simulate.Conn{})
@@ -15,14 +15,15 @@
 //	}
 //
 // Run does what Trace does, without recording steps. Both run the packet through a single hook. The
-// caller decides which hooks a packet passes, and what routing and translation change between them.
+// caller decides which hooks a packet passes, and what routing and address translation change
+// between the hooks.
 //
 // # Limits
 //
 // The simulator refuses rules with Raw expressions, because only the kernel knows their effect. The
 // caller must set the results of routing lookups (Packet.Facts), and whether the packet exceeds the
-// limits in rules (Packet.OverLimit). If the kernel would choose the new address or port of a
-// translation, Result.Translations does not have it.
+// limits in rules (Packet.OverLimit). If the kernel itself chooses the new address or port when it
+// translates a packet, Result.Translations does not have this address or port.
 //
 // # Concurrency
 //
@@ -30,7 +31,8 @@
 //
 // # Errors
 //
-// New fails if the table is not valid or has Raw expressions. Run and Trace fail for an impossible
-// packet (ErrPacket, ErrFrame). With a State, they also fail if the packet enters a chain with Raw
-// expressions.
+// New returns an error if the Table is not valid or has Raw expressions. New does not check a
+// State: Run and Trace return an error once a packet enters a chain of the State that has Raw
+// expressions. They also return an error if the addresses of a packet are missing or of different
+// families (ErrPacket), or if a frame cannot be simulated (ErrFrame).
 package simulate

@@ -9,8 +9,7 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 )
 
-// ErrPacket is the error of Run for an impossible packet: addresses are missing, or of different
-// families.
+// ErrPacket is the error of Run for a packet whose addresses are missing, or of different families.
 var ErrPacket = errors.New("simulate: packet: addresses missing or of different families")
 
 // Packet has the fields of a packet that rules can test. A field that is zero here is also zero in

@@ -97,8 +97,8 @@ func (v verdict) verdict() ruleset.Verdict {
 
 // New returns a Simulator of the Table or the State.
 //
-// Errors: those of Table.Validate, or a rule of the Table has Raw expressions. If a rule of a State
-// has Raw expressions, New returns no error. Then Run returns an error once a packet enters the
+// Errors: those of Table.Validate, or a rule of the Table has Raw expressions. New does not check a
+// State. If a rule of the State has Raw expressions, Run returns an error once a packet enters the
 // chain of the rule.
 func New(cfg Config) (*Simulator, error) {
 	switch {
