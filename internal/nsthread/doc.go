@@ -16,5 +16,5 @@
 // # Errors
 //
 // The errors of In are those of the function, and errors that wrap the kernel's errno. On systems
-// other than Linux, every call returns errors.ErrUnsupported.
+// other than Linux, every call of In returns errors.ErrUnsupported.
 package nsthread
