@@ -55,7 +55,7 @@ func Example() {
 	key := policy.Key{Kind: policy.KindPolicy, Namespace: "shop", Name: "web"}
 	applied, err := store.Applied(ctx, key)
 	must(err)
-	fmt.Println("in force on", applied)
+	fmt.Println("applied on", applied)
 
 	// On the node:
 	reporter, err := etcd.NewReporter(etcd.ReporterConfig{Client: client, Node: "n1"})
@@ -77,15 +77,15 @@ func Example() {
 		applied, err = store.Applied(ctx, key)
 		must(err)
 	}
-	fmt.Println("in force on", applied)
+	fmt.Println("applied on", applied)
 	cancel()
 	<-ended
 	<-ended
 	// Output:
-	// in force on 0/1
+	// applied on 0/1
 	// n1: Node/n1
 	// n1: Policy/shop/web
-	// in force on 1/1
+	// applied on 1/1
 }
 
 // exampleServer starts an etcd in this process.

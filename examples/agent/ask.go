@@ -224,10 +224,10 @@ func endpointsCommand() cli.Command {
 
 // storeText returns the state of the shared store in one line.
 func storeText(s *api.Store) string {
-	text := fmt.Sprintf("connected; received up to revision %d, in the kernel up to %d", s.Delivered, s.InForce)
+	text := fmt.Sprintf("connected; received up to revision %d, in the kernel up to %d", s.Delivered, s.Applied)
 	if !s.Connected {
 		text = fmt.Sprintf("not connected: %s; received up to revision %d, in the kernel up to %d",
-			cmp.Or(s.Error, "has not answered yet"), s.Delivered, s.InForce)
+			cmp.Or(s.Error, "has not answered yet"), s.Delivered, s.Applied)
 	}
 	if n := len(s.Unreadable); n > 0 {
 		text += fmt.Sprintf("; %d objects cannot be read, %s the first", n, s.Unreadable[0])

@@ -191,7 +191,7 @@ func (d *sharedDemo) addNode(name string, resources []policy.Resource) error {
 
 // stages fills the store, starts the agents, and measures twice: without the policy, and with it.
 func (d *sharedDemo) stages(ctx context.Context) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("demo: not in force within %s", patience))
+	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("demo: not applied within %s", patience))
 	defer cancel()
 	for _, n := range d.nodes {
 		if _, err := d.objects.Put(ctx, &policy.Node{Name: n.name}, etcd.Absent); err != nil {
@@ -224,7 +224,7 @@ func (d *sharedDemo) stages(ctx context.Context) error {
 	return d.measure(ctx, "with policy")
 }
 
-// writePolicy writes the policy, and prints the progress until the policy is in force on every
+// writePolicy writes the policy, and prints the progress until the policy is applied on every
 // node. It starts to watch the progress before it writes the policy.
 func (d *sharedDemo) writePolicy(ctx context.Context) error {
 	s := stream{"policy": []byte(sharedPolicy)}
@@ -268,7 +268,7 @@ func (d *sharedDemo) tell(began time.Time) func(etcd.Progress) {
 		for _, n := range r.Nodes {
 			states = append(states, n.Node+" "+string(n.State))
 		}
-		d.Printf("   in force on %s after %.0f ms (%s)\n", r, float64(time.Since(began).Microseconds())/1000,
+		d.Printf("   applied on %s after %.0f ms (%s)\n", r, float64(time.Since(began).Microseconds())/1000,
 			strings.Join(states, ", "))
 	}
 }

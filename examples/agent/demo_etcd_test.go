@@ -15,7 +15,7 @@ func TestDemoEtcd(t *testing.T) {
 	require.Zero(t, code, "%s\n%s", out, errs)
 	require.Empty(t, errs)
 	var before, after []string
-	counts := regexp.MustCompile(`(?m)^   in force on (\d/3) after|^== (One)`)
+	counts := regexp.MustCompile(`(?m)^   applied on (\d/3) after|^== (One)`)
 	list := &before
 	for _, m := range counts.FindAllStringSubmatch(out, -1) {
 		if m[2] != "" {

@@ -141,7 +141,7 @@ func (s stream) apply(ctx context.Context, c cli.Console, client *etcd.Client, o
 		}
 	} else if err := initialised(ctx, store); err != nil {
 		if o.wait > 0 {
-			return err // waitInForce would never return
+			return err // waitApplied would never return
 		}
 		c.Errorf("warning: %v\n", err)
 	}
@@ -151,7 +151,7 @@ func (s stream) apply(ctx context.Context, c cli.Console, client *etcd.Client, o
 		if err != nil {
 			return err
 		}
-		return waitInForce(ctx, c, store, revision, o.wait)
+		return waitApplied(ctx, c, store, revision, o.wait)
 	}
 	return nil
 }
@@ -166,15 +166,15 @@ func initialised(ctx context.Context, store *etcd.Store) error {
 		"cluster are there, run 'agent apply' again with --init", etcd.ErrNotInitialised)
 }
 
-// waitInForce waits until a revision is in force on every node.
-func waitInForce(
+// waitApplied waits until a revision is applied on every node.
+func waitApplied(
 	ctx context.Context, c cli.Console, store *etcd.Store, revision etcd.Revision, atMost time.Duration,
 ) error {
 	ctx, cancel := context.WithTimeout(ctx, atMost)
 	defer cancel()
 	last, err := follow(ctx,
 		func() (etcd.Progress, error) { return store.AppliedAt(ctx, revision) },
-		func(r etcd.Progress) { c.Printf("in force on %s\n", r) })
+		func(r etcd.Progress) { c.Printf("applied on %s\n", r) })
 	if err != nil {
 		for _, n := range last.Nodes {
 			if n.State != etcd.NodeApplied {
@@ -184,7 +184,7 @@ func waitInForce(
 				}
 			}
 		}
-		return fmt.Errorf("apply: not in force on every node within %s: %w", atMost, err)
+		return fmt.Errorf("apply: not applied on every node within %s: %w", atMost, err)
 	}
 	return nil
 }

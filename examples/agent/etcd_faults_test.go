@@ -28,7 +28,7 @@ func TestFaultsReachTheStore(t *testing.T) {
 	put(t, store, &policy.Node{Name: "n1"}, workload("web", "10.65.0.1"), allow)
 	require.NoError(t, store.Init(t.Context()))
 	startAgentProcess(t, ns, "--etcd", server.url, "--resources", dir)
-	inForce(t, store, allow.Key())
+	applied(t, store, allow.Key())
 	faulty := func(key, at policy.Key, says string) {
 		t.Helper()
 		var last etcd.Progress
@@ -49,7 +49,7 @@ func TestFaultsReachTheStore(t *testing.T) {
 	require.NoError(t, err)
 	faulty(bad, bad, "selector")
 	put(t, store, &policy.Policy{Namespace: "shop", Name: "bad", Selector: "app == 'db'"})
-	inForce(t, store, bad)
+	applied(t, store, bad)
 
 	// What is not understood in one rule: the policy is in force without it (S167).
 	odd := policy.Key{Kind: policy.KindPolicy, Namespace: "shop", Name: "odd"}
@@ -59,7 +59,7 @@ func TestFaultsReachTheStore(t *testing.T) {
 	faulty(odd, odd, "in doubt: Policy/shop/odd: ingress[0].ports: unknown field")
 	_, err = raw.Delete(t.Context(), "/wayleave/default/state/Policy/shop/odd")
 	require.NoError(t, err)
-	inForce(t, store, allow.Key())
+	applied(t, store, allow.Key())
 
 	// Of a kind that this agent does not know.
 	gadget := policy.Key{Kind: "Gadget", Namespace: "shop", Name: "x"}
@@ -68,7 +68,7 @@ func TestFaultsReachTheStore(t *testing.T) {
 	faulty(allow.Key(), gadget, "unknown kind")
 	_, err = raw.Delete(t.Context(), "/wayleave/default/state/Gadget/shop/x")
 	require.NoError(t, err)
-	inForce(t, store, allow.Key())
+	applied(t, store, allow.Key())
 
 	// S124: an endpoint without an interface, which comes later, is down and no fault.
 	late := workload("late", "10.65.0.2")
@@ -83,7 +83,7 @@ func TestFaultsReachTheStore(t *testing.T) {
 		})
 	}
 	state("down")
-	inForce(t, store, late.Key())
+	applied(t, store, late.Key())
 	nstest.NewWorkload(t, ns, "way-late", "10.65.0.2")
 	state("up")
 
@@ -95,5 +95,5 @@ func TestFaultsReachTheStore(t *testing.T) {
 	require.NoError(t, os.Rename(file+".new", file))
 	faulty(allow.Key(), allow.Key(), "resources has it in another form, which counts")
 	require.NoError(t, os.Remove(file))
-	inForce(t, store, allow.Key())
+	applied(t, store, allow.Key())
 }

@@ -53,11 +53,11 @@ func put(t *testing.T, store *etcd.Store, resources ...policy.Resource) {
 	require.NoError(t, store.Update(t.Context(), updates))
 }
 
-// inForce waits until an object is in force on the one node.
-func inForce(t *testing.T, store *etcd.Store, key policy.Key) {
+// applied waits until an object is applied on the one node.
+func applied(t *testing.T, store *etcd.Store, key policy.Key) {
 	t.Helper()
 	var last etcd.Progress
-	await(t, key.String()+" in force", func() (complete bool) {
+	await(t, key.String()+" applied", func() (complete bool) {
 		var err error
 		last, err = store.Applied(t.Context(), key)
 		require.NoError(t, err)
@@ -78,7 +78,7 @@ func TestStoreIsLostAndFound(t *testing.T) {
 	require.NoError(t, store.Init(t.Context()))
 	dir := t.TempDir()
 	agent := startAgentProcess(t, ns, "--etcd", server.url, "--manifests", dir)
-	inForce(t, store, allowTo("db", 0).Key())
+	applied(t, store, allowTo("db", 0).Key())
 	before := agent.kernel()
 	require.Contains(t, before, "5432")
 	nft := startMonitor(t, ns)
@@ -123,7 +123,7 @@ func TestStoreIsLostAndFound(t *testing.T) {
 	server.stop()
 	server.start(etcdPort)
 	_, store = server.client() // the one before waits for long before it looks again
-	inForce(t, store, web.Key())
+	applied(t, store, web.Key())
 	s = agent.status("found", func(s api.Status) bool { return s.Store.Connected })
 	require.Empty(t, s.Store.Error)
 	_, source = agent.source()
@@ -153,7 +153,7 @@ func TestSettingsChangeInTheStore(t *testing.T) {
 	put(t, store, &policy.Node{Name: "n1"}, workload("web", "10.65.0.1"), allowTo("web", 80))
 	require.NoError(t, store.Init(t.Context()))
 	agent := startAgentProcess(t, ns, "--etcd", server.url)
-	inForce(t, store, allowTo("web", 0).Key())
+	applied(t, store, allowTo("web", 0).Key())
 	before, nft := agent.kernel(), startMonitor(t, ns)
 	set := func(node, json_ string) {
 		t.Helper()
@@ -199,12 +199,12 @@ func TestSettingsChangeInTheStore(t *testing.T) {
 	require.Equal(t, before, agent.kernel())
 	require.Empty(t, nft.changes())
 	put(t, store, allowTo("web", 81))
-	inForce(t, store, allowTo("web", 0).Key())
+	applied(t, store, allowTo("web", 0).Key())
 	require.Contains(t, agent.kernel(), "81")
 }
 
 // The database was lost and is filled again with lower revisions. Waiting for it, as 'apply --init
-// --wait' does, ends when the new objects are in the kernel: what the agent had in force of the
+// --wait' does, ends when the new objects are in the kernel: what the agent had applied of the
 // lost one does not count.
 func TestApplyWaitsAfterTheStoreWasRebuilt(t *testing.T) {
 	ns, dir := nstest.New(t), t.TempDir()
@@ -216,7 +216,7 @@ func TestApplyWaitsAfterTheStoreWasRebuilt(t *testing.T) {
 	}
 	require.NoError(t, store.Init(t.Context()))
 	agent := startAgentProcess(t, ns, "--etcd", server.url)
-	inForce(t, store, allowTo("web", 0).Key())
+	applied(t, store, allowTo("web", 0).Key())
 
 	server.stop()
 	dir = t.TempDir()
@@ -232,7 +232,7 @@ func TestApplyWaitsAfterTheStoreWasRebuilt(t *testing.T) {
 	require.NoError(t, store.Init(t.Context()))
 	revision, err := store.Barrier(t.Context())
 	require.NoError(t, err)
-	require.NoError(t, waitInForce(t.Context(), cli.Console{Out: io.Discard}, store, revision, patience))
+	require.NoError(t, waitApplied(t.Context(), cli.Console{Out: io.Discard}, store, revision, patience))
 	rules := agent.kernel()
 	require.Contains(t, rules, "443")
 	require.NotContains(t, rules, "1029")

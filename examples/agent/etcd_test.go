@@ -85,7 +85,7 @@ func TestApplyAdopts(t *testing.T) {
 	require.NoError(t, apply(applyOptions{owner: "second", adopt: true}))
 }
 
-// What apply wrote, an agent has in force, by the settings that were written with it; and what left
+// An agent applies what the command apply wrote, by the settings that were written with it; and what left
 // the manifests is gone.
 func TestApplyAndRun(t *testing.T) {
 	ns := nstest.New(t)
@@ -135,7 +135,7 @@ func TestApplyAndRun(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, status.Ready)
 	require.True(t, status.Store.Connected)
-	require.GreaterOrEqual(t, status.Store.InForce, int64(list.Objects[0].Revision))
+	require.GreaterOrEqual(t, status.Store.Applied, int64(list.Objects[0].Revision))
 
 	require.ErrorContains(t, apply(applyOptions{}, map[string]string{"a.yaml": "kind: ["}), "a.yaml")
 	require.ErrorContains(
@@ -151,9 +151,9 @@ func TestApplyAndRun(t *testing.T) {
 	files["c.yaml"] = goodPods
 	require.NoError(t, apply(applyOptions{wait: patience}, files))
 	require.Contains(t, out.String(), "deleted "+key.String())
-	require.Contains(t, out.String(), "in force on 1/1")
-	require.NoError(t, apply(applyOptions{wait: patience}, files), "nothing is written, and all is in force")
-	require.Contains(t, out.String(), "in force on 1/1")
+	require.Contains(t, out.String(), "applied on 1/1")
+	require.NoError(t, apply(applyOptions{wait: patience}, files), "nothing is written, and all is applied")
+	require.Contains(t, out.String(), "applied on 1/1")
 	cancel()
 	require.NoError(t, <-ended, log.String())
 	gone, err := store.AppliedAt(t.Context(), 1)

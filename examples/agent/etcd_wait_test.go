@@ -94,7 +94,7 @@ func (a *twoAgents) waits(raw *clientv3.Client, manifest string, port int) {
 			require.Fail(a.t, "does not wait", "%v\n%s", err, &out)
 		default:
 		}
-		return strings.Contains(out.String(), "in force on 1/2\n")
+		return strings.Contains(out.String(), "applied on 1/2\n")
 	}, func() any { return out.String() })
 	require.Contains(a.t, a.kernelState(a.tables[0]), fmt.Sprint(port))
 	require.NotContains(a.t, a.kernelState(a.tables[1]), fmt.Sprint(port))
@@ -105,7 +105,7 @@ func (a *twoAgents) waits(raw *clientv3.Client, manifest string, port int) {
 	for _, table := range a.tables {
 		require.Contains(a.t, a.kernelState(table), fmt.Sprint(port), "apply has returned")
 	}
-	require.True(a.t, strings.HasSuffix(out.String(), "in force on 2/2\n"), &out)
+	require.True(a.t, strings.HasSuffix(out.String(), "applied on 2/2\n"), &out)
 }
 
 // kernelState returns the text of a table in the kernel, or the error of nft if there is none.

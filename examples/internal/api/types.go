@@ -115,10 +115,10 @@ type Store struct {
 	// Connected means that the last request to the store succeeded. Otherwise Error is the reason.
 	Connected bool   `json:"connected"`
 	Error     string `json:"error,omitempty"`
-	// Delivered is the revision up to which the graph has all changes. InForce is the revision up
+	// Delivered is the revision up to which the graph has all changes. Applied is the revision up
 	// to which all changes are in the kernel.
 	Delivered int64 `json:"delivered"`
-	InForce   int64 `json:"inForce"`
+	Applied   int64 `json:"applied"`
 	// Unreadable are the objects in the store that this agent cannot read. The agent treats them as
 	// absent.
 	Unreadable []policy.Key `json:"unreadable,omitempty"`

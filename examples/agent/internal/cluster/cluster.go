@@ -50,8 +50,8 @@ type Cluster struct {
 
 	mu        sync.Mutex
 	delivered etcd.Revision // the running source has sent everything up to it
-	history   *etcd.History // the history to which delivered and inForce belong
-	inForce   etcd.Revision
+	history   *etcd.History // the history to which delivered and applied belong
+	applied   etcd.Revision
 	problems  map[string]string // the last problem of each kind, to log it only once
 }
 
@@ -123,7 +123,7 @@ func (c *Cluster) State() api.Store {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	s := api.Store{
-		Connected: stats.Connected, Delivered: int64(c.delivered), InForce: int64(c.inForce),
+		Connected: stats.Connected, Delivered: int64(c.delivered), Applied: int64(c.applied),
 		Unreadable: slices.SortedFunc(maps.Keys(c.source.Unusable()), policy.Key.Compare),
 	}
 	switch {
@@ -140,16 +140,16 @@ func (c *Cluster) Stats() *metrics.Store {
 	s := &metrics.Store{SourceStats: c.source.Stats(), Unusable: len(c.source.Unusable())}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	s.InForce = c.inForce
+	s.Applied = c.applied
 	return s
 }
 
 // setDelivered records the revision up to which the receiver has all changes. If the history has
-// changed, the revision in force is unknown again.
+// changed, the applied revision is unknown again.
 func (c *Cluster) setDelivered(revision etcd.Revision, history *etcd.History) {
 	c.mu.Lock()
 	if history != c.history {
-		c.inForce = 0
+		c.applied = 0
 	}
 	c.delivered, c.history = revision, history
 	c.mu.Unlock()

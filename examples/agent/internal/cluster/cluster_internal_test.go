@@ -146,7 +146,7 @@ func TestUnreachable(t *testing.T) {
 	s := c.State()
 	require.False(t, s.Connected)
 	require.Contains(t, s.Error, "etcd: read settings: ")
-	require.Zero(t, s.Delivered+s.InForce)
+	require.Zero(t, s.Delivered+s.Applied)
 	require.Equal(t, etcd.SourceStats{}.Lists, c.Stats().Lists, "nothing was asked for before the settings")
 	cancel()
 	require.ErrorIs(t, <-ended, context.Canceled)
@@ -213,9 +213,9 @@ func TestOtherHistory(t *testing.T) {
 	c.setDelivered(10, first)
 	c.reached(10, first)
 	c.setDelivered(12, first)
-	require.Equal(t, int64(10), c.State().InForce)
+	require.Equal(t, int64(10), c.State().Applied)
 	c.setDelivered(12, second)
-	require.Zero(t, c.State().InForce)
+	require.Zero(t, c.State().Applied)
 	require.Equal(t, int64(12), c.State().Delivered)
 }
 
@@ -226,12 +226,12 @@ func TestOtherHistoryMeanwhile(t *testing.T) {
 	c.setDelivered(10, first)
 	c.setDelivered(15, second)
 	c.reached(10, first)
-	require.Zero(t, c.State().InForce)
+	require.Zero(t, c.State().Applied)
 	c.reached(15, second)
-	require.Equal(t, int64(15), c.State().InForce)
+	require.Equal(t, int64(15), c.State().Applied)
 	c.setDelivered(17, second)
 	c.reached(15, second)
-	require.Equal(t, int64(15), c.State().InForce, "one that is later is not there yet")
+	require.Equal(t, int64(15), c.State().Applied, "one that is later is not there yet")
 }
 
 func TestFaults(t *testing.T) {

@@ -5,7 +5,7 @@
 //
 //	etcd ──objects──▶ Cluster ──▶ pipeline ──▶ kernel
 //	     ──settings─▶ Settings                   │
-//	     ◀──revision in force, faults, endpoints─┘
+//	     ◀──applied revision, faults, endpoints──┘
 //
 // # Usage
 //

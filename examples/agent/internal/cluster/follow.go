@@ -38,7 +38,7 @@ func (c *Cluster) advance(ctx context.Context, p *pipeline.Pipeline) {
 		case <-c.news:
 		}
 		c.mu.Lock()
-		delivered, history, unknown := c.delivered, c.history, c.inForce == 0
+		delivered, history, unknown := c.delivered, c.history, c.applied == 0
 		c.mu.Unlock()
 		if delivered == 0 {
 			continue
@@ -46,7 +46,7 @@ func (c *Cluster) advance(ctx context.Context, p *pipeline.Pipeline) {
 		if unknown {
 			c.report(p)
 		}
-		if err := p.InForce(ctx); err != nil {
+		if err := p.WaitApplied(ctx); err != nil {
 			return // the pipeline ends
 		}
 		c.reached(delivered, history)
@@ -59,7 +59,7 @@ func (c *Cluster) reached(revision etcd.Revision, history *etcd.History) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.history == history {
-		c.inForce = revision
+		c.applied = revision
 	}
 }
 
@@ -69,8 +69,8 @@ func (c *Cluster) report(p *pipeline.Pipeline) {
 	c.reporting.Lock()
 	defer c.reporting.Unlock()
 	c.mu.Lock()
-	r := etcd.Report{Revision: c.inForce, History: c.history, Endpoints: map[policy.Key]etcd.EndpointStatus{}}
-	known := c.inForce != 0 // otherwise the unusable objects in etcd are not known yet
+	r := etcd.Report{Revision: c.applied, History: c.history, Endpoints: map[policy.Key]etcd.EndpointStatus{}}
+	known := c.applied != 0 // otherwise the unusable objects in etcd are not known yet
 	c.mu.Unlock()
 	status := p.Status()
 	r.InSync, r.Faults = known && status.InSync, faults(status, c.cfg.Node)

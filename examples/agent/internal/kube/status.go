@@ -75,7 +75,7 @@ func (s *status) barrier(ctx context.Context) error {
 	if err := s.api.Barrier(ctx); err != nil {
 		return err
 	}
-	return p.InForce(ctx)
+	return p.WaitApplied(ctx)
 }
 
 // follow reports the progress of a pipeline until ctx is done.
@@ -85,7 +85,7 @@ func (s *status) follow(ctx context.Context, p *pipeline.Pipeline) {
 	var ready sync.WaitGroup
 	defer ready.Wait()
 	ready.Go(func() {
-		if s.api.Barrier(ctx) == nil && p.InForce(ctx) == nil {
+		if s.api.Barrier(ctx) == nil && p.WaitApplied(ctx) == nil {
 			s.reporter.Ready()
 		}
 	})

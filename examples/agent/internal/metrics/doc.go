@@ -52,7 +52,7 @@
 //	wayleave_store_behind_seconds          gauge      age of the oldest update that waits for the graph
 //	wayleave_store_read_revision           gauge      revision up to which the store has been read
 //	wayleave_store_delivered_revision      gauge      revision up to which the graph has all changes
-//	wayleave_store_in_force_revision       gauge      revision up to which all changes are in the kernel
+//	wayleave_store_applied_revision        gauge      revision up to which all changes are in the kernel
 //	wayleave_store_connections_total       counter    connections that were made
 //	wayleave_store_lists_total             counter    complete reads of the store
 //	wayleave_store_watches_total           counter    watches that were begun

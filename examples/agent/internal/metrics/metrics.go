@@ -40,8 +40,8 @@ type Snapshot struct {
 // Store has the counters of the etcd that nodes share.
 type Store struct {
 	etcd.SourceStats
-	// InForce is the revision up to which all changes are in the kernel.
-	InForce etcd.Revision
+	// Applied is the revision up to which all changes are in the kernel.
+	Applied etcd.Revision
 	// Unusable is how many objects of the store cannot be used, and are absent on this node.
 	Unusable int
 }

@@ -50,7 +50,7 @@ func snapshot() metrics.Snapshot {
 				Connections: 20, Lists: 21, Watches: 22, Events: 23, Resyncs: 24,
 				Failures: map[etcd.FailureKind]uint64{etcd.FailureRefused: 25},
 			},
-			InForce: 26, Unusable: 27,
+			Applied: 26, Unusable: 27,
 		},
 		Flows: &metrics.Flows{
 			Totals: map[flows.Decision]flows.Counts{
@@ -182,7 +182,7 @@ wayleave_ready 1
 	} {
 		require.Equal(t, float64(41+i), got["wayleave_"+name], name)
 	}
-	require.Equal(t, 26.0, got["wayleave_store_in_force_revision"])
+	require.Equal(t, 26.0, got["wayleave_store_applied_revision"])
 	require.Equal(t, 27.0, got["wayleave_store_unusable"])
 	problems, err := testutil.GatherAndLint(r)
 	require.NoError(t, err)

@@ -39,8 +39,8 @@ func (c *collector) addStore() {
 		func(s *Store) float64 { return float64(s.Read) })
 	gauge("delivered_revision", "Revision up to which the graph has all changes.",
 		func(s *Store) float64 { return float64(s.Delivered) })
-	gauge("in_force_revision", "Revision up to which all changes are in the kernel.",
-		func(s *Store) float64 { return float64(s.InForce) })
+	gauge("applied_revision", "Revision up to which all changes are in the kernel.",
+		func(s *Store) float64 { return float64(s.Applied) })
 	count("connections_total", "Connections that were made.", func(s *Store) uint64 { return s.Connections })
 	count("lists_total", "Complete reads of the store.", func(s *Store) uint64 { return s.Lists })
 	count("watches_total", "Watches that were begun.", func(s *Store) uint64 { return s.Watches })

@@ -43,7 +43,7 @@ func TestAbsent(t *testing.T) {
 		}
 		return nil
 	}
-	require.NoError(t, p.InForce(t.Context()))
+	require.NoError(t, p.WaitApplied(t.Context()))
 	require.Empty(t, p.Absent("first"))
 	a := absent("second", func(a map[policy.Key]error) bool { return len(a) == 2 })
 	require.EqualError(t, a[allow.Key()], "pipeline: Policy/shop/allow: first has it in another form, which counts")

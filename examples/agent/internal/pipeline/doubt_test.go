@@ -27,7 +27,7 @@ func TestDoubts(t *testing.T) {
 		c.Sources = []datastore.NamedSource{{Name: "first", Source: source}}
 		c.Doubted = func(_ policy.Key, doubt *policy.DoubtError) { told <- doubt }
 	})
-	require.NoError(t, pl.InForce(t.Context()))
+	require.NoError(t, pl.WaitApplied(t.Context()))
 	require.ErrorContains(t, <-told, "ingress[0].ipVersion: ")
 	require.ErrorContains(t, pl.Doubts()[p.Key()], "ingress[0].ipVersion: ")
 	require.Len(t, pl.DoubtsOf("first"), 1)

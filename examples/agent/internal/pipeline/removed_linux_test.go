@@ -59,22 +59,22 @@ func TestWaitRemovedOfWhatIsOnItsWay(t *testing.T) {
 	require.ErrorIs(t, p.WaitRemoved(t.Context(), late.Key(), "memory"), dataplane.ErrStopped)
 }
 
-// InForce waits for the updates of a source, also for those that have not reached the driver.
-func TestInForceOfWhatIsOnItsWay(t *testing.T) {
+// Applied waits for the updates of a source, also for those that have not reached the driver.
+func TestWaitAppliedOfUpdatesUnderWay(t *testing.T) {
 	memory := &datastore.Memory{}
 	g := &gate{word: []byte("way-late"), reached: make(chan struct{}), open: make(chan struct{})}
 	p, r := startSources(t, func(c *pipeline.Config) {
 		c.Sources, c.Record = []datastore.NamedSource{{Name: "memory", Source: memory}}, g
 	})
-	require.NoError(t, p.InForce(t.Context()))
+	require.NoError(t, p.WaitApplied(t.Context()))
 	late := endpoint("way-late", "10.0.0.1")
 	require.NoError(t, memory.Update(t.Context(), []policy.Update{{Key: late.Key(), Resource: late}}))
 	<-g.reached
 	soon, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 	defer cancel()
-	require.ErrorIs(t, p.InForce(soon), context.DeadlineExceeded)
+	require.ErrorIs(t, p.WaitApplied(soon), context.DeadlineExceeded)
 	close(g.open)
-	require.NoError(t, p.InForce(t.Context()))
+	require.NoError(t, p.WaitApplied(t.Context()))
 	r.end(t)
 }
 

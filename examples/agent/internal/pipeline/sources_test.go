@@ -176,7 +176,7 @@ func TestOtherNodesAreKeptPacked(t *testing.T) {
 	for _, role := range []string{"client", "client", "server"} {
 		given := tellRemote(role)
 		tell(&policy.Profile{Name: "after"}) // after this update, the endpoint has been processed
-		require.NoError(t, p.InForce(t.Context()))
+		require.NoError(t, p.WaitApplied(t.Context()))
 		require.Equal(t, remote(role), p.World()[remote(role).Key()])
 		for deadline := time.Now().Add(time.Minute); given.Value() != nil; runtime.GC() {
 			require.False(t, time.Now().After(deadline), "somebody keeps the endpoint as it came")
