@@ -40,6 +40,13 @@ func (c *ruleChains) update(o *ruleOwner) {
 			rules := o.Rules(dir)
 			for i := range rules {
 				c.use(o, &rules[i])
+				if !o.untrackedEgress(dir) {
+					continue
+				}
+				adapted := &match.Merged{Rule: rules[i]} // may have another action at this stage
+				if match.StageRawDNAT.Adapt(adapted) && adapted.Action != rules[i].Action {
+					c.use(o, &adapted.Rule)
+				}
 			}
 		}
 	}
@@ -49,6 +56,11 @@ func (c *ruleChains) update(o *ruleOwner) {
 			c.chains.Drop(name)
 		}
 	}
+}
+
+// untrackedEgress reports whether the rules of a direction are egress rules of untracked policy.
+func (o *ruleOwner) untrackedEgress(dir match.Direction) bool {
+	return dir == match.Egress && o.Policy != nil && o.Policy.Untracked
 }
 
 // use adds the chain of a rule, if it has one.
