@@ -27,8 +27,8 @@ const (
 const (
 	// AnnotationRuleName is the name of the rule, if it has one.
 	AnnotationRuleName = "policy.networking.k8s.io/rule-name"
-	// AnnotationFailClosed is the reason why a rule denies everything: it is a Deny or Pass rule that was not
-	// understood.
+	// AnnotationFailClosed is the reason why a rule denies everything: it was not understood, and its action is Deny,
+	// Pass or unknown.
 	AnnotationFailClosed = "wayleave.dev/fail-closed"
 )
 

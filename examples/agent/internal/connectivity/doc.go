@@ -5,7 +5,9 @@
 //
 // # Usage
 //
-//	cfg := connectivity.Config{Parties: n.Parties, Evaluator: verdict.New(world), Ask: ask}
+//	cfg := connectivity.Config{
+//		Parties: n.Parties, Evaluator: verdict.New(world), Ask: ask, Ports: &connectivity.Ports{},
+//	}
 //	m, err := connectivity.Measure(ctx, cfg)
 //	...
 //	fmt.Print(m)

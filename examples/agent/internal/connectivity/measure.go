@@ -50,7 +50,7 @@ func (p *Ports) Next() uint16 {
 // Measure tests the flows from each party to each column, in each family that both parties have.
 func Measure(ctx context.Context, cfg Config) (*Matrix, error) {
 	if cfg.Evaluator == nil || cfg.Ask == nil || cfg.Ports == nil {
-		return nil, errors.New("matrix: Config: Evaluator, Ask and Ports are required")
+		return nil, errors.New("connectivity: Config: Evaluator, Ask and Ports are required")
 	}
 	m := &Matrix{Parties: cfg.Parties, Columns: columns(cfg.Parties)}
 	for from := range m.Parties {
@@ -71,7 +71,7 @@ func Measure(ctx context.Context, cfg Config) (*Matrix, error) {
 	}
 	asking.Wait()
 	if err := ctx.Err(); err != nil {
-		return nil, fmt.Errorf("matrix: %w", err)
+		return nil, fmt.Errorf("connectivity: %w", err)
 	}
 	return m, nil
 }
