@@ -21,15 +21,15 @@
 // The calculation graph (package calcgraph) turns resources such as policies, endpoints and nodes
 // into batches of events. In a batch, an object is added before the objects that refer to it, and
 // removed after them; [Batch] lists the order. A backend applies a batch in one transaction of the
-// kernel where it can. The rules in events contain no selectors, named ports and services: the
+// kernel where it can. The rules in events contain no selectors, named ports or services: the
 // graph has replaced them by IP sets.
 //
-// Every node gets routes to all known addresses, including those of its own workloads. For an
-// address of a workload of this node, there are two events: the EndpointUpdate has the workload's
-// interface, and the RouteUpdate has the type of the address's pool. If a route leads through a
-// tunnel, the tunnel is added before the route and removed after it. There are also events for
-// nodes, pools, services, namespaces and service accounts, for dataplanes that use their names or
-// labels. A dataplane ignores the events that it has no use for.
+// Every node gets a RouteUpdate for each known address. An address of its own workload is in two
+// events: the EndpointUpdate has the workload's interface, and the RouteUpdate has the type of the
+// address's pool. If a route leads through a tunnel, the tunnel is added before the route and
+// removed after it. There are also events for nodes, pools, services, namespaces and service
+// accounts, for dataplanes that use their names or labels. A dataplane ignores the events that it
+// has no use for.
 //
 // # Usage
 //
@@ -89,9 +89,9 @@
 // # Asynchronous dataplanes
 //
 // A dataplane may program or remove an endpoint or a policy after Apply has returned. For each such
-// object, Apply then returns an ApplyError whose field Pending is true. The endpoint is
-// EndpointPending meanwhile, and is withheld from later dataplanes. When the dataplane is done or
-// has failed, its method Watch reports a [Drift] whose field OnlyFaults is true. The Driver then
-// calls Apply with an empty batch. This call returns the objects that are still pending or at
-// fault.
+// object, Apply then returns an ApplyError whose field Pending is true. This is no failure. If the
+// object is an endpoint, or a policy of an endpoint, the endpoint is EndpointPending meanwhile, and
+// is withheld from later dataplanes. When the dataplane is done or has failed, its method Watch
+// reports a [Drift] whose field OnlyFaults is true. The Driver then calls Apply with an empty batch.
+// This call returns the objects that are still pending or at fault.
 package dataplane

@@ -146,7 +146,7 @@ func (k *Keeper) newStores() *stores { return newStores(k.cfg.Protocol, k.cfg.Ta
 
 // Set adds objects to the desired state. An object replaces the object of the same type with the
 // same identity; the comment of each type says which fields are the identity. Set takes effect with
-// the next Apply: until then, Watch keeps the state of the last Apply.
+// the next Apply. Until then, Watch goes on restoring the state of the last Apply.
 func (k *Keeper) Set(objects ...Object) { k.change(objects, false) }
 
 // change changes the desired state. After the first Apply, when Watch may be keeping the desired

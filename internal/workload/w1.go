@@ -21,8 +21,8 @@ const (
 	elsewhere = "remotehost"
 )
 
-// W1 is a cluster of endpoints and policies. Each endpoint has six labels. 200 of the endpoints are on the node n1, and
-// are called local. Each policy has five rules. Each rule selects its peers by one of 29 labels.
+// W1 is a cluster for benchmarks. 200 of its endpoints are on the node n1, and are called local. Each endpoint has six
+// labels. Each policy has five rules. The policies use 29 labels in total: each rule selects its peers by one of them.
 type W1 struct {
 	// Remote is the number of remote endpoints.
 	Remote int

@@ -68,8 +68,8 @@ const (
 	lastField        = NDTarget
 )
 
-// HeaderField identifies a field of Packet.Header in package simulate. The field is in the IP
-// header, or in the header of one transport protocol.
+// HeaderField identifies a field of a packet: a field of the IP header, or of the header of one
+// transport protocol. Package simulate keeps the values of these fields in Packet.Header.
 type HeaderField uint8
 
 // The fields of Packet.Header.

@@ -85,9 +85,9 @@ func SetIDs(rule *dataplane.Rule) (ids []dataplane.IPSetID) {
 	return ids
 }
 
-// WriteKey appends to key a text by which rules can be compared. Without plain, rules with the same
-// text have the same effect. With plain, the text has only the action, protocol and destination
-// ports. Set plain only for rules for which IsPlain returns true.
+// WriteKey appends to key a text by which rules can be compared: rules with the same text have the
+// same effect. If plain is set, the text is shorter: it has only the action, the protocol and the
+// destination ports. Set plain only if IsPlain returns true for all rules that are compared.
 func (m *Merged) WriteKey(key *strings.Builder, plain bool) {
 	ports := func(m *dataplane.Match) {
 		for _, ports := range [...][]policy.Port{m.Ports, m.NotPorts} {
