@@ -184,7 +184,11 @@ func (c *churn) step() {
 // no fault, ip lists what the naive reconciler wants, and nothing else of ours; others' routes
 // are as they were.
 func TestKeeperRandom(t *testing.T) {
-	for seed := range uint64(8) {
+	seeds := uint64(8)
+	if testing.Short() {
+		seeds = 3 // a seed takes minutes in an emulated kernel
+	}
+	for seed := range seeds {
 		t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) {
 			c := &churn{
 				keeping: newKeeping(t, routes.KeeperConfig{}, randomInterfaces...), rng: rand.New(rand.NewPCG(seed, 8)),
@@ -224,7 +228,11 @@ func TestKeeperRandom(t *testing.T) {
 // the middle. Whatever happens, a change that succeeded is known, and once the faults are over all
 // is as wanted.
 func TestKeeperFaults(t *testing.T) {
-	for seed := range uint64(8) {
+	seeds := uint64(8)
+	if testing.Short() {
+		seeds = 3 // a seed takes minutes in an emulated kernel
+	}
+	for seed := range seeds {
 		t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) {
 			c := &churn{
 				keeping: newKeeping(t, routes.KeeperConfig{}, randomInterfaces...), rng: rand.New(rand.NewPCG(seed, 9)),
