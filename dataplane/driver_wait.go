@@ -26,11 +26,13 @@ func (d *Driver) WaitProgrammed(ctx context.Context, endpoint policy.Key) error 
 
 // WaitEndpoint is like WaitProgrammed, but also calls the function want with the endpoint's
 // programmed state, and waits until want returns true. For example, want can check for an address.
-// It must not change the endpoint. Use WaitEndpoint for workload endpoints only: for a host
-// endpoint, it waits until the context is done.
+// It must not change the endpoint.
 //
-// Errors: as for WaitProgrammed.
+// Errors: as for WaitProgrammed; the key is not that of a workload endpoint.
 func (d *Driver) WaitEndpoint(ctx context.Context, endpoint policy.Key, want func(*Endpoint) bool) error {
+	if endpoint.Kind != policy.KindWorkloadEndpoint {
+		return fmt.Errorf("dataplane: wait for %s: not a workload endpoint", endpoint)
+	}
 	var state *Endpoint
 	return d.withFault(endpoint, d.waitFor(ctx, func(p *progress) bool {
 		ep := p.endpoints[endpoint]

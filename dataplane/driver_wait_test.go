@@ -12,6 +12,7 @@ import (
 
 	"github.com/wayleave/wayleave/dataplane"
 	"github.com/wayleave/wayleave/dataplane/dptest"
+	"github.com/wayleave/wayleave/policy"
 )
 
 // WaitEndpoint returns when the wanted state is programmed, not an earlier or a failing one.
@@ -101,4 +102,13 @@ func TestDriverWaitApplied(t *testing.T) {
 		r.done()
 		require.NoError(t, <-wait(), "everything was applied before the end")
 	})
+}
+
+// A host endpoint is an error at once: the driver would never report it with the state of a workload endpoint.
+func TestDriverWaitEndpointOfAnotherKind(t *testing.T) {
+	driver, err := dataplane.NewDriver(dataplane.DriverConfig{Dataplanes: []dataplane.Dataplane{dptest.NewMirror()}})
+	require.NoError(t, err)
+	host := policy.Key{Kind: policy.KindHostEndpoint, Name: "h"}
+	err = driver.WaitEndpoint(t.Context(), host, func(*dataplane.Endpoint) bool { return true })
+	require.EqualError(t, err, "dataplane: wait for HostEndpoint/h: not a workload endpoint")
 }
