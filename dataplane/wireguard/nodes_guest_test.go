@@ -102,8 +102,9 @@ func TestOtherNodes(t *testing.T) {
 		key := n2.device("wg.way").PublicKey.String()
 		resource.WireguardKeys = []policy.WireguardKey{{PublicKey: key, Port: 51820}}
 	})
-	blackhole := func(lines []string) bool { return len(lines) == 1 && strings.HasPrefix(lines[0], "blackhole") }
-	c.until("a drop", func() bool { return blackhole(n1.list("10.65.3.0/26", "ip route show table 22361")) })
+	c.until("a drop", func() bool { // by a route in the place of one over the device, and by the one behind it
+		return len(n1.list("blackhole 10.65.3.0/26", "ip route show table 22361")) == 2
+	})
 	require.ErrorIs(t, n1.driver.Status().LastError, wireguard.ErrRemoteNode)
 	require.Equal(t, "wg.way", n1.outInterface(n2.pod.Addresses[0]))
 	require.Len(t, n1.device("wg.way").Peers, 1)
