@@ -38,9 +38,9 @@
 //   - If the ingress policy denies a connection, the connection may still count as allowed for the
 //     egress policy.
 //   - If a policy denies a connection, each dropped packet counts for this policy.
-//   - Some connections begin before New. Such a connection counts only if there is a further
-//     verdict on it after New. Then it counts with all its packets, including those before New.
-//     Rules log verdicts on a connection until there is a reply.
+//   - Rules log a verdict on each packet of an allowed connection until there is a reply. If a
+//     connection began before New, the connection counts only if there is a verdict on it after
+//     New. It then counts with all its packets, including those before New.
 //   - At most Config.MaxConnections connections at a time have their packets counted. The packets
 //     of further connections are not counted: each verdict on them counts as a connection, and
 //     Stats.Uncounted has the number of these verdicts.

@@ -49,10 +49,11 @@ func Equals(f ruleset.Field, v ruleset.Value) ruleset.Match {
 	return ruleset.Compare{Field: f, Value: v}
 }
 
-// State returns a match on packets whose connection has the state. Equals would match the same
-// packets, because each packet has exactly one state. But for a match of Equals on the state, the
-// kernel first masks the bits of the state, and then compares: that is one operation more. State
-// sets all bits in Mask: then the kernel compares the whole value, without masking.
+// State returns a match on packets whose connection has the state. Use State in place of Equals,
+// which would match the same packets at a higher cost. Each packet has exactly one state, which is
+// one bit. For Equals, the kernel tests this bit in two operations: it masks the value, and then
+// compares it. For State, the kernel only compares the whole value: a Mask with all bits set means
+// that no masking is needed.
 func State(state uint32) ruleset.Compare {
 	return ruleset.Compare{Field: ruleset.CtState, Value: ruleset.Uint32(state), Mask: ruleset.Uint32(1<<32 - 1)}
 }

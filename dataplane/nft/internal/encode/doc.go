@@ -8,12 +8,14 @@
 //	ruleset.Rule  ──▶ NFT_MSG_NEWRULE      expressions: load fields into registers, compare, act
 //	                  NFT_MSG_NEWSET       its anonymous sets come first
 //	ruleset.Set   ──▶ NFT_MSG_NEWSET       types of keys and data
-//	Element       ──▶ NFT_MSG_NEWSETELEM   many in one message; an interval of one field is two
+//	Element       ──▶ NFT_MSG_NEWSETELEM   many in one message
 //
-// In a set with one key field, the kernel stores an interval as two elements, its start and its
-// end. The package writes the expressions and attributes of a rule exactly as the kernel lists
-// them: in the same order and encoding. So a rule that is read back equals the written one byte by
-// byte, and nft can print it.
+// In a set with one key field, the kernel stores an interval as two elements: the first key of the
+// interval, and the key after its last key. So the package writes two elements for such an interval.
+//
+// The package writes the expressions and attributes of a rule exactly as the kernel lists them: in
+// the same order and encoding. So a rule that is read back equals the written one byte by byte, and
+// nft can print it.
 //
 // # Usage
 //

@@ -97,7 +97,8 @@ func sharedName(dir match.Direction) string { return "outcomes-" + string(dir) }
 // Policy.Return is set. The chain of such an endpoint only writes the number of the outcome into
 // Register, and returns.
 //
-// During a change of the table, a packet may be undecided after this rule. Such a packet still uses
-// the rules of the previous generation, in which the chain of a new outcome is empty. It is called
-// stale, and the next base chain evaluates it again.
+// During a change of the table, a packet may still use the rules of the previous generation. In
+// that generation, the chain of a new outcome is empty. If the packet has such an outcome, the
+// packet is undecided after the rule Dispatch. The packet is then called stale, and the next base
+// chain evaluates it again.
 func Dispatch(dir match.Direction) ruleset.Rule { return build.Dispatch(sharedName(dir), Register) }

@@ -41,7 +41,7 @@
 // # Usage
 //
 //	l.SetPolicy(owner)                  // for each changed policy and profile
-//	g := l.Join(endpoint, Policy{...})  // for each list of each changed endpoint
+//	g := l.Join(endpoint, Policy{...})  // for each direction and stage of each changed endpoint
 //	l.Update()                          // calls Config.Changed for endpoints
 //	l.Flush(delta)
 //

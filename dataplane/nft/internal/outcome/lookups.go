@@ -190,11 +190,12 @@ func (l *Lookups) Flush(d *ruleset.Delta) {
 	l.changed, l.removed = reuse.Map(l.changed), reuse.Map(l.removed)
 }
 
-// Apart reports whether the kernel may apply the changes of the delta one after the other, not at
-// one moment. This is so if each packet looks up at most one of the changed elements: then no
-// packet can see a mixture of old and new ones. If the delta changes anything but the maps from
-// addresses to classes, Apart returns false. local has the addresses of this node's workloads. The
-// result is for the field Apart of the delta.
+// Apart reports whether it is safe that the kernel applies the changes of the delta one after the
+// other, instead of all at one moment. It is safe if each packet looks up at most one of the
+// changed elements, and this element at most once. Then no packet can see a mixture of old and new
+// elements. If the delta changes anything but the maps from addresses to classes, Apart returns
+// false. The parameter local has the addresses of this node's workloads. The caller stores the
+// result in the field Apart of the delta.
 func (l *Lookups) Apart(d *ruleset.Delta, local *classify.LocalAddresses) bool {
 	return l.classes.Apart(d, local)
 }
