@@ -32,9 +32,10 @@ type Assumed struct {
 }
 
 // Assume gives each workload endpoint without an address an IPv4 and an IPv6 address. It returns all resources in the
-// given order. It also returns a list, sorted by key: the endpoints whose addresses it assumed, and those whose node
-// Converter.AssumeNetwork assumed. It does not change the caller's resources: it copies an endpoint before it adds
-// addresses.
+// given order. It does not change the caller's resources: it copies an endpoint before it adds addresses.
+//
+// Assume also returns a list of endpoints, sorted by key. The list has the endpoints to which Assume gave addresses. It
+// also has the endpoints whose node is AssumedNode, because the pod had no node and Converter.AssumeNetwork is set.
 //
 // The addresses come from AssumedPrefixIPv4 and AssumedPrefixIPv6. An address is a hash of the endpoint's key, so an
 // endpoint has the same address in two versions of the manifests. All assumed addresses are different, and differ from

@@ -23,8 +23,8 @@ const defaultServiceAccount = "default"
 // TrustAnnotations, annotations of the pod take precedence over the Attachment.
 //
 // A reserved label (see the package comment), an invalid address or named port, and an invalid annotation are reported
-// and left out. The rest of the pod is converted: without the endpoint, rules that deny the pod as a peer would not
-// match it. Every error is an *Error.
+// and left out. The rest of the pod is still converted. If the whole pod were left out, rules that deny it as a peer
+// would not match its packets. Every error is an *Error.
 func (c Converter) Pod(pod *corev1.Pod) (*policy.WorkloadEndpoint, []error) {
 	var known Attachment
 	if c.Attachment != nil {
