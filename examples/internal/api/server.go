@@ -15,10 +15,12 @@ import (
 	"syscall"
 )
 
-// Listen takes the lock of a Unix socket and listens on the socket. Only the user of this process
-// and root can connect. Listen replaces the socket of an earlier process. While a command holds the
-// lock, Listen waits. The caller releases the lock by closing it. An agent keeps the lock until the
-// agent ends.
+// Listen takes the lock of an agent's Unix socket, and listens on the socket. Only the user of this
+// process and root can connect. Listen replaces the socket of an earlier process. The caller
+// releases the lock by closing it.
+//
+// If a command holds the lock, Listen waits until the command releases it. If another agent holds
+// the lock, Listen returns ErrRunning, because an agent keeps the lock until the agent ends.
 //
 // Errors: ErrRunning, the error of ctx, and errors of system calls.
 func Listen(ctx context.Context, path string) (l net.Listener, lock io.Closer, err error) {

@@ -346,8 +346,8 @@ type Flows struct {
 	MissedEnds     uint64 `json:"missedEnds,omitempty"`
 }
 
-// Flow has the counts of those connections from one source to one port of one destination about
-// which the same rule decided.
+// Flow has the counts of all connections that have the same source, destination, protocol and port,
+// and were allowed or denied by the same rule.
 type Flow struct {
 	// Source and Destination are endpoints, as in "shop/web", or addresses.
 	Source      string `json:"source"`

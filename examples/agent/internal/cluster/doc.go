@@ -10,9 +10,9 @@
 // # Usage
 //
 //	c, err := cluster.New(cluster.Config{Client: client, Node: "n1", Settings: ..., Rejected: ..., Logger: ...})
-//	go c.Run(ctx)                        // settings and reports, as long as the agent runs
+//	go c.Run(ctx)                        // reads settings and writes reports, as long as the agent runs
 //	sources = append(sources, datastore.NamedSource{Name: cluster.Name, Source: c.Source()})
-//	go c.Follow(ctx, p)                  // as long as the pipeline runs
+//	go c.Follow(ctx, p)                  // makes reports of what p has applied, as long as p runs
 //
 // A pipeline (here p) is the part of the agent that programs the kernel. A change of settings ends
 // it, and starts a new one. A Cluster keeps the objects that it last read from etcd. If etcd is
