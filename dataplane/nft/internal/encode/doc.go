@@ -11,7 +11,7 @@
 //	Element       ──▶ NFT_MSG_NEWSETELEM   many in one message
 //
 // In a set with one key field, the kernel stores an interval as two elements: the first key of the
-// interval, and the key after its last key. So the package writes two elements for such an interval.
+// interval, and the key after its last key. So the package writes both elements.
 //
 // The package writes the expressions and attributes of a rule exactly as the kernel lists them: in
 // the same order and encoding. So a rule that is read back equals the written one byte by byte, and
