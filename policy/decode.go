@@ -9,12 +9,13 @@ import "reflect"
 //
 // These are errors: unknown members and kinds, duplicate members, null, text after the object, and values of another
 // type. Values that a field cannot have, such as port 0 or an address with a zone, are errors, too. Decode returns all
-// errors in one *DecodeError. Decode returns no *DecodeError in two cases:
+// errors in one *DecodeError, and no resource. But it returns a resource and no error in two cases:
 //
-//   - If all errors are in rules of a policy, Decode closes these rules and returns the policy. See Rule.Close and
-//     Policy.Doubts.
-//   - If the errors are in a profile that has the name of a built-in profile, Decode returns a profile with that name.
-//     Update.Admit then replaces this profile by one that denies everything.
+//   - All errors are in rules of a policy. Then Decode closes these rules, and returns the policy. A closed Allow or
+//     Log rule matches nothing, and any other closed rule denies everything (see Rule.Close). Policy.Doubts returns the
+//     errors.
+//   - The errors are in a profile that has the name of a built-in profile. Then Decode returns a profile with that
+//     name. Update.Admit replaces this profile by one that denies everything.
 //
 // An empty list or map means the same as a missing one. The result is canonical (see Canonical). It is not validated:
 // Validate and Update.Admit find missing and contradictory fields.

@@ -14,9 +14,9 @@ import (
 // maxDoubts is the maximum number of doubts of one rule.
 const maxDoubts = 8
 
-// DoubtError lists invalid or unknown fields in the rules of a policy. The policy is in force, but the rules with these
-// fields are closed: see Rule.Close. Update.Admit also returns a DoubtError for a profile that it has replaced by one
-// that denies everything.
+// DoubtError lists invalid or unknown fields in the rules of a policy. The policy is enforced, but each rule with such
+// a field is closed: a closed Allow or Log rule matches nothing, and any other closed rule denies everything (see
+// Rule.Close). Update.Admit also returns a DoubtError for a profile that it has replaced by one that denies everything.
 type DoubtError struct {
 	// Key of the policy or profile.
 	Key Key
@@ -29,8 +29,9 @@ func (e *DoubtError) Error() string {
 	return "policy: in doubt: " + e.Key.String() + ": " + sumUp(e.Problems)
 }
 
-// Doubts returns the invalid or unknown fields of the policy's rules, or nil if there are none. It collects them from
-// the lists Rule.Doubts. Decode, Update.Admit and converters fill such a list when they close a rule.
+// Doubts returns the invalid or unknown fields because of which rules of the policy were closed, or nil if there are
+// none. A closed rule matches nothing or denies everything: see Rule.Close. When Decode, Update.Admit or a converter
+// closes a rule, it lists these fields in Rule.Doubts. The method Doubts collects the lists of all rules.
 func (p *Policy) Doubts() *DoubtError {
 	var all report
 	for _, rules := range [][]Rule{p.Ingress, p.Egress} {
@@ -53,16 +54,20 @@ func (r *report) doubts(key Key) *DoubtError {
 
 // Admit returns the resource to enforce. Every receiver of updates calls it, so that all receivers enforce the same.
 //
-// For a deletion, it returns nil without an error. An invalid resource is absent: Admit returns nil and a
-// *ValidationError.
+// For a deletion, Admit returns nil without an error. For an invalid resource, it returns nil and a *ValidationError:
+// the resource is not enforced. There are two exceptions: policies with invalid rules, and profiles with the name of a
+// built-in profile.
 //
-// A policy that is invalid only in its rules is in force: Admit returns a copy in which these rules are closed (see
-// Rule.Close), and a *DoubtError. A list of too many rules becomes one closed rule. The *DoubtError also lists the
-// doubts of rules that were closed earlier, for example by Decode, and unknown performance hints. Such a hint has no
-// effect.
+// If only rules of a policy are invalid, the policy is enforced. Admit returns a copy of the policy in which the
+// invalid rules are closed, and a *DoubtError that lists what is wrong with them. A closed Allow or Log rule matches
+// nothing, and any other closed rule denies everything (see Rule.Close). If a list has too many rules, one closed rule
+// replaces the whole list.
 //
-// If an invalid profile has the name of a built-in profile, it must not be absent: the built-in profile would then
-// apply, and allow everything. So Admit returns a profile that denies everything, and a *DoubtError.
+// Admit also returns a *DoubtError if rules of the policy were closed earlier, for example by Decode, or if the policy
+// has an unknown performance hint. The policy is still enforced. An unknown hint has no effect.
+//
+// If an invalid profile has the name of a built-in profile, Admit returns a profile that denies everything, and a
+// *DoubtError. If it returned nil, the built-in profile would apply, and allow everything.
 func (u Update) Admit() (Resource, error) {
 	if u.Resource == nil {
 		return nil, nil

@@ -36,7 +36,7 @@ func ComparePolicies(a, b *Policy) int {
 
 // CompareTiers orders tiers by precedence. Tiers with smaller orders come first, and those without an order (nil) come
 // last. Tiers with equal orders are sorted by name. A policy can also name a tier for which there is no Tier resource.
-// CompareTiers cannot compare such tiers: they come after all others, sorted by name.
+// CompareTiers takes only Tier resources. The caller must put the other tiers after these, sorted by name.
 func CompareTiers(a, b *Tier) int {
 	return cmp.Or(
 		cmp.Compare(sortOrder(a.Order), sortOrder(b.Order)),

@@ -85,8 +85,9 @@ func (p *Policy) Key() Key {
 	return Key{Kind: kind, Namespace: p.Namespace, Name: p.Name}
 }
 
-// Validate reports all problems of the policy as one *ValidationError, or nil. Update.Admit determines which of them
-// make the policy absent. A closed rule is not a problem; Policy.Doubts returns the reasons why it is closed.
+// Validate reports all problems of the policy as one *ValidationError, or nil. Even with some of these problems, the
+// policy is enforced: see Update.Admit. Validate does not report closed rules. A rule is closed if Rule.Close was
+// called for it, because of invalid or unknown fields. Policy.Doubts returns these fields.
 func (p *Policy) Validate() error {
 	v := &validator{}
 	v.policyScope(p)

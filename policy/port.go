@@ -13,8 +13,8 @@ import (
 // set. For a single port, First and Last are equal. In JSON, a Port is a number (80), a range ("8000:8999") or a name
 // ("http").
 type Port struct {
-	// Name of a port: 1 to 128 of [A-Za-z0-9_.-], at least one of them a letter. Therefore "80-90" is an error, and not
-	// a name that no endpoint has.
+	// Name of a port: 1 to 128 of [A-Za-z0-9_.-], at least one of them a letter. So "80-90" is an error: a range is
+	// written with a colon, "80:90".
 	Name string
 	// First and Last are the port numbers of an inclusive range, 1 to 65535. Both are 0 if Name is set.
 	First, Last uint16

@@ -46,7 +46,8 @@ func (p *Profile) equal(other Resource) bool {
 }
 
 // DefaultAllowProfile is the name of the built-in profile: see BuiltinProfile. Calico has a built-in profile of the
-// same name, too. HostEndpoints that Calico creates for nodes list it.
+// same name, too. When Calico creates a HostEndpoint for a node, it puts this profile into the list of profiles of the
+// HostEndpoint.
 const DefaultAllowProfile = "projectcalico-default-allow"
 
 // BuiltinProfile returns the built-in profile with the name, or false if there is none. A built-in profile exists even
