@@ -14,8 +14,8 @@ const (
 	protocolICMPv6 = 58
 )
 
-// Tuple identifies the packets of one direction of a flow. It is comparable. A field that has no
-// tuple has the zero Tuple, for example Flow.Master of most flows.
+// Tuple identifies the packets of one direction of a flow. It is comparable. The zero Tuple means
+// "no tuple": for example, Flow.Master is the zero Tuple in a flow that has no master.
 type Tuple struct {
 	// Source and Destination of the packets in this direction. The ports are zero if the protocol
 	// has none. For GRE, they are the keys.

@@ -42,10 +42,11 @@ type pass struct {
 //   - No change is pending, or it is too early for its sweep (see Config.Delay).
 //
 // Errors: the error of the context or of a system call, or ErrInterrupted. At the end of a pass,
-// Step also returns a join of the errors of BeforeEnd and of each *EndError. After an error of the
-// context, the next call continues the pass. After any other error, the changes are still pending,
-// and the next pass begins after Config.Retry. The Progress beside an error is zero. To learn how
-// long to wait, call Step again.
+// Step also returns a join of the errors of BeforeEnd and of each *EndError. When Step returns an
+// error, its Progress is zero. After an error of the context, the next call continues the pass.
+// After any other error, the changes are still pending, and the next pass begins after
+// Config.Retry. Until then, each call of Step does nothing, and returns the remaining time in
+// Progress.Wait.
 func (s *Sweeper) Step(ctx context.Context, budget int) (Progress, error) {
 	for {
 		if err := ctx.Err(); err != nil {

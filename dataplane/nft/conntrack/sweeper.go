@@ -97,9 +97,10 @@ func (s *Sweeper) Close() error {
 	return errors.Join(errs...)
 }
 
-// Change records that one ruleset has replaced another in the kernel. The next calls of Step judge
-// all flows of the connection tracking table. This work is called a sweep. Step ends a flow if
-// before returns Allowed for it and after returns Denied.
+// Change records that one ruleset has replaced another in the kernel. The parameters are the Judge
+// of the old ruleset and the Judge of the new one. The next calls of Step judge all flows of the
+// connection tracking table. This work is called a sweep. Step ends a flow if the Judge of the old
+// ruleset returns Allowed for the flow, and the Judge of the new one returns Denied.
 //
 // Change may be called again before the sweep is done. Step then ends a flow if the latest ruleset
 // denies it and at least one earlier ruleset allowed it, because the flow may have begun under that
