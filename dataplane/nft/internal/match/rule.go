@@ -129,7 +129,9 @@ func (m Matcher) checkSets(typ dataplane.IPSetType, lists ...[]dataplane.IPSetID
 }
 
 // FamiliesOf returns the families for which the rule is rendered. If nothing in the rule depends on
-// the family, it is rendered once for both.
+// the family, the result is only sets.AnyFamily: the rule is rendered once, for both IPv4 and IPv6.
+// Otherwise, the result depends on the IP version and the protocol of the rule: it has IPv4, IPv6,
+// both or neither.
 func FamiliesOf(rule *dataplane.Rule) []sets.Family {
 	var out []sets.Family
 	if ForAnyFamily(*rule) {
