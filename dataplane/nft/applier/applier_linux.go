@@ -231,9 +231,10 @@ func (a *Applier) Unfinished() <-chan struct{} {
 }
 
 // Finish waits until the channel of Unfinished is closed, which happens at the end of a grace
-// period. Then it deletes the objects that no packet uses any more. Objects that UpdateVisible has
-// left since the grace period began may need another one: Unfinished then returns another channel.
-// If the deletion fails, the next call of Update or Resync reads the table back.
+// period. Then it deletes the objects that no packet uses any more. If UpdateVisible was called
+// after the grace period had begun, the deletions of that call may need a second grace period.
+// Unfinished then returns another channel, and the caller must call Finish again. If the deletion
+// fails, the next call of Update or Resync reads the table back.
 //
 // Errors: *Error; ErrClosed; that of the context if it is done before the grace period ends.
 func (a *Applier) Finish(ctx context.Context) error {
@@ -288,8 +289,10 @@ func (a *Applier) PlanTable(t *ruleset.Table) ([]ruleset.Op, error) {
 }
 
 // Resync restores the desired state in the kernel. It reads the table back only in these cases:
-// notifications show that another process has changed our table, an object is held back, or the
-// last call failed.
+//
+//   - Notifications show that another process has changed our table.
+//   - An object is held back because the kernel refuses it (see Held).
+//   - The last call failed.
 //
 // Errors: as for Update, and ErrUnknown if there is no desired state yet.
 func (a *Applier) Resync(ctx context.Context) error {

@@ -67,9 +67,9 @@
 // Epoch names a set of the table that every packet matches. The transaction replaces this set by an
 // equal one. A packet on the previous generation still looks into the old set, which is now empty,
 // so it does not match. Rules of the table then evaluate this packet from the beginning.
-// ruleset.Epoch has the details. A table with an Epoch must not drop a packet without a decision
-// before the packet looks into the set. Otherwise, the packet would be lost although both states
-// allow it.
+// ruleset.Epoch has the details. In a table with an Epoch, rules may drop an undecided packet only
+// after the packet has looked into the set. Otherwise, a packet on the previous generation would be
+// lost, although both states allow it.
 //
 // While the Applier replaces base chains or the whole table, a second table, the guard, drops all
 // packets at the hooks of the old base chains. It drops no packets at hooks of base chains of type
@@ -84,9 +84,11 @@
 //     tries again. From Linux 5.12 on, the kernel deletes the guard when the process ends. In any
 //     case, the guard stops dropping packets after ten seconds.
 //
-// A deleted base chain keeps its rules until it has left its hook, but the sets of these rules are
-// already empty. So if a base chain with the policy accept is deleted without a replacement, the
-// first transaction deletes its rules and the next one deletes the chain.
+// When a transaction deletes a base chain, packets still pass the chain for a moment. The chain
+// still has its rules, but the sets of these rules are already empty. So the rules may drop packets
+// that both states allow. If the base chain has the policy accept, and no other chain replaces it,
+// the Applier prevents this with two transactions: the first one deletes the rules of the chain,
+// and the second one deletes the chain.
 //
 // The kernel sends a notification for each element of a transaction to listeners in all network
 // namespaces. This doubles the time of a large transaction. Therefore the Applier does not listen
