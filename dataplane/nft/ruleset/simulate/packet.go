@@ -24,9 +24,10 @@ type Packet struct {
 	Protocol uint8
 	// SrcPort and DstPort are the ports of TCP, UDP, UDP-Lite, DCCP and SCTP.
 	SrcPort, DstPort uint16
-	// Transport has the bytes after the IP header. Unless it is nil, it replaces the ports and the
-	// other fields of transport headers. Rules that load ports without a match on the protocol read
-	// these bytes.
+	// Transport has the bytes after the IP header. If it is nil, the transport header follows from
+	// Protocol, the ports and Header. Otherwise, all rules read the transport header from
+	// Transport. For example, set Transport for a packet whose protocol has no ports: a rule that
+	// loads ports, and does not match the protocol, reads the first four bytes of Transport.
 	Transport []byte
 	// Fragment is the offset of a fragment in units of eight bytes. Unless it is 0, there is no
 	// transport header. But when the kernel loads up to four bytes, it does not check whether there
