@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package gobuild builds programs for tests that run them.
+// Package gobuild builds programs for tests that run them. If the environment variable
+// TEST_PROGRAMS is set (see ProgramsEnv), the package copies programs that were built before, and
+// does not run the go command.
 //
 // # Usage
 //
@@ -13,6 +15,6 @@
 //
 // # Errors
 //
-// If the go command fails, Build returns an error with the output of this command. If ProgramsEnv
-// is set, Build copies a program that was built before, and returns the error of the copy.
+// If the go command fails, Build returns an error with the output of this command. If Build cannot
+// copy a program that was built before, it returns the error of reading or writing the file.
 package gobuild
