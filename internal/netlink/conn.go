@@ -64,7 +64,7 @@ func (c *Conn) Request(typ uint16, header ...byte) *Messages {
 	return &c.request
 }
 
-// Query sends the request, and calls the function each for every message of the answer. This function must not keep the
+// Query sends the request, and passes every message of the answer to the function each. This function must not keep the
 // data of the message. If it returns an error, Query ends and returns this error.
 //
 // Other errors: *AckError; ErrMalformed; EAGAIN if there is no answer; those of the system calls.
@@ -76,8 +76,8 @@ func (c *Conn) Query(each func(Message) error) error {
 	return err
 }
 
-// Dump sends the request for all objects. It first calls the function begin, and then the function each for every
-// object of the answer. If a part of the answer was lost, or objects changed during the dump, Dump starts again with
+// Dump sends the request for all objects. It first calls the function begin, and then passes every object of the answer
+// to the function each. If a part of the answer was lost, or objects changed during the dump, Dump starts again with
 // begin. So begin must discard the objects of an earlier attempt.
 //
 // Errors: as for Query; ErrInterrupted if every attempt was interrupted.
@@ -115,8 +115,8 @@ func (c *Conn) Start(flags uint16) error {
 	return c.Send(data)
 }
 
-// Next reads one datagram of the answer, and calls the function each for every message in the datagram, except for the
-// message that ends the answer. done means that this was the last datagram of the answer.
+// Next reads one datagram of the answer, and passes its messages to the function each, except for the message that ends
+// the answer. done means that this was the last datagram of the answer.
 //
 // Errors: as for Query; ErrInterrupted if objects changed during the dump, and then done is true.
 func (c *Conn) Next(each func(Message) error) (done bool, err error) { return c.next(each, false) }
@@ -170,7 +170,7 @@ func (c *Conn) drain() (err error) {
 	return err
 }
 
-// Poll reads until the queue is empty, without waiting, and calls the function each for every message. missed means
+// Poll reads until the queue is empty, without waiting, and passes every message to the function each. missed means
 // that some messages were not handled: the kernel has dropped them, they were malformed, or the function returned an
 // error.
 //

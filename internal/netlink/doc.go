@@ -19,7 +19,8 @@
 //		return d.Err
 //	})
 //
-// A Conn never waits. A KernelSocket does, for notifications:
+// No method of a Conn waits. To wait for notifications, call Wait of the KernelSocket on which the Conn is based. Then
+// call Poll of the Conn, which passes the notifications to a function:
 //
 //	err = sock.Join(unix.RTNLGRP_LINK)
 //	for err == nil {
