@@ -51,7 +51,8 @@
 // A term can become common later. Therefore the index counts the evaluations of a query that gave no match. When the
 // count reaches the limit of the query, the index looks for another term that has less than half as many items, and
 // files the query under it. If there is no such term, the limit doubles. The first limit of a query is 4 evaluations
-// for each label and value that the query needs, but at least 16. The highest limit is 8 times the first.
+// for each label that an item must have to match, and 4 more for each value that the query allows for such a label. If
+// the sum is less than 16, the first limit is 16. The highest limit is 8 times the first.
 //
 // Some queries need no particular label, such as `!has(x)`, `a != "b"`, `all()` or `has(x) || has(y)`. These queries
 // are called loose. They are in a list of their own, and have no term. Adding or removing an item takes time linear
@@ -66,8 +67,9 @@
 // with thousands of labels or thousands of parents, and for the items of a parent with thousands of labels.
 //
 // A set of numbers is stored as a single word, a short sorted list or a bitmap, depending on its size. Lists are in
-// blocks of memory without pointers. Unused memory is freed in blocks of 128 numbers. So when most of very many items
-// have been removed, the other items may take more memory than in a new index.
+// blocks of memory without pointers. The index allocates memory for up to 128 items or lists at once, and frees this
+// memory when none of these is left. So after most of very many items have been removed, the index may take more memory
+// than a new index with the remaining items.
 //
 // If a call reports matches of at least half of all items, the index sorts all items. It keeps this order, at 4 bytes
 // an item, until one item in eight has been added or removed. It keeps no other large buffers between calls.
