@@ -3,6 +3,13 @@
 // Package kube reads objects and settings from the API of a Kubernetes cluster. It also writes the
 // node's WireGuard keys, and reports about the node, to the API.
 //
+// A kubernetes.Source lists the objects once, and then watches them. With Attach and Detach, the
+// same source also gets the interfaces that a CNI plugin makes and removes for pods of this node.
+// The relay keeps all objects in memory, and sends them to a pipeline, which is the part of the
+// agent that programs the kernel. A change of settings ends the pipeline, and starts a new one. The
+// relay then sends the objects to the new pipeline. Without the relay, all nodes would list the
+// whole cluster again after a change of settings.
+//
 //	API server ── watches ──▶ kubernetes.Source ──▶ relay ──▶ pipeline, one after the other
 //	CNI plugin ── Attach, Detach ──▶
 //	ConfigMaps ── watches ──▶ settings
@@ -15,11 +22,6 @@
 //	err = a.Attach(endpoint, uid)        // of each pod that has a link already
 //	go a.Run(ctx)                        // as long as the agent runs
 //	sources = append(sources, datastore.NamedSource{Name: kube.Name, Source: a.Source()})
-//
-// A pipeline is the part of the agent that programs the kernel. A change of settings ends it, and
-// starts a new one. The source lists the objects of the API once, and then watches them. The relay
-// keeps the objects in memory, and sends them to each new pipeline. Without the relay, all nodes
-// would list the whole cluster again after a change of settings.
 //
 // # Concurrency
 //
