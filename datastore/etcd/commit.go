@@ -44,14 +44,15 @@ func (s *Store) Put(ctx context.Context, r policy.Resource, expect Revision) (Re
 	return s.Commit(ctx, []Write{{Update: u, Expect: expect}})
 }
 
-// Delete deletes an object if it has the expected revision, and returns the new revision of the store. If the object
-// does not exist, Delete returns an error only if a revision is expected. Errors: ErrConflict, or those of the client.
+// Delete deletes an object, and returns the new revision of the store. The parameter expect is the revision that the
+// object must have, or Any: with Any, Delete deletes the object whatever its revision, and returns no error if the
+// object does not exist. Errors: ErrConflict, or those of the client.
 func (s *Store) Delete(ctx context.Context, key policy.Key, expect Revision) (Revision, error) {
 	return s.Commit(ctx, []Write{{Update: policy.Update{Key: key}, Expect: expect}})
 }
 
-// Update implements datastore.Sink. It writes up to MaxWrites objects in one transaction, whatever revisions the stored
-// objects have. Errors: as for Commit.
+// Update implements datastore.Sink. It makes all updates in one transaction, whatever revisions the stored objects
+// have. If there are more than MaxWrites updates, it makes none and returns ErrTooMany. Other errors: as for Commit.
 func (s *Store) Update(ctx context.Context, updates []policy.Update) error {
 	writes := make([]Write, len(updates))
 	for i, u := range updates {
@@ -61,9 +62,9 @@ func (s *Store) Update(ctx context.Context, updates []policy.Update) error {
 	return err
 }
 
-// Commit makes up to MaxWrites writes in one transaction, all or none, and returns the new revision of the store. A
-// Source sends all these changes to its receiver in one call. Errors: those of Put, ErrTooMany, and
-// datastore.ErrKeyMismatch.
+// Commit makes all writes in one transaction, and returns the new revision of the store. If one write fails, none is
+// made. A Source sends all these changes to its receiver in one call. Errors: those of Put; ErrTooMany if there are
+// more than MaxWrites writes; datastore.ErrKeyMismatch.
 func (s *Store) Commit(ctx context.Context, writes []Write) (Revision, error) {
 	t := &transaction{client: s.client}
 	for _, w := range writes {

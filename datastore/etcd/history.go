@@ -18,9 +18,9 @@ import (
 // no longer has the same data, the history ends, and the Source lists everything again. The history
 // ends in each of these cases:
 //
-//   - The mark has another value or revision. (Each Store.Init writes a random id into the mark
-//     that it makes.) The reason is that the database was lost and rebuilt, or that the address
-//     leads to another database.
+//   - The mark has another value or revision. (The mark is the key that Store.Init creates. Its
+//     value is a random id.) The reason is that the database was lost and rebuilt, or that the
+//     address leads to another database.
 //   - The etcd cluster has another id.
 //   - The revision or the raft term is lower than before. The reason is that a backup was restored:
 //     a restore by etcdutl begins at the lowest term, and each election raises the term.
@@ -34,10 +34,10 @@ import (
 // restored servers reach the raft term and the revision that the node has read before the node
 // connects to them. There are three such cases:
 //
-//   - The newest key that the Source has read is also in the backup. This happens if the Source
-//     listed the store after the backup was made, only deletions came in between, and the node has
-//     written no report since the backup. Then the deleted objects are in the store again, but not
-//     on the node.
+//   - The newest key that the Source has read is also in the backup. An example: after the backup
+//     is made, objects are deleted, and nothing else is written. Then the Source lists the store.
+//     The backup is restored before the node writes a report. Now the deleted objects are in the
+//     store again, but not on the node.
 //   - The restored servers have changed the newest key that the Source has read, and have compacted
 //     its revision. Then the Source cannot compare this key, and the node may lack objects, too.
 //   - The backup has a report of the node. Until the lease of the report expires, the report counts

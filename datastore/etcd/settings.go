@@ -98,7 +98,7 @@ func (s *Store) replaceSettings(
 }
 
 // Settings returns the settings for a node. Errors: those of the client; a *ValueError, which may wrap ErrNewer;
-// ErrNotInitialised if the mark is missing, because settings may then be lost or not written yet.
+// ErrNotInitialised if the store has no mark, the key that Init creates: settings may then be lost or not written yet.
 func (s *Store) Settings(ctx context.Context, node string) (Settings, error) {
 	settings, _, err := s.settings(ctx, node)
 	return settings, err
@@ -147,10 +147,11 @@ func (s *Store) setting(kv *mvccpb.KeyValue) (json.RawMessage, error) {
 }
 
 // WatchSettings blocks until the settings for a node differ from the given ones, and returns the new settings. (The
-// agent then restarts with the new settings.) If the settings cannot be read, or if the mark is missing, WatchSettings
-// reports the error to the function failed, and continues to wait. When they can be read again, it calls this function
-// with nil. It also reads the settings every StoreConfig.Recheck, because a watch does not report the changes of a
-// restored database.
+// agent then restarts with the new settings.) WatchSettings watches the settings, and also reads them every
+// StoreConfig.Recheck, because a watch does not report the changes of a restored database.
+//
+// If WatchSettings cannot read or watch the settings, or if the store has no mark (see Settings), it calls failed(err),
+// and continues to wait. When it has read the settings again, it calls failed(nil).
 //
 // Errors: that of ctx; an invalid node.
 func (s *Store) WatchSettings(ctx context.Context, node string, now Settings, failed func(error)) (Settings, error) {

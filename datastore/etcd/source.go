@@ -50,8 +50,8 @@ type SourceHooks struct {
 	Lost func(err error)
 	// Found is called when the store can be read for the first time, and again after Lost.
 	Found func()
-	// Delivered is called with each revision up to which the receiver has all changes, and its History. A Report needs
-	// both. Revisions of one History only increase.
+	// Delivered is called when the receiver has all changes up to a revision. The arguments are this revision and the
+	// History to which the revision belongs. A Report needs both. Revisions of one History only increase.
 	Delivered func(revision Revision, history *History)
 }
 

@@ -118,9 +118,9 @@ func (s *Store) Init(ctx context.Context) error {
 	return checkMark(response.Responses[0].GetResponseRange().Kvs[0].Value)
 }
 
-// Suspend removes the mark. Every Source then keeps its state until Init is called again. So no node receives only a
-// part of the objects while you fill a store again. Errors: those of the client; a *ValueError that wraps ErrNewer if a
-// newer version created the mark.
+// Suspend undoes Init: it deletes the mark, the key that Init creates. Without the mark, every Source keeps its state.
+// So you can fill a store again, and no node receives only a part of the objects. Call Init when the store is complete.
+// Errors: those of the client; a *ValueError that wraps ErrNewer if a newer version created the mark.
 func (s *Store) Suspend(ctx context.Context) error {
 	etcd, ctx, cancel, err := s.begin(ctx)
 	if err != nil {
