@@ -24,12 +24,13 @@
 // kernel where it can. The rules in events contain no selectors, named ports or services: the
 // graph has replaced them by IP sets.
 //
-// Every node gets a RouteUpdate for each known address. An address of its own workload is in two
-// events: the EndpointUpdate has the workload's interface, and the RouteUpdate has the type of the
-// address's pool. If a route leads through a tunnel, the tunnel is added before the route and
-// removed after it. There are also events for nodes, pools, services, namespaces and service
-// accounts, for dataplanes that use their names or labels. A dataplane ignores the events that it
-// has no use for.
+// Every node gets a RouteUpdate for each known address. If the address belongs to a workload on the
+// node itself, the address is in two events: the EndpointUpdate has the workload's interface, and
+// the RouteUpdate has the type of the address's pool. If a route leads through a tunnel, the tunnel
+// is added before the route and removed after it.
+//
+// There are also events for nodes, pools, services, namespaces and service accounts, for dataplanes
+// that use their names or labels. A dataplane ignores the events that it has no use for.
 //
 // # Usage
 //

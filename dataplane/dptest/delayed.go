@@ -47,8 +47,9 @@ func NewDelayed(inner dataplane.Dataplane) *Delayed {
 // batches are pending: for each of them, Apply returns an *ApplyError with Pending set. For all
 // other objects, it returns the last errors of the inner dataplane.
 //
-// Apply applies the batch at once in two cases: before the batch with InSync, and if no endpoint is
-// in this batch or in a stored one. It then returns the error of the inner dataplane.
+// In two cases, Apply applies the batch at once, and returns the error of the inner dataplane:
+// neither this batch nor an earlier one has InSync, or neither this batch nor a stored one has an
+// endpoint.
 func (d *Delayed) Apply(ctx context.Context, b dataplane.Batch) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()

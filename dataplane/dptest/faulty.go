@@ -53,15 +53,16 @@ type Call struct {
 //     inner dataplane gets the call. The result joins the errors of fault and of the inner
 //     dataplane. A call of Teardown is different: the inner dataplane gets it only if fault returns
 //     nil.
-//   - If fault returns any other error, the inner dataplane does not get the call. But Apply must
-//     add its batch to the desired state even if it fails. So the Faulty stores the batch, and
-//     gives it to the inner dataplane before the next call that is not blocked.
+//   - If fault returns any other error, fault blocks the call: the inner dataplane does not get it.
+//     But Apply must add its batch to the desired state even if Apply fails. So the Faulty stores
+//     the batch, and gives it to the inner dataplane before the next call that is not blocked.
 func NewFaulty(inner dataplane.Dataplane, fault func(Call) error) *Faulty {
 	return &Faulty{inner: inner, fault: fault, calls: map[string]int{}, watchers: map[*watcher]struct{}{}}
 }
 
-// Apply applies the stored batches (see NewFaulty) and then b, unless fault blocks the call. It
-// returns the error of fault, joined with the errors of the inner dataplane.
+// Apply first calls fault. If fault blocks the call (see NewFaulty), Apply stores the batch, and
+// returns the error of fault. Otherwise Apply applies the stored batches and then this batch. It
+// then returns the errors of the inner dataplane, joined with the error of fault if there is one.
 func (f *Faulty) Apply(ctx context.Context, b dataplane.Batch) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -83,8 +84,9 @@ func (f *Faulty) catchUpLocked(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// Resync applies the stored batches (see NewFaulty) and resyncs the inner dataplane, unless fault
-// blocks the call. It returns the error of fault, joined with the errors of the inner dataplane.
+// Resync first calls fault. If fault blocks the call (see NewFaulty), Resync returns the error of
+// fault. Otherwise Resync applies the stored batches, and resyncs the inner dataplane. It then
+// returns the errors of the inner dataplane, joined with the error of fault if there is one.
 func (f *Faulty) Resync(ctx context.Context) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
