@@ -14,16 +14,16 @@
 //	                     ├─ other port with the prefix: drop         └─▶ port-ipv6 ─▶ port-icmpv6 ─▶ port-target
 //	                     └─ any other port: drop what has an address of an endpoint
 //
-// A port of an endpoint may send IPv4, ARP and IPv6 without a VLAN tag, with the MAC address and
-// the addresses of the endpoint:
+// Two kinds of IPv6 addresses are allowed for a port of an endpoint: the endpoint's addresses, and
+// each link-local address that the host does not have on a bridge. The port may send these frames,
+// without a VLAN tag and with the MAC address of the endpoint:
 //
-//   - IPv4 from one of these addresses, or a DHCP request from the unspecified address;
-//   - ARP with one of these addresses as sender, or a probe for one of them (RFC 5227);
-//   - IPv6 from one of these addresses, or from a link-local address that the host does not have on
-//     a bridge;
-//   - from the unspecified IPv6 address: duplicate address detection for such an address, router
-//     solicitations, and reports of multicast listeners (RFC 3590);
-//   - neighbour advertisements for such an IPv6 address, but no router advertisements or redirects.
+//   - IPv4 from an address of the endpoint, or a DHCP request from the unspecified address;
+//   - ARP with an address of the endpoint as sender, or a probe for such an address (RFC 5227);
+//   - IPv6 from an allowed address, except router advertisements, redirects, and neighbour
+//     advertisements for an address that is not allowed;
+//   - IPv6 from the unspecified address: duplicate address detection for an allowed address, router
+//     solicitations, and reports of multicast listeners (RFC 3590).
 //
 // The table drops neighbour discovery in fragments, as RFC 6980 requires. It also drops frames with
 // a priority tag, which is a VLAN tag with the identifier 0: Linux receives such a frame as if it

@@ -1,18 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package memory keeps a process within the memory limit of its cgroup. Set gives the Go runtime a
-// soft limit of 90 % of the cgroup's limit, so that the garbage collector runs more often when
-// memory gets short. If the environment variable GOMEMLIMIT sets another soft limit, Set keeps that
-// limit.
+// Package memory keeps a process within the memory limit of its cgroup. The default limit is 90 %
+// of the cgroup's limit. Set makes the default limit the soft limit of the Go runtime, so that the
+// garbage collector runs more often when memory gets short. If the environment variable GOMEMLIMIT
+// sets another soft limit, Set keeps that soft limit.
 //
 // While the process starts, Watch checks how much memory is in use. It returns an error before the
-// kernel would kill the process, in each of the cases below. The first two cases do not depend on
-// GOMEMLIMIT:
+// kernel would kill the process, in each of these cases:
 //
-//   - After a garbage collection, the heap is larger than 80 % of those 90 %. The garbage collector
-//     would then take most of the processor time.
-//   - The Go runtime has more memory than 103 % of those 90 %. The process then allocates faster
-//     than the garbage collector frees.
+//   - After a garbage collection, the heap is larger than 80 % of the default limit, even if
+//     GOMEMLIMIT is set. The garbage collector would then take most of the processor time.
+//   - The Go runtime has more memory than 103 % of the default limit, even if GOMEMLIMIT is set.
+//     The process then allocates faster than the garbage collector frees.
 //   - GOMEMLIMIT is set, and after a garbage collection, the heap is larger than GOMEMLIMIT.
 //
 // # Usage

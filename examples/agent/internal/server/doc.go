@@ -17,11 +17,15 @@
 //  3. Once a connection has been idle for Config.EvictAfter, the server closes this connection, and
 //     serves the new one.
 //
-// The idle time of a connection begins when the server first reads from the connection. It begins
-// again once, when the first data of the client arrives. Data that the client sends later has no
-// effect on the idle time. This has two consequences. Clients that send slowly cannot keep a new
-// client out, however many they are. And a client that sends its request at once is not
-// disconnected before its handler runs, even if other clients connect all the time.
+// The idle time of a connection begins when the server first reads from the connection. When the
+// first data of the client arrives, the server sets the idle time to zero again. Later data has no
+// effect on the idle time. This has two consequences:
+//
+//   - If a client sends a request slowly, its connection soon reaches the idle time
+//     Config.EvictAfter. So such clients cannot keep a new client out, however many they are.
+//   - If a client sends its request at once, the handler runs before the connection reaches this
+//     idle time. So the server does not disconnect the client before the handler runs, even if
+//     other clients connect all the time.
 //
 // # Usage
 //
