@@ -45,10 +45,10 @@ type Pool struct {
 	Disabled bool
 }
 
-// Service has the backends that one resource, a policy.ServiceBackends, lists for a service. Each of
-// its Addresses serves each of its Ports. If several resources list backends of the same service,
-// as EndpointSlices do in Kubernetes, there is one Service for each of these resources. Several
-// goroutines may read a Service that nobody changes.
+// Service has the backends that one resource, a policy.ServiceBackends, lists for a service. Each
+// of its Addresses serves each of its Ports. If several resources list backends of the same
+// service, as EndpointSlices do in Kubernetes, there is one Service for each of these resources.
+// Several goroutines may read a Service that nobody changes.
 type Service struct {
 	// Key is the key of the resource ServiceBackends. It identifies the Service.
 	Key policy.Key

@@ -13,8 +13,8 @@ import (
 // whether one is needed. If several routes match an address, the one with the longest prefix
 // applies.
 //
-// A Route through a tunnel exists only while the tunnel exists. Any other Route to a remote workload
-// in a pool exists only while the address of the workload's node is known.
+// A Route through a tunnel exists only while the tunnel exists. Any other Route to a remote
+// workload in a pool exists only while the address of the workload's node is known.
 //
 // Several goroutines may read a Route that nobody changes.
 type Route struct {
