@@ -33,8 +33,8 @@ type DiffConfig struct {
 // Difference is the result of Diff: the flows whose verdicts differ between two worlds, and what was compared. String
 // returns a text for people, and encoding/json encodes a Difference for programs.
 type Difference struct {
-	// Ports and Parties say what was evaluated: Ports has the text of each PortGroup, and Parties the names of the
-	// members of each group. Flows is the number of flows.
+	// Ports and Parties list what was evaluated. Ports has one text for each PortGroup. Parties has one list for each
+	// Group: the names of its parties. Flows is the number of flows.
 	Ports   []string   `json:"ports"`
 	Parties [][]string `json:"parties"`
 	Flows   int        `json:"flows"`
@@ -43,7 +43,8 @@ type Difference struct {
 	// OnlyBefore and OnlyAfter are the endpoints that only one of the worlds has. They were not evaluated.
 	OnlyBefore []string `json:"onlyBefore,omitempty"`
 	OnlyAfter  []string `json:"onlyAfter,omitempty"`
-	// Moved are endpoints whose addresses differ. They were evaluated with the addresses that they have in both worlds.
+	// Moved are the endpoints that both worlds have, but not with the same addresses. Only those of their addresses
+	// that are in both worlds were evaluated.
 	Moved []string `json:"otherAddresses,omitempty"`
 	// Rejected has the errors of resources that are invalid in one of the worlds. In this world, they were treated as
 	// absent.
@@ -134,7 +135,8 @@ type Common struct {
 	Parties []Party
 	// OnlyBefore and OnlyAfter are the names of endpoints of only one world.
 	OnlyBefore, OnlyAfter []string
-	// Moved are the names of endpoints whose addresses differ. Those without a common address are not in Parties.
+	// Moved are the names of endpoints that both worlds have, but not with the same addresses. If an endpoint has no
+	// address that is in both worlds, it is not in Parties.
 	Moved []string
 }
 

@@ -65,13 +65,14 @@
 //
 // An endpoint that shares an address with another endpoint is alone in its Group.
 //
-// Addresses that no workload endpoint has are outside addresses. These represent all of them:
+// An address that no workload endpoint has is an outside address. The following addresses represent all outside
+// addresses:
 //
 //   - one address in each network that rules, network sets, nodes or host endpoints mention
 //   - each address of a service's backend, unless a workload endpoint has the address
 //   - for each family, one address that is in none of these networks
 //
-// These ports, ICMP types and other protocols represent all others:
+// The following ports, ICMP types and other protocols represent all ports, ICMP types and protocols:
 //
 //   - the ports that rules, services and named ports mention. Where ranges of ports overlap, their ends divide them
 //     into sections, and one port represents each section.

@@ -25,8 +25,8 @@ type Expectation struct {
 	To   []string `json:"to"`
 	// Ports, at least one.
 	Ports []Port `json:"port"`
-	// Allow means that all flows must be allowed. Otherwise, all must be denied. A flow to which no policy applies is
-	// neither allowed nor denied.
+	// Allow means that all flows must be allowed. Otherwise, all must be denied. A flow to which no policy applies
+	// counts as neither. So an expectation with such a flow never holds.
 	Allow bool `json:"allow"`
 }
 
@@ -38,8 +38,8 @@ type Result struct {
 	Holds bool `json:"holds"`
 	// Flows is the number of flows that were evaluated.
 	Flows int `json:"flows"`
-	// Failed has each answer in which the verdict of a flow is not the expected one, with the explanations of all flows
-	// of the answer.
+	// Failed has the Answer of each Query (a sender, a receiver and a port) with a flow that does not have the expected
+	// verdict. The Answer explains all flows of the Query.
 	Failed []Answer `json:"failed,omitempty"`
 }
 
@@ -87,7 +87,7 @@ func (x Expectation) String() string {
 	return text
 }
 
-// String returns the expectation. If the expectation does not hold, the failed answers follow: the first with its
+// String returns the expectation. If the expectation does not hold, the answers in Failed follow: the first with its
 // explanations, the others in one line each. The text is for people, and its form may change.
 func (r Result) String() string {
 	mark := "ok  "
@@ -97,7 +97,7 @@ func (r Result) String() string {
 	return fmt.Sprintf("%s %s (%s)\n%s", mark, r.Expectation, count(r.Flows, "flow"), r.Failures())
 }
 
-// Failures returns the failed answers, as in String. It is empty if the expectation holds.
+// Failures returns only the part of String that has the answers in Failed. It is empty if the expectation holds.
 func (r Result) Failures() string {
 	var text strings.Builder
 	for i, a := range r.Failed {

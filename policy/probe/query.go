@@ -48,9 +48,15 @@ func (a Answer) String() string {
 	return text.String()
 }
 
-// Queries returns the queries from each sender to each receiver on each port, in the order of the arguments. from and
-// to have texts as for Find. Queries makes no query from a party to itself. It returns an error if Find returns one, if
-// two parties have no flow on one of the ports, or if there is no query at all.
+// Queries returns the queries from each sender to each receiver on each port, in the order of the arguments. The
+// parameters from and to have texts as for Find. Queries makes no query from a party to itself.
+//
+// Queries returns an error in these cases:
+//
+//   - Find returns an error for one of the texts.
+//   - For a sender, a receiver and a port, Port.Flows returns no flow, for example because the two have no addresses of
+//     the same family.
+//   - There is no query, for example because the only sender is also the only receiver.
 func (x *Index) Queries(from, to []string, ports []Port) ([]Query, error) {
 	senders, err := x.FindAll(from...)
 	if err != nil {
