@@ -231,9 +231,12 @@ func (d *Dataplane) Bridges() map[string]string {
 //  3. A second transaction adds the new owner.
 //
 // If a batch removes an address from all endpoints, Apply ends its connections after the
-// transaction. If a batch adds an address that no endpoint had, Apply ends existing connections of
-// this address before the transaction. If there were any, Apply takes the steps above for this
-// address, too.
+// transaction.
+//
+// If a batch adds an address that no endpoint had, Apply first ends existing connections of this
+// address. If there were none, one transaction adds the owner. If there were any, two transactions
+// are necessary: after the first one, packets of the owner are still dropped. Then steps 2 and 3
+// follow.
 //
 // When Apply first programs, it reads the former owners of addresses from the table in the kernel.
 // The table does not have the former owners of floating addresses, which are external addresses

@@ -195,10 +195,11 @@ func (c *Classifier) Pending() bool { return c.v4.changed() || c.v6.changed() }
 
 // Flush appends the changes of the class maps since the last Flush to the delta.
 //
-// The caller has other maps, whose keys are the numbers of classes, and may add their changes to
-// the same delta. For these maps, Flush returns the function unseen. unseen(key) is true if no
-// packet looks up the key while the delta is applied, because the class with this number had no
-// addresses at the last Flush, or has none now.
+// The caller has maps of its own, whose keys are the numbers of classes. It may add the changes of
+// these maps to the same delta. For these maps, Flush returns the function unseen: it reports
+// whether no packet looks up the number of a class while the delta is applied. That is so if the
+// class had no addresses at the last Flush, or has none now. If Renumber was called since the last
+// Flush, unseen always returns false, because another class may have had the number.
 func (c *Classifier) Flush(d *ruleset.Delta) (unseen func(key string) bool) {
 	c.v4.flush(d)
 	c.v6.flush(d)

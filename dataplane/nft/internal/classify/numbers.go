@@ -15,8 +15,8 @@ import (
 type Numbered struct {
 	content string
 	number  uint32
-	// tries is the number of hashes of the content that could not become its number, because
-	// smaller contents have these numbers.
+	// tries is the number of hashes of the content that were tried before the one that became its
+	// number. The numbers of these hashes belong to contents that sort before this one.
 	tries uint32
 }
 
@@ -40,12 +40,14 @@ type Numbers struct {
 	// number returns a valid number for a hash.
 	number func(hash uint32) uint32
 	taken  map[uint32]*Numbered
-	// passed has, for each number, the contents that hash to it but have another number, because a
-	// smaller content has it. A content is in the list once for each such hash.
+	// passed has, for each number, the contents that tried the number but did not get it, because
+	// a content that sorts before them has it. If several tried hashes of a content give the same
+	// number, the list of this number has the content once for each of these hashes.
 	passed map[uint32][]*Numbered
 }
 
-// NewNumbers returns Numbers without contents. number returns a valid number for a hash.
+// NewNumbers returns Numbers without contents. The function number returns a valid number for a
+// hash.
 func NewNumbers(number func(hash uint32) uint32) Numbers {
 	return Numbers{number: number, taken: map[uint32]*Numbered{}, passed: map[uint32][]*Numbered{}}
 }
