@@ -71,9 +71,12 @@
 // packets to another node, the table drops unencrypted packets from that node.
 //
 // In DriverConfig.Dataplanes, list this Dataplane before the one that programs unencrypted routes,
-// such as routes.Dataplane. Then this Dataplane encrypts a prefix before the other dataplane adds
-// the unencrypted route. It ends the encryption of a prefix in Finish, after the other dataplane
-// has removed the unencrypted route.
+// such as routes.Dataplane. Then no packet to an encrypted prefix uses an unencrypted route:
+//
+//   - When another node gets a prefix, this Dataplane first begins to encrypt packets to it. After
+//     that, the other dataplane adds an unencrypted route.
+//   - When the node loses the prefix, the other dataplane first removes the unencrypted route.
+//     After that, this Dataplane ends the encryption, in Finish.
 //
 // # When traffic is encrypted
 //

@@ -103,8 +103,11 @@ func (r *result) addPeers(anyRefused bool, err error) {
 
 // Finish implements dataplane.Finisher. It first removes unwanted routes and rules, and then
 // unwanted peers. Then it removes prefixes that no longer belong to this node from the nftables
-// table of Config.RequireEncryption. While a rule, a blackhole route or that table cannot be
-// installed, Finish removes nothing, because later dataplanes then do not get new routes.
+// table of Config.RequireEncryption.
+//
+// While a rule, a blackhole route or this table cannot be installed, Finish removes nothing. The
+// Driver then withholds new and changed routes from later dataplanes. So these may still have an
+// old, unencrypted route to a prefix, and packets would use it if Finish ended the encryption.
 //
 // Finish returns only the error of ctx. After another error, Watch makes the Driver call Apply,
 // which tries again and returns the error.
