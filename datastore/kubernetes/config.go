@@ -52,8 +52,8 @@ type Config struct {
 type Hooks struct {
 	// Problems is called when the problems of an object change. It receives the object and all its
 	// problems, each a *convert.Error. The list is empty once the object has no problems any more.
-	// For kinds other than Pod, Problems is also called when the object's resources change, but its
-	// problems stay the same.
+	// For kinds other than Pod, Problems is also called whenever the object's resources change,
+	// even if its problems stay the same.
 	Problems func(object convert.Object, problems []error)
 	// Converted is called in place of Problems for a ClusterNetworkPolicy, because its status has
 	// conditions to write. It is called for every generation of the object, with or without

@@ -40,12 +40,13 @@
 //     restore by two checks. The first check is at the beginning of each watch: is the server's
 //     resourceVersion smaller than the Source's last one? But some time after a restore, the server
 //     reaches the Source's last resourceVersion again, with other objects. So there is a second check
-//     after each failed request: does the server still have the last changes that the Source has
-//     received? For that, the Source reads the objects of these changes. The object that was added or
-//     updated last must have the same resourceVersion. Objects that were deleted after that must not
-//     exist. If this does not hold, or if the Source has received no change since the last list, it
-//     lists the kind again. The two checks miss a restore if no request failed meanwhile, and the
-//     server had already reached the Source's last resourceVersion when the next watch began.
+//     after each failed request. The Source reads the object that the watch reported last as added or
+//     updated. The object must still have the resourceVersion that the watch reported. The Source
+//     also reads the objects that the watch reported as deleted after that. They must not exist. If
+//     one of these objects is not as it must be, the Source lists the kind again. It also does so if
+//     no watch has reported an added or updated object since the last list. The two checks miss a
+//     restore if no request failed meanwhile, and the server had already reached the Source's last
+//     resourceVersion when the next watch began.
 //   - Another cluster: if the UID of the namespace kube-system changes, the server serves another
 //     cluster, for example because it lost its data. The Source then reads nothing from this server:
 //     the last objects stay, and Status has the reason. To accept the new cluster, start a new Source.
