@@ -57,8 +57,9 @@ func (p *IDs) Has(id uint32) bool {
 	return int(id/64) < len(p.used) && p.used[id/64]>>(id%64)&1 != 0
 }
 
-// Unused reports whether all ids of the block that contains id are free. A block has size ids, and
-// begins at a multiple of size. size must be a power of two.
+// Unused reports whether all ids of a block are free. The parameter size is the number of ids in a
+// block, and must be a power of two. Each block begins at a multiple of size. Unused checks the
+// block that contains the parameter id.
 func (p *IDs) Unused(id, size uint32) bool {
 	first := id &^ (size - 1)
 	if size < 64 {

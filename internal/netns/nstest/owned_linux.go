@@ -22,8 +22,9 @@ func SkipUnlessOwned(t testing.TB, owned bool) {
 }
 
 // OwnerWrites returns the number of transactions that an Applier needs to adopt a table that is already in its
-// desired state. If owned is true, this is one: the transaction that sets the owner of the table. If owned is false,
-// it is zero, and OwnerWrites fails the test on Linux 6.9 and later, where tables have owners.
+// desired state. The parameter owned says whether the Applier becomes the owner of the table. If it does, the result
+// is 1, for the transaction that sets the owner. If it does not, the result is 0. Linux 6.9 and later support owners:
+// if owned is false there, OwnerWrites fails the test.
 func OwnerWrites(t testing.TB, owned bool) int {
 	t.Helper()
 	if owned {
