@@ -132,9 +132,9 @@ type ClassesConfig struct {
 	// A cost of one is 55 to 110 bytes of kernel memory:
 	//
 	//   - A class costs 1.
-	//   - An outcome costs 2, for its element in a map. In a group, two classes have different
-	//     outcomes if their addresses are selected by different peers of rules, or by rules of
-	//     different policies.
+	//   - An outcome costs 2, for its element in a map. In a group, classes of one family (IPv4 or
+	//     IPv6) share an outcome if each condition on addresses in the group's policies holds for
+	//     all of these classes or for none. A shared outcome costs 2 only once.
 	//   - The chain of an outcome costs 4. Outcomes of a group with equal rules share a chain.
 	//   - A list of ports in a chain costs 32, and 1 for each range.
 	//   - A rule of a chain costs 4 if it logs, or matches more than addresses, protocol and

@@ -17,6 +17,11 @@
 // the packet together with new ones. The last rules of the base chain detect such a packet: it is
 // stale. A second base chain, NAME-again, evaluates it from the beginning.
 //
+// Each workload endpoint has two chains: from/... for packets that it sends, and to/... for packets
+// that it receives. The chain from/... first drops packets with a false source. Then both chains
+// accept packets of known connections, which are established connections that policy has allowed.
+// After that comes policy. These are the base chains, and the chains that lead to endpoints:
+//
 //	forward  accept most established packets; jump sender, receiver, host-forward-...; the verdict
 //	input    neighbour discovery; jump sender, host-in; then what the host's settings say
 //	output   drop packets to endpoints that are down, at fault or unknown; jump host-out
@@ -38,7 +43,10 @@
 //	outcome-DIR/HASH            the rules of tiers and profiles that hold for the class
 //
 // If the lookups of a group would cost more than the limits in Config.Classes, its policy is
-// written as chains of rules:
+// written as chains of rules. The chain of a tier contains the policies of the tier in order.
+// Usually, a policy has a chain of its own, and the chain of the tier jumps there. But if a policy
+// has a Pass rule, the rules of this policy are in the chain of the tier itself. These are the
+// chains:
 //
 //	from/NS/NAME, to/NS/NAME    each tier, each profile; a denial
 //	tier-DIR/TIER/HASH          the policies of a tier in order, for all endpoints that have
@@ -54,10 +62,10 @@
 //
 // In a base chain, a packet uses the rules of the generation in which it entered the chain, but the
 // current elements of maps. So a packet that uses the previous generation may find a new map
-// element that leads to a new from/... or to/... chain. For this packet, the new chain is empty,
-// and returns without a decision. The rule after the map then records that the packet is denied.
-// But the last rules of the base chain find that the packet is stale, and the base chain NAME-again
-// evaluates it.
+// element that leads to a new from/... or to/... chain. For this packet, the new chain is empty, so
+// the rule after the lookup in the map records a denial. This denial has no effect: the last rules
+// of the base chain find that the packet is stale, and the base chain NAME-again evaluates the
+// packet from the beginning.
 //
 // Host endpoints and address translation add further chains. The file docs/nft.md shows all chains
 // on a packet's way, and says which of them other programs may rely on. Comments such as S119 refer

@@ -38,8 +38,9 @@ func isPolicy(name string) bool {
 }
 
 // FastPathAddresses returns the addresses whose established connections may use the fast path: a
-// flowtable, in which packets bypass the chains. The addresses are those of endpoints that are up
-// and not bridged. The result maps an interface to its addresses.
+// flowtable, in which packets bypass the chains. The addresses are those of endpoints that are up.
+// An endpoint whose interface is a port of one of Config.Bridges is left out. The result maps an
+// interface to its addresses.
 //
 // The fast path changes no verdict, because the chain forward accepts all these packets anyway. It
 // accepts all packets of an established connection in two cases. In the first, both sides have one
@@ -50,7 +51,8 @@ func isPolicy(name string) bool {
 // nil. This is so in each of these cases:
 //
 //   - Config.ReversePath is set;
-//   - the interface of an endpoint is a port of a bridge or another master;
+//   - the interface of an endpoint is a port of a bond or another master, except one of
+//     Config.Bridges;
 //   - the name of an endpoint's interface does not begin with Config.InterfacePrefix;
 //   - a host endpoint has no interface name, and its addresses select its interfaces;
 //   - a host endpoint has untracked or pre-DNAT policy.

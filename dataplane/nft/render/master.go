@@ -74,9 +74,8 @@ func (r *Renderer) ChangedInterfaces() iter.Seq[string] {
 	return maps.Keys(r.endpoints.interfaces.dirty.objects)
 }
 
-// Interfaces returns the interfaces that the map given to SetInterfaces must contain, if they
-// exist: the interfaces of workload endpoints, and the bridges of Config.Bridges. They are in no
-// particular order.
+// Interfaces returns the interfaces of workload endpoints, and the bridges of Config.Bridges, in no
+// particular order. Those of them that exist must be in the map given to SetInterfaces.
 func (r *Renderer) Interfaces() iter.Seq[string] { return r.endpoints.interfaces.names() }
 
 // HasInterface reports whether the interface is one of Interfaces.

@@ -97,9 +97,10 @@ func (r *Renderer) Update(b dataplane.Batch) {
 	}
 }
 
-// Pending reports whether the next Flush has changes to return. It does not notice a change that
-// Errors, Table or a similar method has already rendered, if the change concerns only elements of
-// sets and maps that are not IP sets. Flush returns such a change nevertheless.
+// Pending reports whether the next Flush has changes to return. There is one exception: Pending may
+// return false although the next Flush returns a change of elements. This happens if Errors, Table
+// or a similar method has already rendered the change, and only sets and maps of interfaces, host
+// endpoints, nodes or address translation have changed.
 func (r *Renderer) Pending() bool {
 	return r.sets.dirty.len()+r.sets.changed.len()+r.policies.dirty.len()+r.tiers.dirty.len() > 0 ||
 		r.endpoints.pending() || r.table.chains.Pending() || r.lookups.Pending()
