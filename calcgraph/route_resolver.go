@@ -47,10 +47,10 @@ func (c RouteResolverConfig) validate() error {
 //   - the node of the block;
 //   - a pool.
 //
-// If several nodes are candidates at one place of this list, the node with the smallest name takes precedence. There is
-// one exception: the addresses of this node and of its tunnel devices come directly after its local endpoints, even if
-// other nodes claim these addresses. If blocks overlap, only the innermost block around an address counts, both for the
-// node of the address and for borrowing.
+// There is one exception to this order: if this node or one of its tunnel devices has the address, this node comes
+// directly after its local endpoints. So this node also comes before the tunnel devices of other nodes. If several
+// nodes are at the same place of the order, the node with the smallest name takes precedence. If blocks overlap, only
+// the innermost block around an address counts, both for the node of the address and for borrowing.
 //
 // The innermost pool around a prefix decides how packets to the prefix travel, for example through a VXLAN tunnel. A
 // route to a workload or a tunnel device of another node is sent only while that node can be reached:

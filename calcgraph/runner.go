@@ -89,7 +89,7 @@ type Runner struct {
 
 	mu       sync.Mutex
 	stopped  bool
-	pending  []policy.Update    // latest update of each object, in the order of the first ones
+	pending  []policy.Update    // latest update of each object, in the order in which objects became pending
 	index    map[policy.Key]int // index of an object's update in pending
 	inSync   bool
 	space    chan struct{}   // closed and replaced when pending becomes empty

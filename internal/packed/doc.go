@@ -4,8 +4,9 @@
 // them.
 //
 // Most objects that a node reads are endpoints of other nodes. A policy.WorkloadEndpoint takes about 700 bytes, half of
-// them for the map of its labels. A packed endpoint consists of two strings. All replicas of a workload share the first
-// string, which is in memory only once. The second string has the data of this endpoint alone.
+// them for the map of its labels. A packed endpoint consists of three strings. All replicas of a workload share the
+// first string, and all endpoints of a node share the second, which is the name of the node. A shared string is in
+// memory only once. The third string has the data of this endpoint alone.
 //
 //	namespace, labels, ports, profiles ─▶ common string, stored once for all endpoints with the same values
 //	node ───────────────────────────────▶ stored once for all endpoints of the node

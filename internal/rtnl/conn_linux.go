@@ -42,11 +42,11 @@ func (c *Conn) Close() error {
 	return c.link.Close()
 }
 
-// do sends the request, and calls the function each for every message of the answer. The function must not keep the
-// message.
+// do sends the request, and calls the function each(message) for every message of the answer. The function must not
+// keep the message.
 func (c *Conn) do(each func(netlink.Message) error) error { return ownError(c.link.Query(each)) }
 
-// dump is like do, but for lists. It calls begin before each attempt.
+// dump is like do, but for lists. It calls the function begin() before every attempt.
 func (c *Conn) dump(begin func(), each func(netlink.Message) error) error {
 	return ownError(c.link.Dump(begin, each))
 }
@@ -88,8 +88,9 @@ func (b *Batch) Encoded() []byte {
 }
 
 // Do sends all changes of the batch, many in one system call. For each change that the kernel refuses, Do calls the
-// function failed, in order, with the change's index in the batch and an *Error. The kernel has made the other changes.
-// If Do itself returns an error, it is unknown which changes the kernel has made.
+// function failed(i, err), in the order of the changes: i is the index of the change in the batch, and err is an
+// *Error. The kernel has made the other changes. If Do itself returns an error, it is unknown which changes the kernel
+// has made.
 func (c *Conn) Do(b *Batch, failed func(i int, err error)) error {
 	return c.link.Do(&b.Batch, func(i int, refused *netlink.AckError) { failed(i, (*Error)(refused)) })
 }

@@ -99,9 +99,9 @@ func typeOffset() uint32 {
 	return 5
 }
 
-// Poll calls the function each once for every event since the last call of Poll, in order. It does not wait for events.
-// The function each must not keep its argument. missed is true if events are missing, because the kernel dropped
-// messages or a message could not be parsed.
+// Poll calls the function each(event) for every event since the last call of Poll, in order. It does not wait for
+// events. The function must not keep the event. The result missed is true if events are missing, because the kernel
+// dropped messages or a message could not be parsed.
 func (m *Monitor) Poll(each func(*Event)) (missed bool, err error) {
 	return m.conn.link.Poll(func(msg netlink.Message) error {
 		known, err := m.event.parse(msg)

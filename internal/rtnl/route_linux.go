@@ -15,9 +15,9 @@ import (
 // loopback is the index of the loopback interface, which IPv6 shows for routes of types such as blackhole.
 const loopback = 1
 
-// Routes calls the function begin, and then the function each once for every matching route. If a change interrupts the
-// dump, Routes starts again: it calls begin, and then each for every route. The function each must not keep its
-// argument.
+// Routes calls the function begin(), and then the function each(route) for every matching route. If a change interrupts
+// the dump, Routes starts again: it calls begin(), and then each(route) for all matching routes. The function each must
+// not keep the route.
 func (c *Conn) Routes(f RouteFilter, begin func(), each func(*Route)) error {
 	header := make([]byte, unix.SizeofRtMsg)
 	header[0], header[5] = familyNumber(f.Family), f.Protocol
