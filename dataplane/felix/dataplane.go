@@ -35,7 +35,7 @@ var (
 
 // Dataplane runs a driver that was written for Felix, and sends it the desired state.
 //
-// Watch, Stats and Close may be called from any goroutine, the other methods from one at a time.
+// Any goroutine may call Watch, Stats and Close at any time. Only one goroutine at a time may call the other methods.
 type Dataplane struct {
 	cfg      Config
 	state    *translate.Translator
@@ -47,8 +47,8 @@ type Dataplane struct {
 	starts uint64
 	// started is the time of the last attempt to start a driver.
 	started time.Time
-	// endErr is why the last driver ended or could not be started. notBefore is when the next one may be started.
-	// backoff is the time between the two.
+	// endErr is the reason why the last driver ended or could not be started. No driver is started until notBefore,
+	// unless Teardown starts it. backoff is the time from the last failure until notBefore.
 	endErr    error
 	notBefore time.Time
 	backoff   time.Duration

@@ -48,10 +48,11 @@
 //
 // # Concurrency
 //
-// Watch, Stats and Close of a Dataplane may be called from any goroutine, the other methods from one at a time.
+// Any goroutine may call Watch, Stats and Close of a Dataplane at any time. Only one goroutine at a time may call the
+// other methods.
 //
 // # Errors
 //
-// Apply returns a join of *dataplane.ApplyError. An error about an object that the driver has not programmed names the
-// object. An error about the driver itself has no Object, and wraps ErrNotRunning or ErrClosed.
+// Apply returns a join of *dataplane.ApplyError. An error about an object has the key of this object in its field
+// Object. An error about the driver itself has no Object, and wraps ErrNotRunning or ErrClosed.
 package felix

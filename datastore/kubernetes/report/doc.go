@@ -56,13 +56,17 @@
 // rule is not understood. True means that all its fields are understood. The NodeReports show which
 // nodes have programmed the policy.
 //
-// A Reporter checks the condition and the annotation of its Node every one to two minutes, and
-// writes them again if they are missing. Both stay when the agent ends, because pods keep their
-// network. If another program changes the reason of the condition, the Reporter does not change it
-// back.
+// Once Ready was called, a Reporter writes the condition NetworkUnavailable=False and the
+// annotation wayleave.dev/ready=true to its Node. It checks both every one to two minutes, and
+// writes them again if they are missing or have another value. Both stay when the agent ends,
+// because pods keep their network. If another program changes the reason of the condition
+// NetworkUnavailable, the Reporter does not change the reason back.
 //
 // A Reporter writes the NodeReport of its node when the report changes, but at most once per
-// Config.Interval, and at least every five minutes.
+// Config.Interval, and at least every five minutes. For each kind of object, the NodeReport has the
+// resourceVersion up to which all changes are in the kernel. To find this version, the Reporter
+// calls two functions. Config.Revisions returns the versions up to which the Source has received
+// all changes. Config.Barrier then returns once these changes are in the kernel.
 //
 // # Rights
 //

@@ -12,9 +12,11 @@
 //	defer server.Close()
 //	answer := probe.Send(ctx, probe.Probe{From: monitor.NS, To: server, Flow: flow, Wait: time.Second})
 //
-// A server answers with its name, so that an answer of another server is detected. Each probe uses
-// a new source port or ICMP identifier. With a used one, its packets could belong to an established
-// connection, and would then pass whatever policy says.
+// A server answers with its name, so that an answer of another server is detected.
+//
+// Give each probe a new source port or ICMP identifier: set Flow.SrcPort. If two probes have the
+// same one, packets of the second probe may belong to the connection of the first. Then they may
+// pass even if policy denies them.
 //
 // # Concurrency
 //
