@@ -4,10 +4,10 @@
 // sets and chains. These types have sets:
 //
 //   - An IPSet has the members of an IP set. The members are of three kinds: addresses, prefixes,
-//     and ports of addresses. For each kind and family, an IPSet has one nftables set.
+//     and ports of addresses. For each kind and family, an IPSet can have one nftables set.
 //   - An ElementSet is one nftables set or map. The renderer adds and removes its elements one by
 //     one.
-//   - Lists has the nftables sets for rules that list ranges of prefixes or ports.
+//   - Lists has an nftables set for each list of prefixes or port ranges in rules.
 //
 // Chains has the chains of the table, together with the Lists of their rules. Each of these types
 // has a method Flush, which appends the changes since the last Flush to a ruleset.Delta:
@@ -17,6 +17,10 @@
 //	interfaces, addresses ─▶ ElementSet ──┘
 //
 // # Usage
+//
+// An nftables set of an IPSet exists only while rules look into it. Lists counts these rules, so
+// NewIPSet takes the Lists. Settle returns true if rules that refer to the IP set must be rendered
+// again, for example because the IP set has got its first prefix.
 //
 //	chains := sets.NewChains()
 //	s := sets.NewIPSet(id, &chains.Lists)

@@ -108,10 +108,11 @@ func (s *ElementSet) Flush(d *ruleset.Delta) {
 }
 
 // FlushUnseen is like Flush, but separates elements that need not change at the same moment as the
-// rest of the delta. It calls unseen with the key of each element that is added or deleted. unseen
-// may return true only if packets do not look up the key while the element is absent: before it is
-// added, or after it is deleted. FlushUnseen then appends an added element to ElementDelta.Early,
-// and a deleted one to ElementDelta.Late.
+// rest of the delta. It calls the function unseen with the key of each element that is added or
+// deleted. If unseen returns true, FlushUnseen appends an added element to ElementDelta.Early, and
+// a deleted element to ElementDelta.Late. For an added element, unseen may return true only if no
+// packet looks up the key before the element is added. For a deleted element, unseen may return
+// true only if no packet looks up the key after the element is deleted.
 func (s *ElementSet) FlushUnseen(d *ruleset.Delta, unseen func(key string) bool) {
 	switch {
 	case !s.Wanted && s.installed:

@@ -52,8 +52,8 @@ type IPSet struct {
 	lists *Lists
 	// watcher is called when addresses and prefixes change. It may be nil.
 	watcher Watcher
-	// shape and broken are from the last call of Settle. broken is set if the method err returned
-	// an error then.
+	// shape and broken are results of the last call of Settle. broken is set if rules must not
+	// refer to the IP set: the method err returns the reason.
 	shape  Shape
 	broken bool
 }
@@ -390,8 +390,9 @@ func (s *IPSet) Check(typ dataplane.IPSetType) error {
 	return nil
 }
 
-// Settle updates the Shape to the current members. It reports whether rules that refer to the IP
-// set must be rendered again.
+// Settle computes the Shape of the IP set again, from its current members. The Shape decides how
+// rules that refer to the IP set are written. Settle reports whether these rules must be rendered
+// again.
 func (s *IPSet) Settle() (changed bool) {
 	shape, broken := s.shapeNow(), s.err() != nil
 	changed = shape != s.shape || broken != s.broken

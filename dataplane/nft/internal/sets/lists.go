@@ -21,9 +21,8 @@ type Lists struct {
 	// users has the number of rules that look into each named set.
 	users map[string]int
 	sets  map[string]*ruleset.Set
-	// parts has the IP sets by the names of their kernel sets. A user of a kernel set is a rule
-	// that looks into it. usageChanged has the IP sets of those kernel sets that have got their
-	// first user, or have lost their last one.
+	// An IP set can have several sets in the kernel. parts maps the name of each of these sets to
+	// its IP set. usageChanged has the IP sets that the next call of TakeLooked returns.
 	parts        map[string]*IPSet
 	usageChanged map[*IPSet]struct{}
 	// installed has the sets that the table had after the last Flush. dirty has the sets whose
@@ -162,9 +161,10 @@ func (l *Lists) use(name string, n int) {
 	}
 }
 
-// TakeLooked returns the IP sets that may have a kernel set to add or delete. The kernel has a set
-// only while rules look into it. TakeLooked returns an IP set if, since the last call, one of its
-// kernel sets has got its first such rule, or has lost its last one.
+// TakeLooked returns the IP sets that may need a set added to the kernel, or deleted from it. An IP
+// set can have several sets in the kernel (see IPSet). Each of them exists only while a rule looks
+// into it. TakeLooked returns an IP set if, since the last call, a first rule has begun to look
+// into one of these sets, or the last rule has stopped.
 func (l *Lists) TakeLooked() map[*IPSet]struct{} {
 	changed := l.usageChanged
 	l.usageChanged = map[*IPSet]struct{}{}
