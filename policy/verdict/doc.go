@@ -83,8 +83,9 @@
 //     workload's policy or EndpointToHostAction.
 //   - Untracked and pre-DNAT policy see the destination before NAT, and have no default action. If no rule decides
 //     about a packet, or if all tiers pass it, the packet continues to the next stage.
-//   - Forwarded traffic is allowed, in any state, if no apply-on-forward policy selects the host endpoint, or if all
-//     tiers pass: profiles do not apply to it.
+//   - In the stages forward in and forward out, profiles do not apply. If all tiers pass a packet, the stage allows the
+//     packet. If no apply-on-forward policy selects the host endpoint, the stage denies no packet, not even one in
+//     StateInvalid.
 //   - Failsafe ports are for the host's own traffic only. The stages host in and host out allow packets to a failsafe
 //     port before they evaluate policy, but after connection tracking. The untracked and pre-DNAT stages do not apply
 //     to packets whose destination, before NAT, is a failsafe port. The untracked stage also does not apply to packets

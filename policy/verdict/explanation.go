@@ -11,10 +11,12 @@ type Explanation struct {
 	Flow Flow `json:"flow"`
 	// Result is the verdict, as Evaluate returns it.
 	Result Result `json:"result"`
-	// Egress is the evaluation at the source endpoint. For a flow through a node, it has the outcome and decision of
-	// one stage with egress rules, without its steps: the first stage that denies, or else the last one that allows.
+	// Egress is the evaluation at the source endpoint. A flow through a node can have several stages with egress rules
+	// (see Stages). For such a flow, Egress has the outcome and decision of one of these stages: the first one that
+	// denies or, if none denies, the last one that allows. Egress then has no steps: they are in Stages.
 	Egress *Direction `json:"egress"`
-	// Ingress is the evaluation at the destination endpoint, or the result of the stages with ingress rules.
+	// Ingress is the evaluation at the destination endpoint. For a flow through a node, Ingress has the outcome and
+	// decision of one of the stages with ingress rules, which is chosen in the same way.
 	Ingress *Direction `json:"ingress"`
 	// Stages are the stages of a flow through a node, in order, each with its steps. Stages without policy are left
 	// out. Stages after one that denies are evaluated, too. It is empty for a flow without a node, and for traffic that

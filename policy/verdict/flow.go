@@ -17,11 +17,11 @@ import (
 // node is evaluated, also policy of host endpoints: see "Flows through a node" in the package comment.
 type Flow struct {
 	// SrcEndpoint is the key of the workload endpoint that sends. The zero key means the endpoint with the address Src.
-	// If the world does not have the key, there is no endpoint. With Node, a flow cannot exist if the world does not
-	// have the key, or if the endpoint is on another node.
+	// With Node, any other key must be the key of a workload endpoint on this node. Otherwise the flow cannot exist,
+	// and is denied. Without Node, a key that the world does not have means that the flow has no source endpoint.
 	SrcEndpoint policy.Key `json:"srcEndpoint,omitzero"`
 	// DstEndpoint is the key of the workload endpoint that receives. The zero key means the endpoint with the address
-	// Dst. The rest is as for SrcEndpoint.
+	// Dst. In other respects, it is like SrcEndpoint.
 	DstEndpoint policy.Key `json:"dstEndpoint,omitzero"`
 	// Src and Dst are the addresses, of one family. Dst is the destination after destination NAT. IPv4-mapped IPv6
 	// addresses become IPv4 addresses.
