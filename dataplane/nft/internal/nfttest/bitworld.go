@@ -11,10 +11,10 @@ import (
 )
 
 // BitWorld returns the events of an endpoint with the policies 0 to n-1. The senders have the
-// numbers 1 to 2^n - 1. The address of sender a is 10.0.0.0 + a. Policy i allows a TCP port from
-// the set s:i. Sender a is in this set if bit i of a is set. So no two senders are in the same
-// sets, and each sender is a class of its own. (A class is all addresses that are in the same
-// sets.)
+// numbers 1 to 2^n - 1. The address of sender a is 10.0.0.0 + a. Policy i allows the senders in the
+// set s:i to connect to one TCP port, which the function port returns for i. Sender a is in the set
+// s:i if bit i of a is set. So no two senders are in the same sets, and each sender is a class of
+// its own. (A class is all addresses that are in the same sets.)
 func BitWorld(n int, port func(i int) uint16) (events []dataplane.Event) {
 	tier := dataplane.TierPolicies{Tier: "t", DefaultAction: policy.Deny}
 	for i := range n {

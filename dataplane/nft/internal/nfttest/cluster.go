@@ -32,7 +32,8 @@ type Cluster struct {
 	Gen        *worlds.Generator
 	Interfaces map[string][]netip.Addr
 	Faults     []string // of the last step
-	// Ports has the bridge of each workload interface that Bridge has attached to a bridge.
+	// Ports has the name of the bridge for each workload interface that is attached to a bridge.
+	// The method Bridge sets Ports.
 	Ports  map[string]string
 	behind map[bridgePlace]string
 }

@@ -19,9 +19,9 @@ func NewWorldFlags() WorldFlags {
 	}
 }
 
-// Seeds returns the seeds of the random worlds that a test must use. The flag -worlds is the number
-// of seeds. Without this flag, the number is the argument short if the flag -short is set, and the
-// argument sample otherwise.
+// Seeds returns the seeds of the random worlds that a test must use. The first seed is the value of
+// the flag -first. The number of seeds is the value of the flag -worlds. If -worlds is not set, the
+// number is the parameter sample or, if the test runs with -short, the parameter short.
 func (f WorldFlags) Seeds(sample, short uint64) (seeds []uint64) {
 	if testing.Short() {
 		sample = short

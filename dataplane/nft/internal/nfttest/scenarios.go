@@ -40,10 +40,11 @@ func CountedState() dptest.State {
 	return s
 }
 
-// ClassCounts returns the expected counts of CountedState. There are three classes: one for the
-// prefix, and one for the address of each family. An outcome is the rules that hold for a class.
-// There are four outcomes: one for each of the two sets, one for packets from all other addresses,
-// and one for all packets that the endpoints send.
+// ClassCounts returns the expected counts of CountedState. There are three classes: the prefix of
+// one set, and the IPv4 address and the IPv6 address of the other set. An outcome is the list of a
+// group's rules that can match an address. There are four outcomes: three in the group for ingress,
+// and one in the group for egress. For ingress, the addresses of each set have one outcome, and all
+// other addresses have the third.
 func ClassCounts() render.ClassStats {
 	return render.ClassStats{
 		Addresses: 2, Ranges: 1, Classes: 3, Groups: 2, Elements: 3, Outcomes: 4, Cost: 7, Largest: CountedGroup(),
