@@ -44,7 +44,8 @@
 //   - packets between the endpoint and the node's own processes, if the world has an address of the
 //     node;
 //   - packets from the endpoint with each kind of false source: an address that the endpoint does
-//     not have. In other respects, policy allows the endpoint to send the packet, if it allows any.
+//     not have. Apart from its source, such a packet is one that policy allows the endpoint to
+//     send. If policy allows the endpoint to send nothing, a denied packet is tried.
 //
 // If an endpoint's interface is a port of a bridge (Config.Bridges), its packets are tried with the
 // interface of the bridge. If such a packet has the address of another endpoint on the bridge as

@@ -37,7 +37,9 @@ type Change struct {
 	// Reset is set if the state before the change is unknown. Then it is also unknown which
 	// connections that state allowed, and no connection is ended.
 	Reset bool
-	// Table is the whole table, if it is not nil. Deltas are changes of this table.
+	// Table, if it is not nil, is the whole table, and replaces the earlier table. Deltas are
+	// changes that come after Table, in order. If Table is nil, they are changes of the earlier
+	// table.
 	Table     *ruleset.Table
 	Deltas    []*ruleset.Delta
 	Addresses AddressChanges
@@ -58,8 +60,8 @@ type AddressChanges struct {
 	// Sources has, for each interface, the AllowedSources of the workloads behind it.
 	Sources map[string][]netip.Prefix
 	// Bridges has the new bridge of each interface whose bridge has changed, or "" if the interface
-	// is on no bridge any more. To rules, packets of a bridge's port have the bridge as their
-	// interface.
+	// is on no bridge any more. If an interface is a port of a bridge, rules see the bridge as the
+	// interface of its packets.
 	Bridges map[string]string
 }
 
