@@ -84,8 +84,9 @@ type Keeper struct {
 
 	mu   sync.Mutex
 	view *kernelView
-	// pending are the changes to the desired state since the last Apply, in order. Before the first
-	// Apply, changes take effect at once.
+	// pending has the changes by Set and Delete since the last Apply, in order. The next Apply
+	// makes these changes to the desired state. Before the first Apply, pending is empty: Set and
+	// Delete then change the desired state at once.
 	pending []change
 	// applied is set by the first Apply; before, Watch repairs nothing.
 	applied bool

@@ -56,10 +56,10 @@ func (d *Dataplane) Close() error { return d.keeper.Close() }
 // and removes those that are not desired. After an error, the next call retries the failed changes,
 // and reports all remaining faults.
 //
-// A batch may have neither policy nor local endpoints (see dataplane.Batch.OnlyNetwork) and change
-// no object. For such a batch, Apply returns at once, unless the call before returned an error. It
-// then does not read from the kernel which interfaces have changed. A later call of Apply, Resync
-// or Watch reads that.
+// If a batch has neither policy nor local endpoints (see dataplane.Batch.OnlyNetwork), and changes
+// no object, Apply returns at once. Apply then does not read from the kernel which interfaces have
+// changed: a later call of Apply, Resync or Watch reads that. But if the last call returned an
+// error, Apply treats such a batch like any other.
 func (d *Dataplane) Apply(ctx context.Context, b dataplane.Batch) error {
 	d.want.changed = false
 	d.want.update(b)
