@@ -15,8 +15,9 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// ConflictError reports an object that is in several files, or several times in one file. DirConfig.Rejected receives
-// the error together with the name of a file. The copy of the object in this file is not used.
+// ConflictError reports an object that is in several files, or several times in one file. Only one copy of the object
+// is used: the one in File. DirConfig.Rejected receives the error together with the name of the file whose copy is not
+// used.
 type ConflictError struct {
 	// Key of the object.
 	Key policy.Key
