@@ -14,9 +14,10 @@ import (
 )
 
 // Harness has the functions with which the conformance kit runs a dataplane and inspects the kernel
-// objects that the dataplane has programmed. Each Harness has its own kernel, for example a network
-// namespace. In each subtest, the kit calls these functions on the goroutine of the subtest. It also
-// calls the methods of the dataplane there, except Watch.
+// objects that the dataplane has programmed. In this package, a kernel is the place for these
+// objects, for example a network namespace. Each Harness has its own kernel. In each subtest, the
+// kit calls these functions on the goroutine of the subtest. It also calls the methods of the
+// dataplane there, except Watch.
 type Harness struct {
 	// Open returns a new dataplane that programs the harness's kernel. It may be called more than
 	// once. The next dataplane then finds the objects of the previous one, as after a restart.
@@ -60,10 +61,11 @@ type Harness struct {
 }
 
 // Run checks that a dataplane keeps the contract of dataplane.Dataplane. It calls open at the start
-// of each subtest, and in some subtests several times. Each call of open must make a new kernel
-// without objects, such as a new network namespace, and return a harness for it. With t.Cleanup,
-// open must register a function that removes the kernel. If the harness lacks an optional function,
-// Run skips the checks that need this function, and names them in the test's log.
+// of each subtest, and in some subtests several times. Each call of open must make a new, empty
+// place for the objects of the dataplane, such as a network namespace, and return a harness for it.
+// With t.Cleanup, open must register a function that removes this place. If the harness lacks an
+// optional function, Run skips the checks that need this function, and names them in the test's
+// log.
 func Run(t *testing.T, open func(t *testing.T) Harness) {
 	run(t, open, patience)
 }
