@@ -6,12 +6,13 @@
 //
 // # Usage
 //
+// A change may replace memory to which the other changes of the same value refer. So for each
+// change, a test fills the value again, and calls Changes again. The example leaves this out:
+//
 //	fieldwalk.Fill(reflect.ValueOf(&rule).Elem(), policy.PortRange(80, 90))
 //	for _, c := range fieldwalk.Changes(reflect.ValueOf(&other).Elem()) {
 //		c.Do() // and now rule.Equal(&other) must be false; c.Path names the field
 //	}
-//
-// A test must make each change on a value that it has filled anew: see Changes.
 //
 // # Concurrency
 //

@@ -8,7 +8,7 @@
 //	                                                  failed
 //	wayleave_endpoints{state}              gauge      local endpoints that are pending, up, down or failed
 //	wayleave_apply_duration_seconds        histogram  attempts to program the kernel
-//	wayleave_apply_failures_total          counter    attempts that failed, if only for one object
+//	wayleave_apply_failures_total          counter    attempts that failed for at least one object
 //	wayleave_apply_batches_total           counter    batches that were applied; one attempt may apply several
 //	wayleave_apply_events_total            counter    events in the batches that were applied
 //	wayleave_apply_last_timestamp_seconds  gauge      when the last attempt ended; 0 before the first
