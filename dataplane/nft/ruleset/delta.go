@@ -66,8 +66,8 @@ type Op struct {
 	Kind   OpKind
 	Family Family
 	Table  string
-	// Chain is the chain of AddChain, DeleteChain, ChangePolicy and the operations on rules. For
-	// the last two, it is the chain in its new state.
+	// Chain is set for operations on chains and on rules. DeleteChain has the chain in its old
+	// state. All other operations have the chain in its state after the transaction.
 	Chain *Chain
 	// Set is the set of the operations on sets and elements, in its new state. If the set is
 	// deleted, it is the old state. Elements of Set are not used.

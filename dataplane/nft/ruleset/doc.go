@@ -19,9 +19,10 @@
 //	if err := t.Validate(); err != nil { ... }
 //	fmt.Print(t) // loads with nft -f
 //
-// String returns nft syntax, close to the output of "nft list" 1.0.6. Whether nft loads a rule from
-// this text or the applier programs the rule, nft then lists the rule in the same way. Diff returns
-// the operations that turn one table into another. Script writes operations for nft -f.
+// String returns nft syntax, close to the output of "nft list" 1.0.6. Either nft loads a rule from
+// this text, or package applier programs the rule. In both cases, nft then lists the rule in the
+// same way. Diff returns the operations that turn one table into another. Script writes operations
+// for nft -f.
 //
 // Parse reads the text of String, or a listing of nft, into a Table. It supports the fields, types
 // and values that String writes. For anything else, it returns an error with the position.
@@ -58,9 +59,10 @@
 // another rule has an anonymous set of DSCP values. So Script cannot be used for such tables. The
 // kernel accepts them.
 //
-// If the bits of a field span several bytes, nft 1.0.6 encodes a lookup of the field wrongly. The
-// kernel then shifts the bits in host byte order, and the lookup finds nothing. The Load of such a
-// field has a Size. Validate accepts such a field in a Compare, but refuses it in a lookup.
+// The bits of the field ip6 dscp lie in two bytes. nft 1.0.6 encodes a lookup of such a field
+// wrongly: the kernel shifts the bits in host byte order, and the lookup finds nothing. So Validate
+// refuses the field in a lookup, but accepts it in a Compare. You can recognize such a field by its
+// Load, in which Size is not zero.
 //
 // A listing of nft 1.0.6 does not show a table exactly:
 //

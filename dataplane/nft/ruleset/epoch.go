@@ -17,8 +17,9 @@ package ruleset
 // These look into the deleted set, which is empty, so the packet does not match. A packet that does
 // not match the set is stale.
 //
-// The applier cannot begin a new epoch in some transactions: those whose operations change the set,
-// replace one of the chains, or change the base chain policy of one of them.
+// The applier adds the operations of a new epoch to the transaction of a change. But it begins no
+// new epoch if the change itself already changes the set, replaces one of the chains, or changes
+// the policy of a base chain among them.
 type Epoch struct {
 	Set    string   // every packet must match it
 	Chains []string // the chains with rules that look into Set
@@ -28,8 +29,9 @@ type Epoch struct {
 // change, a packet may be evaluated by the old state of this chain and by the new state of the
 // later ones.
 //
-// A change may concern both this chain and later ones, or a set into which both look. The applier
-// makes such a change in these steps, with a grace period after each of the first three:
+// A change may concern both this chain and later ones, or a set into which rules of this chain and
+// rules of later ones look. The applier makes such a change in these steps, with a grace period
+// after each of the first three:
 //
 //  1. It adds the stage guard: a base chain behind this chain, which drops packets that the new
 //     state of this chain denies.
@@ -41,13 +43,14 @@ type Stage struct {
 	// chains to which it leads, into the stage guard. So these rules must meet three conditions:
 	//
 	//   - No Raw refers to sets or chains.
-	//   - The data of a map is used only as the key of other maps.
+	//   - The data that a rule finds in a map serves only as a key, to look up other maps.
 	//   - If several maps have the same types of key and data, the interval maps among them are
 	//     looked up first.
 	Chain string
 	// Behind is the nftables priority of the stage guard. It must be greater than the priority of
-	// Chain. If another chain evaluates the stale packets of Chain, it must be greater than the
-	// priority of that chain, too.
+	// Chain. The table may have a second base chain, which evaluates again the packets that are
+	// stale in Chain (see Epoch). Then Behind must be greater than the priority of the second
+	// chain, too.
 	Behind int
 }
 

@@ -86,11 +86,12 @@ type planner struct {
 // The operations come in this order:
 //
 //  1. changes of base chain policies from accept to drop
-//  2. deletions of references to objects that are made again, and then of these objects
-//  3. new sets and chains, with their elements and rules
+//  2. deletions of the rules and elements that refer to objects that are made again, then deletions
+//     of these objects
+//  3. new sets, and new chains that are not base chains, with their elements and rules
 //  4. additions of the elements in ElementDelta.Early
-//  5. changes of other elements, and then of rules, of objects that stay
-//  6. new base chains
+//  5. in sets that stay, changes of the other elements; then, in chains that stay, changes of rules
+//  6. new base chains, with their rules
 //  7. changes of base chain policies from drop to accept
 //  8. deletions of the elements in ElementDelta.Late
 //  9. other deletions

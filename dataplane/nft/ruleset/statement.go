@@ -97,7 +97,8 @@ const (
 type Assign struct {
 	Field Field
 	Value uint32
-	// Mask selects the bits of Value that are set; all other bits stay. Zero means all bits.
+	// Mask has the bits of Field that change to those of Value. All other bits of Field stay, and
+	// must be zero in Value. A Mask of zero means all bits. With Map or From, Mask must be zero.
 	Mask uint32
 	// From is zero, Mark, Priority or CtMark.
 	From   Field

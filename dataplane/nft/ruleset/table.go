@@ -70,7 +70,7 @@ const (
 type Rule struct {
 	Matches    []Match
 	Statements []Statement
-	// Comment is at most 128 bytes. As nft does, the rule's userdata keeps it.
+	// Comment is at most 128 bytes. The applier stores it in the rule's userdata, as nft does.
 	Comment string
 }
 

@@ -33,9 +33,10 @@ type View struct{ o *object }
 func (s *State) View(set string) View { return View{s.sets[set]} }
 
 // Has reports whether the set has exactly this element, with the same data or verdict, comment and
-// timeout. An element without a timeout of its own has the timeout of the set. If p has a counter
-// and the set has no Counter, or the other way round, Has reports false. (The kernel may have such
-// an element if another program has added it.)
+// timeout. An element without a timeout of its own has the timeout of the set.
+//
+// Has reports false if p has a counter and the set has no Counter, or the other way round. In the
+// kernel, an element can differ from its set in this way if another program has added the element.
 func (v View) Has(p *Packed) bool {
 	o := v.o
 	if len(p.ID) != o.store.id || p.Counter != o.set.Counter {
