@@ -76,8 +76,9 @@ func (m *Monitor) Wake() {
 	_ = m.sock.SetDeadline(time.Unix(1, 0))
 }
 
-// Events passes all events since the last call to the function each, in order. It does not wait for
-// events. missed reports whether notifications were lost.
+// Events calls its parameter, the function each, once for every event that has arrived since the
+// last call of Events, in order. Events does not wait for events. The result missed reports whether
+// notifications were lost.
 func (m *Monitor) Events(each func(Event)) (missed bool, err error) {
 	missed, err = m.link.Poll(handler(func(m Message) error {
 		each(eventOf(m))

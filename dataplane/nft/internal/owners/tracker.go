@@ -236,10 +236,11 @@ func (o *Tracker) ended(of moves) {
 	o.endedSources(of.prefixes)
 }
 
-// Adopt marks addresses as moved if they have other owners than in the table of an earlier process.
-// before has the interfaces of each address in that table. An endpoint that is down now, and had an
-// address in that table, still counts as the owner of the address. Floating addresses are never
-// marked, because the table does not record their owners.
+// Adopt compares the owners of addresses with the table of an earlier process. It marks an address
+// as moved if the address has other owners than in that table. The parameter before describes the
+// table: for each address, it has the interfaces of the owners. An endpoint that is down now, and
+// had an address in the table, still counts as the owner of the address. Floating addresses are
+// never marked, because the table does not record their owners.
 func (o *Tracker) Adopt(before map[netip.Addr][]string) {
 	o.Forget()
 	for a := range o.claims {
