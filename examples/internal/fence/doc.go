@@ -1,18 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package fence has a Log for tests that use testing/synctest. Its method Cross prevents false
-// reports of the race detector. In such a test, the code under test writes memory, and the test
-// reads it after synctest.Wait. Wait orders the writes before these reads. But nothing orders the
-// reads before the next writes of the code, so the race detector reports a data race. If both sides
-// call Cross, the reads and the next writes are ordered, too.
+// Package fence has a Log for tests that use testing/synctest. The Log keeps what the code under
+// test logs. Its method Cross prevents false reports of the race detector.
+//
+// In such a test, the code under test calls fakes. The fakes write memory, and the test reads this
+// memory after synctest.Wait. Wait orders these writes before the reads. But nothing orders the
+// reads before the next writes of the fakes, so the race detector reports a data race. Therefore
+// the test calls Cross after it has read, and each fake calls Cross before it writes. The reads and
+// the next writes are then ordered, too. Write calls Cross itself.
 //
 // # Usage
 //
 //	log := fence.NewLog()
-//	log.Cross() // in each fake before it writes, and in the test after it has read
+//	logger := slog.New(slog.NewTextHandler(log, nil)) // for the code under test
+//
+//	// in each fake:
+//	log.Cross()
+//	calls++
+//
+//	// in the test, for each step:
+//	log.Cross() // the reads of the step before have ended
 //	time.Sleep(d)
 //	synctest.Wait()
-//	text := log.String()
+//	... read calls and log.String() ...
 //
 // # Concurrency
 //

@@ -156,10 +156,10 @@ type State struct {
 	Err error
 }
 
-// Table returns a copy of the desired table, or nil if there is none yet. If Err is nil, the kernel
-// has this table. While Config.Programmed runs, Table returns the table that the driver has just
-// tried to program. Later, it returns the latest desired table. The call takes time in proportion
-// to the size of the table.
+// Table returns a copy of the desired table, or nil if there is none yet. While Config.Programmed
+// runs, Table returns the table that the driver has just tried to program: if Err is nil, the
+// kernel has this table. Later, Table returns the latest desired table. The call takes time in
+// proportion to the size of the table.
 func (s State) Table() *ruleset.Table {
 	if s.Rules == nil {
 		return nil

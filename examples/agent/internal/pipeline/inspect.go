@@ -27,11 +27,11 @@ func (p *Pipeline) RunnerStats() calcgraph.RunnerStats { return p.runner.Stats()
 // World returns the current objects of all sources.
 func (p *Pipeline) World() verdict.World { return p.source.World() }
 
-// WorldWith returns what World would return with other sources: without the sources named in
-// without, and with an additional source that has the objects in first. The additional source comes
-// before all others, so its objects replace objects with the same key. If an endpoint of another
-// source has the same interface as an endpoint in first, the interface belongs to the endpoint in
-// first.
+// WorldWith returns what World would return with other sources. The parameter without has the names
+// of sources to leave out. The parameter first has the objects of an added source. The added source
+// comes before all others, so its objects replace objects with the same key. A workload endpoint of
+// a source with Yields set is absent if its interface belongs to an endpoint of the added source
+// (see Config.Sources).
 func (p *Pipeline) WorldWith(first verdict.World, without ...string) verdict.World {
 	return p.source.worldWith(first, without...)
 }
@@ -259,9 +259,10 @@ func (p *Pipeline) Status() dataplane.Status {
 }
 
 // WaitRemoved waits until an endpoint that a source has just removed is removed from the kernel,
-// too. First it waits until all sources are in sync, as WaitSources does. If a source, other than
-// those named in without, then still has an endpoint with that key on this node, WaitRemoved
-// returns at once, because the endpoint stays in the kernel.
+// too. First WaitRemoved waits until all sources are in sync, as WaitSources does. Then it checks
+// all sources except those that the parameter without names. If one of these sources still has an
+// endpoint with the key on this node, the endpoint stays in the kernel, so WaitRemoved returns at
+// once.
 //
 // Errors: the error of ctx, or dataplane.ErrStopped.
 func (p *Pipeline) WaitRemoved(ctx context.Context, key policy.Key, without ...string) error {
