@@ -26,21 +26,26 @@
 //   - a duplicate or merge key, or an empty entry of a list: an empty rule would allow everything,
 //   - null in the spec of a Calico object or a ClusterNetworkPolicy: an empty selector would select everything.
 //
+// The rules of policies are an exception: see below.
+//
 // A file that is not UTF-8 is refused, too. If two objects are converted to the same resource, the second object is
 // refused, also if the two are in different files that are read together. But if two nodes have the same pod CIDR,
 // the second node is not refused: only the Block resource that is made from its pod CIDR is left out. Documents
 // without content are valid.
 //
-// The rules of policies are decoded one by one. If a rule has one of these errors, or a value of the wrong type, only
-// this rule is closed, and the policy stays in force. Without the policy, everything that it denies would be allowed.
-// A closed Allow or Log rule matches nothing. Any other closed rule denies every packet of its direction that reaches
-// it, also if its action cannot be read. Two more errors are treated like this:
+// The rules of policies are decoded one by one. If a rule has one of the errors above, or a value of the wrong type,
+// only this rule is closed, and the policy stays in force. Without the policy, everything that it denies would be
+// allowed. A closed Allow or Log rule matches nothing. Any other closed rule denies every packet of its direction that
+// reaches it, also if its action cannot be read.
 //
-//   - If the value of the field ingress or egress is not a list, or if the field is there twice, one closed rule
-//     takes the place of all rules of this direction. In a NetworkPolicy, this rule allows nothing. In a
-//     ClusterNetworkPolicy or a Calico policy, it denies everything.
-//   - If the value is null, the same happens, except in a NetworkPolicy: there, null means that there are no rules,
-//     as in Kubernetes.
+// If all rules of a direction are unreadable, the policy stays in force, too: one closed rule takes the place of these
+// rules. In a NetworkPolicy of Kubernetes, this rule allows nothing. In a ClusterNetworkPolicy or a Calico policy, it
+// denies everything. There are three such errors:
+//
+//   - The value of the field ingress or egress is not a list.
+//   - The field ingress or egress is there twice.
+//   - The value of ingress or egress is null. In a NetworkPolicy of Kubernetes, null is no error: it means that there
+//     are no rules.
 //
 // A Service is not converted to a resource. Its error wraps convert.ErrIgnored, so that callers can distinguish this
 // error from failures.
