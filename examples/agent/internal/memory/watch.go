@@ -49,11 +49,14 @@ func (l Limit) Watch(ctx context.Context, every time.Duration) error {
 	}
 }
 
-// check returns an error in two cases. In the first, the heap that the last collection left is
-// over 80 % of l.usable, so the garbage collector would take most of the processor time. In the
-// second, the runtime's memory is over 103 % of l.usable, so the process allocates faster than
-// the collector frees. If the limit comes from the environment, check returns an error only if
-// the heap alone is over the limit, because such a limit is soft.
+// check returns an error in three cases:
+//
+//   - The heap that the last collection left is over 80 % of l.usable. Then the garbage collector
+//     would take most of the processor time.
+//   - The runtime's memory is over 103 % of l.usable. Then the process allocates faster than the
+//     collector frees.
+//   - This heap is over the limit from the environment. Such a limit is soft, so the runtime's
+//     memory may exceed it.
 func (l Limit) check(live, total int64) error {
 	switch {
 	case l.Cgroup > 0 && live > l.usable()/10*8, l.Env > 0 && live > l.Env:
