@@ -234,9 +234,10 @@ func (d *Dataplane) Bridges() map[string]string {
 // transaction.
 //
 // If a batch adds an address that no endpoint had, Apply first ends existing connections of this
-// address. If there were none, one transaction adds the owner. If there were any, two transactions
-// are necessary: after the first one, packets of the owner are still dropped. Then steps 2 and 3
-// follow.
+// address. If there were none, one transaction adds the owner. If there were any, a first
+// transaction makes the other changes of the batch, but still drops packets of the owner. Then
+// Apply ends the connections of the address again (step 2), and a second transaction adds the owner
+// (step 3).
 //
 // When Apply first programs, it reads the former owners of addresses from the table in the kernel.
 // The table does not have the former owners of floating addresses, which are external addresses

@@ -69,8 +69,9 @@ type Op struct {
 	// Chain is set for operations on chains and on rules. DeleteChain has the chain in its old
 	// state. All other operations have the chain in its state after the transaction.
 	Chain *Chain
-	// Set is the set of the operations on sets and elements, in its new state. If the set is
-	// deleted, it is the old state. Elements of Set are not used.
+	// Set is set for operations on sets and on elements. AddSet has the new set, and DeleteSet the
+	// deleted one. AddElements and DeleteElements have the set that they change. Set.Elements is
+	// not used: the elements to add or delete are in the field Elements below.
 	Set *Set
 	// Elements are those of AddElements and DeleteElements.
 	Elements []Element

@@ -17,9 +17,10 @@ package ruleset
 // These look into the deleted set, which is empty, so the packet does not match. A packet that does
 // not match the set is stale.
 //
-// The applier adds the operations of a new epoch to the transaction of a change. But it begins no
-// new epoch if the change itself already changes the set, replaces one of the chains, or changes
-// the policy of a base chain among them.
+// The applier adds the operations of a new epoch to the transaction of a change. There is an
+// exception: a change may itself change the set, replace one of the chains in Chains, or change the
+// policy (accept or drop) of a base chain in Chains. The applier begins no new epoch for such a
+// change.
 type Epoch struct {
 	Set    string   // every packet must match it
 	Chains []string // the chains with rules that look into Set

@@ -42,9 +42,9 @@ func CountedState() dptest.State {
 
 // ClassCounts returns the expected counts of CountedState. There are three classes: the prefix of
 // one set, and the IPv4 address and the IPv6 address of the other set. An outcome is the list of a
-// group's rules that can match an address. There are four outcomes: three in the group for ingress,
-// and one in the group for egress. For ingress, the addresses of each set have one outcome, and all
-// other addresses have the third.
+// group's rules that can match an address. There are four outcomes. Three are in the group for
+// ingress: one for the addresses of the set s:a, one for those of the set s:b, and one for all
+// other addresses. The fourth is in the group for egress.
 func ClassCounts() render.ClassStats {
 	return render.ClassStats{
 		Addresses: 2, Ranges: 1, Classes: 3, Groups: 2, Elements: 3, Outcomes: 4, Cost: 7, Largest: CountedGroup(),
