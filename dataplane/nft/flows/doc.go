@@ -48,9 +48,9 @@
 // A log entry has only the headers of a packet, and no ID of a conntrack entry. So a Table finds
 // the conntrack entries of a verdict by their Tuple: addresses, ports and protocol. Several entries
 // may have the same Tuple, such as two pings between the same addresses. Each of these entries
-// counts as a connection. The first one counts from its verdict on. A further one counts once an
-// Update has found it, or when it ends. If several policies have a verdict on the same Tuple, the
-// packets of all its entries count for each policy.
+// counts as a connection. The first entry counts as soon as there is a verdict on the Tuple. Each
+// further entry counts once an Update has found this entry, or when the entry ends. If several
+// policies have a verdict on the same Tuple, the packets of all its entries count for each policy.
 //
 // In some cases, a verdict allows a connection, but there is no conntrack entry with its Tuple:
 //

@@ -20,7 +20,16 @@
 // Each workload endpoint has two chains: from/... for packets that it sends, and to/... for packets
 // that it receives. The chain from/... first drops packets with a false source. Then both chains
 // accept packets of known connections, which are established connections that policy has allowed.
-// After that comes policy. These are the base chains, and the chains that lead to endpoints:
+// After that comes policy.
+//
+// The chain sender looks the packet's interface up in a map, and jumps to the chain from/... of the
+// endpoint. By default, from/... does not decide by policy itself, but records in the packet which
+// outcome decides. (An outcome is a chain outcome-egress/HASH with a few rules of policy, see
+// below.) The packet returns to the chain sender, which jumps to the outcome. If the map lacks the
+// interface of a workload, the chain sender records that the packet is denied. The chain receiver
+// does the same for the receiver of the packet, with to/... and outcome-ingress/HASH.
+//
+// These are the base chains, and the chains that lead to endpoints:
 //
 //	forward  accept most established packets; jump sender, receiver, host-forward-...; the verdict
 //	input    neighbour discovery; jump sender, host-in; then what the host's settings say
