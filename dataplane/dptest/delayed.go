@@ -48,8 +48,9 @@ func NewDelayed(inner dataplane.Dataplane) *Delayed {
 // other objects, it returns the last errors of the inner dataplane.
 //
 // In two cases, Apply applies the batch at once, and returns the error of the inner dataplane:
-// neither this batch nor an earlier one has InSync, or neither this batch nor a stored one has an
-// endpoint.
+//
+//   - The desired state is not in sync yet: no batch up to and including this one has InSync.
+//   - There is no endpoint in this batch, nor in a stored batch.
 func (d *Delayed) Apply(ctx context.Context, b dataplane.Batch) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()

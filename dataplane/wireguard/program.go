@@ -105,9 +105,10 @@ func (r *result) addPeers(anyRefused bool, err error) {
 // unwanted peers. Then it removes prefixes that no longer belong to this node from the nftables
 // table of Config.RequireEncryption.
 //
-// While a rule, a blackhole route or this table cannot be installed, Finish removes nothing. The
-// Driver then withholds new and changed routes from later dataplanes. So these may still have an
-// old, unencrypted route to a prefix, and packets would use it if Finish ended the encryption.
+// While a rule, a blackhole route or the nftables table cannot be installed, Finish removes
+// nothing. The reason is that the Driver then withholds new and changed routes from the later
+// dataplanes. So a later dataplane may still have an old, unencrypted route to a prefix. If Finish
+// ended the encryption of this prefix, packets would use the old route.
 //
 // Finish returns only the error of ctx. After another error, Watch makes the Driver call Apply,
 // which tries again and returns the error.
