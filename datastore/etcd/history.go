@@ -31,8 +31,8 @@ import (
 //     backup was restored, or that the report expired while the node was cut off.
 //
 // A restored backup may stay undetected if it was restored under the same cluster id, and if the
-// restored servers reach the raft term and the revision that the node has read before the node
-// connects to them. There are three such cases:
+// node connects to the restored servers only after these servers have reached the raft term and the
+// revision that the node has read. There are three such cases:
 //
 //   - The newest key that the Source has read is also in the backup. An example: after the backup
 //     is made, objects are deleted, and nothing else is written. Then the Source lists the store.

@@ -97,8 +97,10 @@ func (s *Store) replaceSettings(
 	return written.Succeeded, nil
 }
 
-// Settings returns the settings for a node. Errors: those of the client; a *ValueError, which may wrap ErrNewer;
-// ErrNotInitialised if the store has no mark, the key that Init creates: settings may then be lost or not written yet.
+// Settings returns the settings for a node.
+//
+// Errors: those of the client; a *ValueError, which may wrap ErrNewer; ErrNotInitialised if the store has no mark. (The
+// mark is the key that Init creates. If it is missing, settings may be lost, or not written yet.)
 func (s *Store) Settings(ctx context.Context, node string) (Settings, error) {
 	settings, _, err := s.settings(ctx, node)
 	return settings, err

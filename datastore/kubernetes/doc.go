@@ -36,17 +36,8 @@
 //     because it has compacted its history (410 Gone), the Source lists the kind again. Until that
 //     list is complete, the Source sends no changes of the kind, with one exception: it sends the
 //     endpoints of attached pods at once.
-//   - Backup: if the server was restored from a backup, the Source lists the kind again. It detects a
-//     restore by two checks. The first check is at the beginning of each watch: is the server's
-//     resourceVersion smaller than the Source's last one? But some time after a restore, the server
-//     reaches the Source's last resourceVersion again, with other objects. So there is a second check
-//     after each failed request. The Source reads the object that the watch reported last as added or
-//     updated. The object must still have the resourceVersion that the watch reported. The Source
-//     also reads the objects that the watch reported as deleted after that. They must not exist. If
-//     one of these objects is not as it must be, the Source lists the kind again. It also does so if
-//     no watch has reported an added or updated object since the last list. The two checks miss a
-//     restore if no request failed meanwhile, and the server had already reached the Source's last
-//     resourceVersion when the next watch began.
+//   - Backup: if the server was restored from a backup, the Source lists the kind again. The
+//     section "Restored servers" below describes how the Source detects a restore.
 //   - Another cluster: if the UID of the namespace kube-system changes, the server serves another
 //     cluster, for example because it lost its data. The Source then reads nothing from this server:
 //     the last objects stay, and Status has the reason. To accept the new cluster, start a new Source.
@@ -59,6 +50,27 @@
 //     that the Source does not read, the Source treats that as a failure (see Failure).
 //   - Filter: the Source does not read Pods without a node, Pods that have ended, and EndpointSlices
 //     without a service.
+//
+// # Restored servers
+//
+// When a server is restored from a backup, its resourceVersion goes back. Some time later, the
+// server reaches the Source's last resourceVersion again, with other objects. So the Source makes
+// two checks for each kind. If one of them fails, the Source lists the kind again.
+//
+// The first check comes at the beginning of each watch. It fails if the server's resourceVersion is
+// smaller than the Source's last one.
+//
+// The second check comes after each failed request. It compares the server's objects with the last
+// events of the watch:
+//
+//   - The Source reads the object that the watch last reported as added or updated. The check fails
+//     if this object no longer has the reported resourceVersion. It also fails if there was no such
+//     event since the last list.
+//   - The Source reads each object that the watch reported as deleted after this event. The check
+//     fails if one of these objects exists.
+//
+// Both checks miss a restore if no request failed meanwhile, and the server had already reached the
+// Source's last resourceVersion when the next watch began.
 //
 // # Unknown fields and duplicate pod CIDRs
 //
