@@ -50,9 +50,11 @@
 //
 // A term can become common later. Therefore the index counts the evaluations of a query that gave no match. When the
 // count reaches the limit of the query, the index looks for another term that has less than half as many items, and
-// files the query under it. If there is no such term, the limit doubles. The first limit of a query is 4 evaluations
-// for each label that an item must have to match, and 4 more for each value that the query allows for such a label. If
-// the sum is less than 16, the first limit is 16. The highest limit is 8 times the first.
+// files the query under it. If there is no such term, the limit doubles.
+//
+// The first limit of a query is 4 × (L + V), but at least 16. L is the number of labels that an item must have to match
+// the query. V is the number of values that the query allows for these labels. The limit never exceeds 8 times the
+// first limit.
 //
 // Some queries need no particular label, such as `!has(x)`, `a != "b"`, `all()` or `has(x) || has(y)`. These queries
 // are called loose. They are in a list of their own, and have no term. Adding or removing an item takes time linear

@@ -27,11 +27,11 @@ func (p *Pipeline) RunnerStats() calcgraph.RunnerStats { return p.runner.Stats()
 // World returns the current objects of all sources.
 func (p *Pipeline) World() verdict.World { return p.source.World() }
 
-// WorldWith returns what World would return with other sources. The parameter without has the names
-// of sources to leave out. The parameter first has the objects of an added source. The added source
-// comes before all others, so its objects replace objects with the same key. A workload endpoint of
-// a source with Yields set is absent if its interface belongs to an endpoint of the added source
-// (see Config.Sources).
+// WorldWith returns what World would return if one source were added and some sources were left
+// out. The first parameter has the objects of the added source. The last parameter has the names of
+// the sources to leave out. The added source comes before all others, so its objects replace
+// objects with the same key. A workload endpoint of a source with Yields set is absent if its
+// interface belongs to an endpoint of the added source (see Config.Sources).
 func (p *Pipeline) WorldWith(first verdict.World, without ...string) verdict.World {
 	return p.source.worldWith(first, without...)
 }
@@ -260,9 +260,9 @@ func (p *Pipeline) Status() dataplane.Status {
 
 // WaitRemoved waits until an endpoint that a source has just removed is removed from the kernel,
 // too. First WaitRemoved waits until all sources are in sync, as WaitSources does. Then it checks
-// all sources except those that the parameter without names. If one of these sources still has an
-// endpoint with the key on this node, the endpoint stays in the kernel, so WaitRemoved returns at
-// once.
+// all sources except those that the last parameter names. If one of the checked sources still has
+// an endpoint with the key on this node, the endpoint stays in the kernel, so WaitRemoved returns
+// at once.
 //
 // Errors: the error of ctx, or dataplane.ErrStopped.
 func (p *Pipeline) WaitRemoved(ctx context.Context, key policy.Key, without ...string) error {
