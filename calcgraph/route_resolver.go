@@ -50,7 +50,8 @@ func (c RouteResolverConfig) validate() error {
 // There is one exception to this order: if this node or one of its tunnel devices has the address, this node comes
 // directly after its local endpoints. So this node also comes before the tunnel devices of other nodes. If several
 // nodes are at the same place of the order, the node with the smallest name takes precedence. If blocks overlap, only
-// the innermost block around an address counts, both for the node of the address and for borrowing.
+// the innermost block around an address counts: it decides which node has the block, and whether another node has
+// borrowed the address.
 //
 // The innermost pool around a prefix decides how packets to the prefix travel, for example through a VXLAN tunnel. A
 // route to a workload or a tunnel device of another node is sent only while that node can be reached:

@@ -6,13 +6,17 @@
 //
 // # Usage
 //
-// A change may replace memory to which the other changes of the same value refer. So for each
-// change, a test fills the value again, and calls Changes again. The example leaves this out:
+// Make only one change of each result of Changes, because a change may replace memory that the
+// others point to. For the next change, fill the value again, and call Changes again:
 //
-//	fieldwalk.Fill(reflect.ValueOf(&rule).Elem(), policy.PortRange(80, 90))
-//	for _, c := range fieldwalk.Changes(reflect.ValueOf(&other).Elem()) {
+//	for i := range n { // n is the number of changes
+//		fill(&rule)
+//		fill(&other)
+//		c := fieldwalk.Changes(reflect.ValueOf(&other).Elem())[i]
 //		c.Do() // and now rule.Equal(&other) must be false; c.Path names the field
 //	}
+//
+// Here, fill calls fieldwalk.Fill(reflect.ValueOf(value).Elem(), policy.PortRange(80, 90)).
 //
 // # Concurrency
 //

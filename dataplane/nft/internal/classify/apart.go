@@ -11,10 +11,10 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 )
 
-// LocalAddresses counts the addresses of this node's workloads. The method Classifier.Apart needs
-// the counts. For a packet between two workloads of this node, the policy of workloads looks up
-// both the source and the destination. So the lookups for this packet may find two changed
-// addresses. For any other packet, the policy of workloads looks up at most one of the two.
+// LocalAddresses counts the addresses of this node's workloads, for Classifier.Apart. When addresses
+// change, a packet between two workloads of this node may look up two changed addresses: the policy
+// of workloads looks up both its source and its destination. For any other packet, the policy of
+// workloads looks up at most one of the two.
 type LocalAddresses struct {
 	count map[netip.Addr]int
 	// sources is the number of prefixes that workloads may send from, in addition to their

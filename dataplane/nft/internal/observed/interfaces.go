@@ -311,8 +311,8 @@ func (o *Interfaces) closeLinks() error {
 }
 
 // Plan passes the masters of the interfaces of new endpoints to a renderer, as Update would, but
-// does not change the cache. It returns the master of each interface that the renderer's method
-// Interfaces lists, by the name of the interface.
+// does not change the cache. The result has the master of each interface of next.Interfaces, by the
+// name of the interface.
 func (o *Interfaces) Plan(next *render.Renderer) map[string]render.Master {
 	masters := map[string]render.Master{}
 	lookUp := o.lookUp
