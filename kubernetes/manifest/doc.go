@@ -38,14 +38,16 @@
 // allowed. A closed Allow or Log rule matches nothing. Any other closed rule denies every packet of its direction that
 // reaches it, also if its action cannot be read.
 //
-// If all rules of a direction are unreadable, the policy stays in force, too: one closed rule takes the place of these
-// rules. In a NetworkPolicy of Kubernetes, this rule allows nothing. In a ClusterNetworkPolicy or a Calico policy, it
-// denies everything. There are three such errors:
+// Three errors make all rules of a direction unreadable:
 //
 //   - The value of the field ingress or egress is not a list.
 //   - The field ingress or egress is there twice.
 //   - The value of ingress or egress is null. In a NetworkPolicy of Kubernetes, null is no error: it means that there
 //     are no rules.
+//
+// After such an error, the policy stays in force, too: one closed rule takes the place of all rules of the direction.
+// In a NetworkPolicy of Kubernetes, the closed rule allows nothing. In a ClusterNetworkPolicy or a Calico policy, the
+// closed rule denies everything.
 //
 // A Service is not converted to a resource. Its error wraps convert.ErrIgnored, so that callers can distinguish this
 // error from failures.
