@@ -195,11 +195,12 @@ func (c *Classifier) Pending() bool { return c.v4.changed() || c.v6.changed() }
 
 // Flush appends the changes of the class maps since the last Flush to the delta.
 //
-// The caller has maps of its own, whose keys are the numbers of classes. It may add the changes of
-// these maps to the same delta. For these maps, Flush returns the function unseen: it reports
-// whether no packet looks up the number of a class while the delta is applied. That is so if the
-// class had no addresses at the last Flush, or has none now. If Renumber was called since the last
-// Flush, unseen always returns false, because another class may have had the number.
+// The caller may have other maps, whose keys are numbers of classes. To add the changes of such a
+// map to the same delta, the caller calls sets.ElementSet.FlushUnseen with the function unseen that
+// Flush returns. The function unseen returns true for the number of a class that got its first
+// address, or lost its last one, since the last Flush: while a class has no address, no packet
+// looks up the number of the class. If Renumber was called since the last Flush, the function
+// always returns false, because another class may have had the number.
 func (c *Classifier) Flush(d *ruleset.Delta) (unseen func(key string) bool) {
 	c.v4.flush(d)
 	c.v6.flush(d)

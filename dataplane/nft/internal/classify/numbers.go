@@ -15,8 +15,8 @@ import (
 type Numbered struct {
 	content string
 	number  uint32
-	// tries is the number of hashes of the content that were tried before the one that became its
-	// number. The numbers of these hashes belong to contents that sort before this one.
+	// tries counts the hashes of the content that were tried in vain: the number of each such hash
+	// belongs to another content, which sorts before this one.
 	tries uint32
 }
 

@@ -97,8 +97,9 @@ func sharedName(dir match.Direction) string { return "outcomes-" + string(dir) }
 // Policy.Return is set. The chain of such an endpoint only writes the number of the outcome into
 // Register, and returns.
 //
-// During a change of the table, a packet may still use the rules of the previous generation. In
-// that generation, the chain of a new outcome is empty. If the packet has such an outcome, the
-// packet is undecided after the rule Dispatch. The packet is then called stale, and the next base
+// A packet uses the rules of the generation in which it entered the base chain, but the current
+// elements of maps. So during a change of the table, a packet on the previous generation may
+// already find a new outcome. In the previous generation, the chain of the new outcome is empty, so
+// the rule Dispatch leaves the packet undecided. Such a packet is called stale, and the next base
 // chain evaluates it again.
 func Dispatch(dir match.Direction) ruleset.Rule { return build.Dispatch(sharedName(dir), Register) }
