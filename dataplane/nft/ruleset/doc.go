@@ -19,10 +19,9 @@
 //	if err := t.Validate(); err != nil { ... }
 //	fmt.Print(t) // loads with nft -f
 //
-// String returns nft syntax, close to the output of "nft list" 1.0.6. Either nft loads a rule from
-// this text, or package applier programs the rule. In both cases, nft then lists the rule in the
-// same way. Diff returns the operations that turn one table into another. Script writes operations
-// for nft -f.
+// String returns nft syntax, close to the output of "nft list" 1.0.6. The nft tool lists a rule in the
+// same way, whether nft loaded the rule from this text or package applier programmed it. Diff
+// returns the operations that turn one table into another. Script writes operations for nft -f.
 //
 // Parse reads the text of String, or a listing of nft, into a Table. It supports the fields, types
 // and values that String writes. For anything else, it returns an error with the position.

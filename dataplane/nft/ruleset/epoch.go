@@ -30,9 +30,9 @@ type Epoch struct {
 // change, a packet may be evaluated by the old state of this chain and by the new state of the
 // later ones.
 //
-// A change may concern both this chain and later ones, or a set into which rules of this chain and
-// rules of later ones look. The applier makes such a change in these steps, with a grace period
-// after each of the first three:
+// So the applier makes a change in four steps if the change concerns both this chain and later
+// ones. A set counts as a part of both if both look it up. After each of the first three steps, the
+// applier waits for a grace period:
 //
 //  1. It adds the stage guard: a base chain behind this chain, which drops packets that the new
 //     state of this chain denies.
