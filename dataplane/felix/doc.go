@@ -34,10 +34,12 @@
 // # When an endpoint counts as programmed
 //
 // The protocol has no acknowledgements. Drivers may report the status of endpoints. The status "error" means that the
-// endpoint could not be programmed, and "down" that its interface does not exist or is down. Apply returns an error for
-// both. By default, an endpoint without a status counts as programmed once it is sent. With Config.WaitForStatus, Apply
-// returns an error with Pending set for the endpoint, until the driver reports "up" (or "down", if the endpoint must be
-// down).
+// endpoint could not be programmed. The status "down" means that the interface of the endpoint does not exist or is
+// down. Apply returns an error for "error", and for "down" unless the endpoint must be down.
+//
+// By default, an endpoint without a status counts as programmed once it is sent. With Config.WaitForStatus, Apply
+// returns an error with Pending set for the endpoint until the driver reports "up". For an endpoint that must be down,
+// Apply returns this error until the driver reports "down".
 //
 // # Rules that Felix does not have
 //
