@@ -39,12 +39,12 @@ type UnionConfig struct {
 	// Overruled is called if a source reports an object that another source has, too. effective is the name of the
 	// source whose object is used. Optional.
 	Overruled func(source string, key policy.Key, effective string)
-	// Exclude decides which objects of the sources that set Yields are left out: for example endpoints whose interface
-	// belongs to another endpoint. It is called after objects have changed, and before the receiver is called. The
-	// parameter yielding has the changes of the sources that set Yields. The parameter declared has the changes of all
-	// other sources. If several of those other sources have an object, declared has the object of the first one.
-	// Exclude returns its new decisions by key: true leaves out the objects of that key, false includes them. If
-	// Exclude is nil, no objects are left out.
+	// Exclude decides which objects are left out, for example endpoints whose interface belongs to another endpoint.
+	// Only objects of yielding sources can be left out: those are the sources whose field Yields is true. The Union
+	// calls Exclude after objects have changed, and before it calls the receiver. The parameter yielding has the
+	// changes of the yielding sources. The parameter declared has the changes of all other sources. If several of
+	// those other sources have an object, declared has the object of the first one. Exclude returns its new decisions
+	// by key: true leaves out the objects of that key, false includes them. If Exclude is nil, no objects are left out.
 	Exclude func(declared, yielding []policy.Update) map[policy.Key]bool
 }
 

@@ -43,8 +43,9 @@ type SourceConfig struct {
 // SourceHooks are optional functions that a Source calls during Run. The Source calls Delivered from the goroutine that
 // calls the receiver, and all other hooks from a second goroutine. No hook may block.
 type SourceHooks struct {
-	// Rejected is called for a value that cannot be used, once for each version of it. For a key that cannot be parsed,
-	// it is called with every list. The error is a *ValueError.
+	// Rejected is called for a value that cannot be used, once for each version of the value. If the key cannot be
+	// parsed, Rejected is called for each change of the key, and again each time the Source lists the store. The error
+	// is a *ValueError.
 	Rejected func(err error)
 	// Lost is called with the error of each failed attempt to read the store. The receiver keeps its state.
 	Lost func(err error)
