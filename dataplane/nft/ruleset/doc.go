@@ -19,8 +19,8 @@
 //	if err := t.Validate(); err != nil { ... }
 //	fmt.Print(t) // loads with nft -f
 //
-// String returns nft syntax, close to the output of "nft list" 1.0.6. The nft tool lists a rule in the
-// same way, whether nft loaded the rule from this text or package applier programmed it. Diff
+// String returns nft syntax, close to the output of "nft list" 1.0.6. The nft tool lists a rule in
+// the same way, whether nft loaded the rule from this text or package applier programmed it. Diff
 // returns the operations that turn one table into another. Script writes operations for nft -f.
 //
 // Parse reads the text of String, or a listing of nft, into a Table. It supports the fields, types
