@@ -31,7 +31,7 @@ type Cluster struct {
 	Graph      *calcgraph.Graph
 	Gen        *worlds.Generator
 	Interfaces map[string][]netip.Addr
-	Faults     []string // of the last step
+	Faults     []string // the texts of the renderer's errors after the last change
 	// Ports has the name of the bridge for each workload interface that is attached to a bridge.
 	// The method Bridge sets Ports.
 	Ports  map[string]string
