@@ -14,9 +14,10 @@ type Delta struct {
 	// Elements changes the elements of sets that stay. It has at most one ElementDelta for each
 	// set, and none for a set in Sets or DeleteSets.
 	Elements []ElementDelta
-	// Apart is set if each packet looks up at most one of the changed elements, and this one at
-	// most once. Then these elements need not change at one moment. The elements in
-	// ElementDelta.Early and Late do not count.
+	// Apart is a promise of the caller about the elements in ElementDelta.Add and Delete: each
+	// packet looks up at most one of these elements, and looks it up at most once. If Apart is set,
+	// these elements need not change at one moment. The promise does not concern the elements in
+	// ElementDelta.Early and Late.
 	Apart bool
 	// whole is set by DeltaTo: the delta describes a whole table, which must have these flowtables
 	// (normalized).

@@ -58,10 +58,10 @@
 // another rule has an anonymous set of DSCP values. So Script cannot be used for such tables. The
 // kernel accepts them.
 //
-// The bits of the field ip6 dscp lie in two bytes. nft 1.0.6 encodes a lookup of such a field
-// wrongly: the kernel shifts the bits in host byte order, and the lookup finds nothing. So Validate
-// refuses the field in a lookup, but accepts it in a Compare. You can recognize such a field by its
-// Load, in which Size is not zero.
+// The bits of the field ip6 dscp lie in two bytes. nft 1.0.6 encodes a lookup of this field wrongly:
+// the kernel shifts the bits in host byte order, and the lookup finds nothing. So Validate refuses
+// this field in a lookup, but accepts it in a Compare. A program can recognize this field by the
+// result of Field.Load: its Size is 2. For all other fields, Size is zero.
 //
 // A listing of nft 1.0.6 does not show a table exactly:
 //

@@ -17,10 +17,12 @@ package ruleset
 // These look into the deleted set, which is empty, so the packet does not match. A packet that does
 // not match the set is stale.
 //
-// The applier adds the operations of a new epoch to the transaction of a change. There is an
-// exception: a change may itself change the set, replace one of the chains in Chains, or change the
-// policy (accept or drop) of a base chain in Chains. The applier begins no new epoch for such a
-// change.
+// The applier adds the operations of a new epoch to such a transaction. It begins no new epoch if
+// the transaction itself does one of the following:
+//
+//   - It changes the set.
+//   - It replaces a chain in Chains.
+//   - It changes the policy (accept or drop) of a base chain in Chains.
 type Epoch struct {
 	Set    string   // every packet must match it
 	Chains []string // the chains with rules that look into Set
@@ -45,8 +47,8 @@ type Stage struct {
 	//
 	//   - No Raw refers to sets or chains.
 	//   - The data that a rule finds in a map serves only as a key, to look up other maps.
-	//   - If several maps have the same types of key and data, the interval maps among them are
-	//     looked up first.
+	//   - If the rules look up several maps with the same types of key and data, they look up the
+	//     interval maps among them first.
 	Chain string
 	// Behind is the nftables priority of the stage guard. It must be greater than the priority of
 	// Chain. The table may have a second base chain, which evaluates again the packets that are

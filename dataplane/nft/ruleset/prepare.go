@@ -96,10 +96,13 @@ type planner struct {
 //  8. deletions of the elements in ElementDelta.Late
 //  9. other deletions
 //
-// In a transaction, the kernel first changes all rules, and shortly after that the base chain
-// policies, one by one. Because changes to drop come first and changes to accept late, packets are
-// dropped rather than accepted in between. If no object is made again, the caller may also divide
-// the list, at any place, into several transactions.
+// In a transaction, the kernel first changes all rules, wherever they are in the list. Shortly
+// after that, it changes the base chain policies one by one, in the order of the list. Between two
+// of these policy changes, packets are dropped rather than accepted, because changes to drop come
+// before changes to accept.
+//
+// If no object is made again, the caller may also divide the list, at any place, into several
+// transactions.
 //
 // Errors: a join of one error for each problem, as Validate returns them. It is also an error if
 // something still refers to a deleted object.

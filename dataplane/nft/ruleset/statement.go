@@ -71,8 +71,9 @@ type Notrack struct{}
 // address. So they must not have an Addr, but may have ports.
 type NAT struct {
 	Kind NATKind
-	// Family is the family of the address, FamilyIPv4 or FamilyIPv6, in a table of family inet. In
-	// other tables, and for Masquerade and Redirect, it is FamilyINet.
+	// Family is needed for SNAT and DNAT in a table of family inet: there, set it to the family of
+	// the new address, FamilyIPv4 or FamilyIPv6. In all other cases, leave the zero value
+	// (FamilyINet).
 	Family         Family
 	Addr           Value
 	Port, PortLast uint16
