@@ -108,9 +108,10 @@ func (d *Dataplane) PlanTeardown(ctx context.Context) (string, error) {
 
 // Plan implements dataplane.Planner. The lines are commands of ip, bridge and sysctl.
 //
-// If Apply would return an error for an endpoint, the plan leaves the endpoint out. There is one
-// exception, ErrForeign: Plan does not try to add a route or neighbour entry, so it cannot know
-// that another process already has the same route or entry. The plan then has it, too.
+// If Apply would return an error for an endpoint, the plan leaves the endpoint out. The exception
+// is ErrForeign, the error if another process has made a route or neighbour entry in the place of
+// the desired one. Plan adds nothing, so it cannot notice that: the plan then contains the desired
+// route or neighbour entry, although Apply would return ErrForeign.
 func (d *Dataplane) Plan(ctx context.Context, b dataplane.Batch) (string, error) {
 	if err := ctx.Err(); err != nil {
 		return "", err

@@ -96,8 +96,10 @@
 //  3. The node replaces the key of the first device, which is now unused, and announces the new
 //     key.
 //
-// The other device keeps its key during the rotation. Therefore packets can be decrypted even if a
-// remote node has not received an announcement yet.
+// A remote node may receive these announcements late. Until it has received the first one, it may
+// send to the first device. That device keeps its old key until no remote node uses it. Until the
+// remote node has received the new key, it sends to the other device, whose key does not change. So
+// this node can decrypt the packets in both cases.
 //
 // # Private keys
 //

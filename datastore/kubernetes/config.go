@@ -59,8 +59,8 @@ type Hooks struct {
 	// conditions to write. It is called for every generation of the object, with or without
 	// problems. The default is to call Problems.
 	Converted func(object convert.Object, generation int64, problems []error)
-	// Deleted receives each object that the server no longer has, without its UID. It receives a
-	// Pod only if the Pod had problems.
+	// Deleted is called for each object that the server no longer has. The parameter object has no
+	// UID. For a Pod, Deleted is called only if the Pod had problems.
 	Deleted func(object convert.Object)
 }
 

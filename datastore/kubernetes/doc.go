@@ -60,14 +60,14 @@
 // The first check comes at the beginning of each watch. It fails if the server's resourceVersion is
 // smaller than the Source's last one.
 //
-// The second check comes after each failed request. It compares the server's objects with the last
-// events of the watch:
+// The second check comes after each failed request. Since the last list, the Source has kept the
+// last event of each of the 16 objects that changed last. Among these events, it finds the latest
+// one that added or updated an object. All events after that one are deletions. The Source then
+// reads the objects of these events from the server. The check fails in each of these cases:
 //
-//   - The Source reads the object that the watch last reported as added or updated. The check fails
-//     if this object no longer has the reported resourceVersion. It also fails if there was no such
-//     event since the last list.
-//   - The Source reads each object that the watch reported as deleted after this event. The check
-//     fails if one of these objects exists.
+//   - No event in the 16 added or updated an object.
+//   - The added or updated object no longer has the resourceVersion of its event.
+//   - One of the objects that were deleted after that exists.
 //
 // Both checks miss a restore if no request failed meanwhile, and the server had already reached the
 // Source's last resourceVersion when the next watch began.

@@ -17,8 +17,8 @@ package ruleset
 // These look into the deleted set, which is empty, so the packet does not match. A packet that does
 // not match the set is stale.
 //
-// The applier adds the operations of a new epoch to such a transaction. It begins no new epoch if
-// the transaction itself does one of the following:
+// The applier adds the operations of a new epoch to the transaction of a change. But the applier
+// begins no new epoch if the change itself does one of the following:
 //
 //   - It changes the set.
 //   - It replaces a chain in Chains.

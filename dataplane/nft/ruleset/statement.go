@@ -71,9 +71,9 @@ type Notrack struct{}
 // address. So they must not have an Addr, but may have ports.
 type NAT struct {
 	Kind NATKind
-	// Family is needed for SNAT and DNAT in a table of family inet: there, set it to the family of
-	// the new address, FamilyIPv4 or FamilyIPv6. In all other cases, leave the zero value
-	// (FamilyINet).
+	// Family is needed if SNAT or DNAT sets an address in a table of family inet. Then it is the
+	// family of this address, FamilyIPv4 or FamilyIPv6. In all other cases, leave the zero value,
+	// FamilyINet.
 	Family         Family
 	Addr           Value
 	Port, PortLast uint16
