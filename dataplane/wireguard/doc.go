@@ -96,10 +96,14 @@
 //  3. The node replaces the key of the first device, which is now unused, and announces the new
 //     key.
 //
-// A remote node may receive these announcements late. Until it has received the first one, it may
-// send to the first device. That device keeps its old key until no remote node uses it. Until the
-// remote node has received the new key, it sends to the other device, whose key does not change. So
-// this node can decrypt the packets in both cases.
+// A remote node may receive these announcements late:
+//
+//   - Before the remote node has received the first announcement, it may still send to the first
+//     device. This device keeps its old key until no remote node uses the device.
+//   - Before the remote node has received the new key, it sends to the other device, whose key does
+//     not change during the rotation.
+//
+// So the node that rotates can decrypt the packets in both cases.
 //
 // # Private keys
 //

@@ -60,14 +60,14 @@
 // The first check comes at the beginning of each watch. It fails if the server's resourceVersion is
 // smaller than the Source's last one.
 //
-// The second check comes after each failed request. Since the last list, the Source has kept the
-// last event of each of the 16 objects that changed last. Among these events, it finds the latest
-// one that added or updated an object. All events after that one are deletions. The Source then
-// reads the objects of these events from the server. The check fails in each of these cases:
+// The second check comes after each failed request. For this check, the Source remembers the 16
+// objects that changed last since the last list, each with its last event: an addition, an update or
+// a deletion. It compares some of these events with the objects that the server has now. The check
+// fails in each of these cases:
 //
-//   - No event in the 16 added or updated an object.
-//   - The added or updated object no longer has the resourceVersion of its event.
-//   - One of the objects that were deleted after that exists.
+//   - All of these events are deletions, or there are none.
+//   - The object of the latest addition or update no longer has the resourceVersion of that event.
+//   - An object that was deleted after that event exists.
 //
 // Both checks miss a restore if no request failed meanwhile, and the server had already reached the
 // Source's last resourceVersion when the next watch began.
