@@ -31,8 +31,8 @@ type EvaluatorConfig struct {
 	Finder Finder
 }
 
-// Change is a change of the table, made by one or more transactions. If there are several, the
-// kernel may have refused all but the last one.
+// Change is a change of the table, made by one or more transactions. The kernel accepted the last
+// one. It may have refused any of the earlier ones.
 type Change struct {
 	// Reset is set if the state before the change is unknown. Then it is also unknown which
 	// connections that state allowed, and no connection is ended.

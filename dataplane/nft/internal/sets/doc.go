@@ -7,19 +7,22 @@
 //     and ports of addresses. For each kind and family, an IPSet can have one nftables set.
 //   - An ElementSet is one nftables set or map. The renderer adds and removes its elements one by
 //     one.
-//   - Lists has an nftables set for each list of prefixes or port ranges in rules.
+//   - Lists has an nftables set for each list of prefixes or port ranges in rules. It also counts
+//     the rules that look into each set, including the sets of an IPSet.
 //
-// Chains has the chains of the table, together with the Lists of their rules. Each of these types
-// has a method Flush, which appends the changes since the last Flush to a ruleset.Delta:
+// IPSet, ElementSet and Lists have a method Flush, which appends the changes since the last Flush
+// to a ruleset.Delta:
 //
 //	dataplane.IPSetUpdate ─▶ IPSet ──┐
 //	rules' prefixes and ports ─▶ Lists ──┼─▶ ruleset.Delta
 //	interfaces, addresses ─▶ ElementSet ──┘
 //
+// Chains has the chains of the table, together with the Lists of their rules.
+//
 // # Usage
 //
-// An nftables set of an IPSet exists only while rules look into it. Lists counts these rules, so
-// NewIPSet takes the Lists. Settle returns true if rules that refer to the IP set must be rendered
+// An nftables set of an IPSet exists only while rules look into the set. NewIPSet takes the Lists,
+// which counts these rules. Settle returns true if rules that refer to the IP set must be rendered
 // again, for example because the IP set has got its first prefix.
 //
 //	chains := sets.NewChains()

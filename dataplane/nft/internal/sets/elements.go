@@ -109,10 +109,14 @@ func (s *ElementSet) Flush(d *ruleset.Delta) {
 
 // FlushUnseen is like Flush, but separates elements that need not change at the same moment as the
 // rest of the delta. It calls the function unseen with the key of each element that is added or
-// deleted. If unseen returns true, FlushUnseen appends an added element to ElementDelta.Early, and
-// a deleted element to ElementDelta.Late. For an added element, unseen may return true only if no
-// packet looks up the key before the element is added. For a deleted element, unseen may return
-// true only if no packet looks up the key after the element is deleted.
+// deleted. If unseen returns true:
+//
+//   - FlushUnseen appends an added element to ElementDelta.Early. Early elements are added before
+//     the rest of the delta is applied. So unseen may return true only if no packet looks up the
+//     key until the rest is applied.
+//   - FlushUnseen appends a deleted element to ElementDelta.Late. Late elements are deleted after
+//     the rest of the delta is applied. So unseen may return true only if no packet looks up the
+//     key once the rest is applied.
 func (s *ElementSet) FlushUnseen(d *ruleset.Delta, unseen func(key string) bool) {
 	switch {
 	case !s.Wanted && s.installed:
