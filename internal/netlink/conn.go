@@ -57,15 +57,17 @@ func (c *Conn) Socket() Socket { return c.sock }
 // Close closes the socket. Errors: that of the system call.
 func (c *Conn) Close() error { return c.sock.Close() }
 
-// Request begins a request. header is as in Messages.Open. Append attributes to the result.
+// Request begins a request. header is as in Messages.Open. Append attributes to the result. Then call Query, Dump or
+// Start to send the request.
 func (c *Conn) Request(typ uint16, header ...byte) *Messages {
 	c.request.Reset()
 	c.request.Open(typ, 0, 0, header...)
 	return &c.request
 }
 
-// Query sends the request, and passes every message of the answer to the function each. This function must not keep the
-// data of the message. If it returns an error, Query ends and returns this error.
+// Query sends the request that was begun with Request, and passes every message of the answer to the function each.
+// This function must not keep the data of the message. If the function returns an error, Query ends and returns this
+// error.
 //
 // Other errors: *AckError; ErrMalformed; EAGAIN if there is no answer; those of the system calls.
 func (c *Conn) Query(each func(Message) error) error {
@@ -76,9 +78,10 @@ func (c *Conn) Query(each func(Message) error) error {
 	return err
 }
 
-// Dump sends the request for all objects. It first calls the function begin, and then passes every object of the answer
-// to the function each. If a part of the answer was lost, or objects changed during the dump, Dump starts again with
-// begin. So begin must discard the objects of an earlier attempt.
+// Dump sends the request that was begun with Request, as a request for all objects. Dump first calls the function
+// begin, and then passes every object of the answer to the function each. If a part of the answer was lost, or objects
+// changed during the dump, Dump starts again with a call of begin. So begin must discard the objects of an earlier
+// attempt.
 //
 // Errors: as for Query; ErrInterrupted if every attempt was interrupted.
 func (c *Conn) Dump(begin func(), each func(Message) error) error {
@@ -100,8 +103,8 @@ func (c *Conn) Dump(begin func(), each func(Message) error) error {
 	return ErrInterrupted
 }
 
-// Start sends the request. flags is FlagAck, FlagDump or 0; with 0, the answer is one message. Call Next to read the
-// answer. The caller may do other work between two calls of Next.
+// Start sends the request that was begun with Request. flags is FlagAck, FlagDump or 0; with 0, the answer is one
+// message. Call Next to read the answer. The caller may do other work between two calls of Next.
 func (c *Conn) Start(flags uint16) error {
 	c.request.Close()
 	data, err := c.request.Data()

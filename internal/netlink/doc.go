@@ -19,8 +19,9 @@
 //		return d.Err
 //	})
 //
-// No method of a Conn waits. To wait for notifications, call Wait of the KernelSocket on which the Conn is based. Then
-// call Poll of the Conn, which passes the notifications to a function:
+// No method of a Conn waits. To wait for notifications, open a KernelSocket with Open (sock in this example), and make
+// a Conn over this socket with NewConn. Join of the KernelSocket subscribes to a group of notifications. Wait returns
+// once there are notifications. Poll of the Conn then passes each notification to a function (each in this example):
 //
 //	err = sock.Join(unix.RTNLGRP_LINK)
 //	for err == nil {
