@@ -16,7 +16,10 @@
 //		c.Do() // and now rule.Equal(&other) must be false; c.Path names the field
 //	}
 //
-// Here, fill calls fieldwalk.Fill(reflect.ValueOf(value).Elem(), policy.PortRange(80, 90)).
+// Here, fill calls fieldwalk.Fill(reflect.ValueOf(value).Elem(), policy.PortRange(80, 90)). The
+// port range is a sample: Fill sets every part of type policy.Port to this value. Without the
+// sample, Fill would set all fields of a policy.Port. But a valid port has a name or numbers, not
+// both. For all other parts, Fill chooses nonzero values.
 //
 // # Concurrency
 //
