@@ -30,11 +30,10 @@
 //     That chain looks up the outcome of the class.
 //  4. outcome-DIR/... is the chain of the outcome. It decides about the packet.
 //
-// Policy.Return determines how a packet gets from the chain of the group to the chain of the
-// outcome. If Return is not set, the chain of the group goes there itself. If Return is set, the
-// packet returns to the chain that jumped to the endpoint's chain. There, the rule Dispatch jumps
-// to the chain of the outcome. If the peer's address satisfies no predicate of the group's rules,
-// Return does not matter: the chain of the group goes to the chain of the outcome itself.
+// The chain of the group leads the packet to the chain of the outcome, with one exception. If
+// Policy.Return is set, and the peer's address satisfies a predicate of the group's rules, the
+// packet first returns to the chain that jumped to from/... or to/... in the beginning. This chain
+// has a rule that the function Dispatch made. The rule jumps to the chain of the outcome.
 //
 // A group whose cost is over a limit has no outcomes: its endpoints need chains of rules.
 //

@@ -236,11 +236,11 @@ func (o *Tracker) ended(of moves) {
 	o.endedSources(of.prefixes)
 }
 
-// Adopt compares the owners of addresses with the table of an earlier process. It marks an address
-// as moved if the address has other owners than in that table. The parameter before describes the
-// table: for each address, it has the interfaces of the owners. An endpoint that is down now, and
-// had an address in the table, still counts as the owner of the address. Floating addresses are
-// never marked, because the table does not record their owners.
+// Adopt compares the owners of addresses with the owners in the table of an earlier process. If an
+// address has other owners now, Adopt marks the address as moved. The parameter named before has
+// the contents of that table: the interfaces of each address's owners. If no endpoint with an
+// address is up, an endpoint that is down still counts as the owner if it had the address in the
+// table. Floating addresses are never marked, because the table does not record their owners.
 func (o *Tracker) Adopt(before map[netip.Addr][]string) {
 	o.Forget()
 	for a := range o.claims {
@@ -274,9 +274,9 @@ func (o *Tracker) Adopt(before map[netip.Addr][]string) {
 	}
 }
 
-// Forget clears the moved addresses and the lost prefixes. As long as nothing has been programmed,
-// call it after each Update: the former owners then had no policy in the kernel, and no
-// connections.
+// Forget clears what the Tracker has recorded about former owners: the moved addresses, and the
+// prefixes of AllowedSources that endpoints have lost. As long as nothing has been programmed, call
+// Forget after each Update: until then, no former owner has policy in the kernel or connections.
 func (o *Tracker) Forget() { o.moved, o.lost = reuse.Map(o.moved), reuse.Map(o.lost) }
 
 // newOwnersOf returns the keys of the endpoints that are withheld because of moved addresses and
