@@ -16,16 +16,17 @@
 // in the file and in the datastore, WAYLEAVE_APPLY_INTERVAL in the environment.
 //
 // The datastore is a directory of manifests, or an etcd. It has the settings as AgentConfig
-// objects. The object "default" has settings for all nodes, and the object "node.NAME" has settings
-// for one node:
+// objects. The object "default" has settings for all nodes, and the object "node.NODE" has settings
+// for the node NODE:
 //
 //	apiVersion: wayleave.dev/v1
 //	kind: AgentConfig
 //	metadata: {name: default}
 //	spec: {log-level: DEBUG, apply-interval: 20ms}
 //
-// In a Kubernetes cluster, two ConfigMaps have the settings: NAME for all nodes, and NAME-node-NODE
-// for one node.
+// In a Kubernetes cluster, two ConfigMaps have the settings. The setting kubernetes-config names
+// the ConfigMap with settings for all nodes. If this ConfigMap is "agent", the ConfigMap
+// "agent-node-NODE" has settings for the node NODE.
 //
 // Some settings cannot be set in the datastore, because its users must not decide about them: the
 // node's name, whom the agent trusts, and which objects in the kernel belong to the agent. These
