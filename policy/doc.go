@@ -39,16 +39,21 @@
 //	{"kind": "Policy", "namespace": "shop", "name": "allow-web", "selector": "app == 'web'",
 //	 "ingress": [{"action": "Allow", "protocol": "TCP", "destination": {"ports": [80]}}]}
 //
-// Decode refuses unknown fields, null and duplicate members, so it is stricter than encoding/json. Encode encodes a
-// resource. Validate reports all problems of a resource with the paths of the fields. Neither Decode nor Validate
-// repairs a resource.
+// Decode is stricter than encoding/json: unknown fields, null and duplicate members are errors. Encode encodes a
+// resource. Validate reports all problems of a resource with the paths of the fields.
 //
-// A resource with an error is absent: everything behaves as if it did not exist. This also holds for a policy with an
-// error in its selectors, tier, order or types. But if the errors of a policy are all in rules, only these rules are
-// closed, and the policy is in force. A closed Allow or Log rule matches nothing. Any other closed rule denies
-// everything, at its place in the list (see Rule.Close). Decode closes rules that it cannot decode, and Update.Admit
-// closes invalid rules. The reasons for closing a rule are called doubts, and are in Rule.Doubts. Policy.Doubts and the
-// *DoubtError of Admit list the doubts of all rules of a policy. A receiver of updates calls Admit and uses the result:
+// A resource with an error is absent: everything behaves as if it did not exist. For example, a policy is absent if the
+// error is in its selectors, tier, order or types.
+//
+// The exception is a policy whose errors are all in rules. This policy is in force, but each rule with an error is
+// replaced by a closed rule. If the rule with the error is an Allow or Log rule, the closed rule matches nothing. In
+// place of any other rule, the closed rule denies everything that reaches it (see Rule.Close).
+//
+// Decode closes rules that it cannot decode, for example because of an unknown field. Update.Admit closes rules that
+// are not valid. The reasons for closing a rule are called doubts, and are in Rule.Doubts. Policy.Doubts and the
+// *DoubtError of Admit list the doubts of all rules of a policy.
+//
+// A receiver of updates calls Admit and uses the result:
 //
 //	r, err := u.Admit()
 //	// r == nil, err != nil: absent; err is a *ValidationError

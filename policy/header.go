@@ -70,9 +70,13 @@ func (m *HeaderMatch) ValidateHeader(p Protocol) error {
 	return errors.New(sumUp(v.problems))
 }
 
-// HeaderValues calls do for each value in the conditions of m. field is the name of the field of verdict.Flow that has
-// the packet's value, for example "DSCP". first and last are the bounds of a range of values; they are equal for a
-// single value. If two packets are in the same ranges for all fields, m matches both or neither.
+// HeaderValues reports all values in the conditions of m. For each value or range of values, it calls the function do
+// with these arguments:
+//
+//   - field is the name of the field of verdict.Flow that has the packet's value, for example "DSCP".
+//   - first and last are the bounds of the range. For a single value, both are this value.
+//
+// If two packets are in the same ranges, m matches both packets or neither.
 func (m *HeaderMatch) HeaderValues(do func(field string, first, last uint64)) {
 	for _, i := range []*ICMP{m.ICMP, m.NotICMP} {
 		i.values(do)

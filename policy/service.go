@@ -13,7 +13,8 @@ import (
 type ServiceBackends struct {
 	// Namespace of the service. Required.
 	Namespace string `json:"namespace"`
-	// Name is unique within the namespace for all services. Required.
+	// Name of this ServiceBackends, not of the service. No other ServiceBackends of the namespace
+	// may have the same name, even if it belongs to another service. Required.
 	Name string `json:"name"`
 	// Service to which the backends belong, in the same namespace. Required.
 	Service string `json:"service"`
