@@ -61,9 +61,9 @@
 // in the number of loose queries.
 //
 // When labels of an item change, only the queries that mention a changed name are evaluated. If there are more than
-// 16 such queries, the index skips a query if the item did not have its term before the change, and does not have it
-// afterwards. If labels of a parent change, but no query mentions their names, the index does not visit the items of
-// the parent.
+// 16 such queries, the index looks at the terms that the item had before the change or has afterwards. It then skips
+// all queries that are filed under other terms only. If labels of a parent change, but no query mentions their names,
+// the index does not visit the items of the parent.
 //
 // To look up a label of an item takes time linear in the number of its labels. So the evaluation is slow for an item
 // with thousands of labels or thousands of parents, and for the items of a parent with thousands of labels.

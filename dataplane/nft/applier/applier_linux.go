@@ -261,8 +261,8 @@ func (a *Applier) Finish(ctx context.Context) error {
 // with the previous desired state in memory, and reads the kernel's table only the first time and
 // after a failure. The caller must not change the table afterwards.
 //
-// Errors: t has another name or family than the table of the Applier, or has flowtables; those of
-// Update.
+// Apply returns an error if t has flowtables, or another name or family than the table of the
+// Applier. It also returns the errors of Update.
 func (a *Applier) Apply(ctx context.Context, t *ruleset.Table) error {
 	if t.Family != a.cfg.Family || t.Name != a.cfg.Name {
 		return fmt.Errorf("applier: apply: table %s %s is not %s %s", t.Family, t.Name, a.cfg.Family, a.cfg.Name)
@@ -276,7 +276,8 @@ func (a *Applier) Apply(ctx context.Context, t *ruleset.Table) error {
 // PlanTable returns the operations that Apply would carry out for t. It assumes that no other
 // process has changed the table since the last call. It changes neither the kernel nor the Applier.
 //
-// Errors: a table with flowtables; those of ruleset's State.Prepare.
+// PlanTable returns an error if t has flowtables. It also returns the errors of ruleset's
+// State.Prepare.
 func (a *Applier) PlanTable(t *ruleset.Table) ([]ruleset.Op, error) {
 	if err := checkNoFlowtables(t); err != nil {
 		return nil, fmt.Errorf("applier: plan: %w", err)

@@ -75,11 +75,14 @@
 // packets at the hooks of the old base chains. It drops no packets at hooks of base chains of type
 // nat. The name of the guard is that of the first table with the suffix "-guard".
 //
-//   - The Applier also uses the guard if the table in the kernel has no set of the Epoch yet:
-//     packets that are under way then use rules that do not look into this set.
-//   - The Applier does not use the guard if the transaction adds no base chain. But such a
-//     transaction may delete a base chain, and add its rules to another base chain. A packet that
-//     is under way may then pass both chains without being evaluated by these rules.
+//   - If a transaction deletes base chains and adds none, the Applier normally uses no guard. This
+//     leaves a gap if the transaction also moves rules from a deleted base chain to another base
+//     chain: a packet that is under way may pass both chains without being evaluated by these
+//     rules.
+//   - In two cases, the Applier uses the guard even if the transaction adds no base chain. In the
+//     first case, the table in the kernel has no set of the Epoch yet: the rules that packets under
+//     way use do not look into this set. In the second case, the transaction deletes base chains
+//     that another process or an earlier process has added.
 //   - The Applier deletes the guard after a grace period. If the deletion fails, the next call
 //     tries again. From Linux 5.12 on, the kernel deletes the guard when the process ends. In any
 //     case, the guard stops dropping packets after ten seconds.

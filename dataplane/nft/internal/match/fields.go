@@ -42,9 +42,11 @@ func ClearAddresses(side *dataplane.Match) {
 
 // IsPlain reports whether the rule allows, denies or passes, and matches only protocol, destination
 // ports and IP version. If policy is written as lookups (see docs/glossary.md), such rules are
-// merged into lists of ports. A rule with a condition on an address is not plain. But with lookups,
-// a map finds the rules for the address of the endpoint's peer, so the rules need no conditions on
-// this address. The caller removes these conditions with ClearAddresses before it calls IsPlain.
+// merged into lists of ports.
+//
+// A rule with a condition on an address is not plain. So the caller first removes the conditions on
+// the address of the endpoint's peer, with ClearAddresses. The rules do not need these conditions,
+// because a map finds the rules by the peer's address.
 func IsPlain(rule dataplane.Rule) bool {
 	switch rule.Action {
 	case policy.Allow, policy.Deny, policy.Pass:

@@ -75,9 +75,11 @@ func (s Stage) Original() bool { return s == StagePreDNATRecheck || s == StageRa
 // If the destination of a packet was translated, the kernel cannot look up the original port in a
 // set. So a rule with a named port does not match such a packet. For an Allow rule this is safe:
 // policy then allows less. But if a Deny or Pass rule does not match, policy could allow more. So
-// in the Deny rules of StageRawDNAT and in the Pass rules of StagePreDNATRecheck, Adapt replaces a
-// named port by all ports. A Pass rule of StageRawDNAT with a named port becomes a Deny rule, with
-// all ports in place of the named port.
+// Adapt changes these rules if they have a named port:
+//
+//   - A Deny rule of StageRawDNAT then matches all ports.
+//   - A Pass rule of StageRawDNAT becomes a Deny rule that matches all ports.
+//   - A Pass rule of StagePreDNATRecheck then matches all ports.
 func (s Stage) Adapt(m *Merged) bool {
 	d := &m.Destination
 	switch {

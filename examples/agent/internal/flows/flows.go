@@ -29,9 +29,9 @@ func (e *PartyError) Error() string { return e.Err.Error() }
 func (e *PartyError) Unwrap() error { return e.Err }
 
 // Parse returns the flows from one party (from) to another (to). A party is a pod (NAMESPACE/NAME,
-// or a pattern with *) or an address. The argument what has the protocol and the port, as in
-// tcp/5432. There is a flow from each address of the one party to each address of the same family
-// of the other party. If patterns match the same pod on both sides, there is no flow from the pod
+// or a pattern with *) or an address. The last argument has the protocol and the port, for example
+// tcp/5432. There is a flow from each address of the first party to each address of the same family
+// of the second party. If patterns match the same pod on both sides, there is no flow from the pod
 // to itself.
 func Parse(world verdict.World, from, to, what string) ([]verdict.Flow, error) {
 	port, err := probe.ParsePort(what)
