@@ -45,9 +45,9 @@
 // A resource with an error is absent: everything behaves as if it did not exist. For example, a policy is absent if the
 // error is in its selectors, tier, order or types.
 //
-// The exception is a policy whose errors are all in rules. This policy is in force, but each rule with an error is
-// replaced by a closed rule. If the rule with the error is an Allow or Log rule, the closed rule matches nothing. In
-// place of any other rule, the closed rule denies everything that reaches it (see Rule.Close).
+// The exception is a policy whose errors are all in rules. This policy is in force, but a closed rule replaces each rule
+// that has an error. A closed Allow or Log rule matches nothing. Any other closed rule denies all packets that no
+// earlier rule has decided about (see Rule.Close).
 //
 // Decode closes rules that it cannot decode, for example because of an unknown field. Update.Admit closes rules that
 // are not valid. The reasons for closing a rule are called doubts, and are in Rule.Doubts. Policy.Doubts and the

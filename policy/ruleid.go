@@ -10,7 +10,7 @@ import (
 )
 
 // RuleIDs returns an ID for each rule of a policy or profile in one direction. owner is the key of the policy or
-// profile. An ID has 24 letters and digits. An ID is a hash of the owner, the direction and the fields of the rule, except
+// profile. An ID has 24 letters and digits. It is a hash of the owner, the direction and the fields of the rule, except
 // the fields Metadata and Doubts. To distinguish equal rules, the hash also includes the number of equal rules before
 // the rule. When one rule changes, the other rules keep their IDs, and their counters continue.
 func RuleIDs(owner Key, dir Type, rules []Rule) []string {

@@ -60,9 +60,9 @@
 // are called loose. They are in a list of their own, and have no term. Adding or removing an item takes time linear
 // in the number of loose queries.
 //
-// When labels of an item change, only the queries that mention a changed name are evaluated. If there are more than
-// 16 such queries, the index looks at the terms that the item had before the change or has afterwards. It then skips
-// all queries that are filed under other terms only. If labels of a parent change, but no query mentions their names,
+// When labels of an item change, the index evaluates only queries that mention a changed name. If there are more than
+// 16 such queries, the index evaluates only some of them: the loose ones, and those that are filed under a term that
+// the item had before the change or has afterwards. If labels of a parent change, but no query mentions their names,
 // the index does not visit the items of the parent.
 //
 // To look up a label of an item takes time linear in the number of its labels. So the evaluation is slow for an item
