@@ -45,8 +45,8 @@
 // A resource with an error is absent: everything behaves as if it did not exist. For example, a policy is absent if the
 // error is in its selectors, tier, order or types.
 //
-// The exception is a policy whose errors are all in rules. This policy is in force, but a closed rule replaces each rule
-// that has an error. A closed Allow or Log rule matches nothing. Any other closed rule denies all packets that no
+// The exception is a policy whose errors are all in rules. This policy is in force, but a closed rule replaces each
+// rule that has an error. A closed Allow or Log rule matches nothing. Any other closed rule denies all packets that no
 // earlier rule has decided about (see Rule.Close).
 //
 // Decode closes rules that it cannot decode, for example because of an unknown field. Update.Admit closes rules that

@@ -45,8 +45,8 @@ func ClearAddresses(side *dataplane.Match) {
 // merged into lists of ports.
 //
 // A rule with a condition on an address is not plain. So the caller first removes the conditions on
-// the address of the endpoint's peer, with ClearAddresses. The rules do not need these conditions,
-// because a map finds the rules by the peer's address.
+// the address of the endpoint's peer, with ClearAddresses. With lookups, the rules do not need
+// these conditions, because a map finds the rules by the peer's address.
 func IsPlain(rule dataplane.Rule) bool {
 	switch rule.Action {
 	case policy.Allow, policy.Deny, policy.Pass:
