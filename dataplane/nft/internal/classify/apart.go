@@ -11,10 +11,11 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 )
 
-// LocalAddresses counts the addresses of this node's workloads, for Classifier.Apart. When addresses
-// change, a packet between two workloads of this node may look up two changed addresses: the policy
-// of workloads looks up both its source and its destination. For any other packet, the policy of
-// workloads looks up at most one of the two.
+// LocalAddresses counts the addresses of this node's workloads. From the counts, Classifier.Apart
+// finds out whether policy may look up two changed addresses for one packet. For a packet between
+// two workloads of this node, policy looks up two addresses: the sender's policy looks up the
+// destination, and the receiver's policy looks up the source. For any other packet, policy of
+// workloads looks up at most one address.
 type LocalAddresses struct {
 	count map[netip.Addr]int
 	// sources is the number of prefixes that workloads may send from, in addition to their

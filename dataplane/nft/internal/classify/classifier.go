@@ -197,10 +197,14 @@ func (c *Classifier) Pending() bool { return c.v4.changed() || c.v6.changed() }
 //
 // The caller may have other maps, whose keys are numbers of classes. To add the changes of such a
 // map to the same delta, the caller calls sets.ElementSet.FlushUnseen with the function unseen that
-// Flush returns. The function unseen returns true for the number of a class that got its first
-// address, or lost its last one, since the last Flush: while a class has no address, no packet
-// looks up the number of the class. If Renumber was called since the last Flush, the function
-// always returns false, because another class may have had the number.
+// Flush returns. Packets look up the number of a class only while the class has addresses. So the
+// function unseen returns true for the number of a class in two cases:
+//
+//   - The class had no address at the last Flush, but has one now.
+//   - The class had an address at the last Flush, but has none now.
+//
+// If Renumber was called since the last Flush, the function unseen always returns false, because
+// the number may have belonged to another class.
 func (c *Classifier) Flush(d *ruleset.Delta) (unseen func(key string) bool) {
 	c.v4.flush(d)
 	c.v6.flush(d)

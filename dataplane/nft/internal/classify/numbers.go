@@ -15,8 +15,9 @@ import (
 type Numbered struct {
 	content string
 	number  uint32
-	// tries counts the hashes of the content that were tried in vain: the number of each such hash
-	// belongs to another content, which sorts before this one.
+	// tries counts the failed hashes of the content. The number is made from a hash of the content.
+	// A hash fails if its number belongs to another content, which sorts before this one. Then
+	// Numbers tries the next hash.
 	tries uint32
 }
 
@@ -33,16 +34,17 @@ func (n *Numbered) Content() string { return n.content }
 // current contents, and not on the order in which the contents were added. So a restarted process
 // programs the same numbers.
 //
-// Each content has an endless sequence of hashes. It gets the first hash as its number. If two
-// contents have the same hash, the smaller content (as a string) gets the number, and the other one
-// tries its next hash. (This is an ordered hash table, Amble and Knuth 1974.)
+// Each content has an endless sequence of hashes. A number is made from each hash, and different
+// hashes may give the same number. A content first tries the number of its first hash. If two
+// contents try the same number, the smaller content (as a string) gets the number, and the other
+// content tries the number of its next hash. (This is an ordered hash table, Amble and Knuth 1974.)
 type Numbers struct {
 	// number returns a valid number for a hash.
 	number func(hash uint32) uint32
 	taken  map[uint32]*Numbered
 	// passed has, for each number, the contents that tried the number but did not get it, because
-	// a content that sorts before them has it. If several tried hashes of a content give the same
-	// number, the list of this number has the content once for each of these hashes.
+	// a content that sorts before them has it. A content that tried the number with several of its
+	// hashes is in the list once for each of these hashes.
 	passed map[uint32][]*Numbered
 }
 
