@@ -132,9 +132,9 @@ type ClassesConfig struct {
 	// A cost of one is 55 to 110 bytes of kernel memory:
 	//
 	//   - A class costs 1.
-	//   - An outcome costs 2, for its element in a map. In a group, classes of one family (IPv4 or
-	//     IPv6) share an outcome if each condition on addresses in the group's policies holds for
-	//     all of these classes or for none. A shared outcome costs 2 only once.
+	//   - An outcome costs 2, for its element in a map. Classes of one family (IPv4 or IPv6) share
+	//     one outcome of a group if the group's policies do not tell them apart: every condition on
+	//     addresses holds for all of these classes or for none. A shared outcome costs 2 only once.
 	//   - The chain of an outcome costs 4. Outcomes of a group with equal rules share a chain.
 	//   - A list of ports in a chain costs 32, and 1 for each range.
 	//   - A rule of a chain costs 4 if it logs, or matches more than addresses, protocol and

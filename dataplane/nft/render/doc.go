@@ -13,21 +13,23 @@
 // there allows or denies a packet, it records this decision in the packet's priority
 // (skb->priority) and returns to the base chain. So no packet marks are needed.
 //
-// The table may change while a packet is in a base chain. Then old rules or elements may apply to
-// the packet together with new ones. The last rules of the base chain detect such a packet: it is
-// stale. A second base chain, NAME-again, evaluates it from the beginning.
+// The table may change while a packet is in a base chain. The packet then still uses the old rules,
+// but its lookups find the new elements of sets and maps. The last rules of the base chain detect
+// such a packet: it is stale. A second base chain, NAME-again, evaluates each stale packet from the
+// beginning.
 //
 // Each workload endpoint has two chains: from/... for packets that it sends, and to/... for packets
 // that it receives. The chain from/... first drops packets with a false source. Then both chains
 // accept packets of known connections, which are established connections that policy has allowed.
-// After that comes policy.
+// Policy decides about the packets that are left.
 //
 // The chain sender looks the packet's interface up in a map, and jumps to the chain from/... of the
-// endpoint. By default, from/... does not decide by policy itself, but records in the packet which
-// outcome decides. (An outcome is a chain outcome-egress/HASH with a few rules of policy, see
-// below.) The packet returns to the chain sender, which jumps to the outcome. If the map lacks the
-// interface of a workload, the chain sender records that the packet is denied. The chain receiver
-// does the same for the receiver of the packet, with to/... and outcome-ingress/HASH.
+// endpoint. By default, the rules of policy are in outcomes. An outcome is a chain
+// outcome-egress/HASH with a few rules of policy (see below). The chain from/... records in the
+// packet which outcome decides, and returns to the chain sender. The chain sender then jumps to the
+// outcome. If the map lacks the interface of a workload, the chain sender records that the packet
+// is denied. The chain receiver does the same for the receiver of the packet, with to/... and
+// outcome-ingress/HASH.
 //
 // These are the base chains, and the chains that lead to endpoints:
 //
@@ -69,12 +71,10 @@
 //
 //	allow/ID, deny/ID, pass/ID  counts, logs and decides
 //
-// In a base chain, a packet uses the rules of the generation in which it entered the chain, but the
-// current elements of maps. So a packet that uses the previous generation may find a new map
-// element that leads to a new from/... or to/... chain. For this packet, the new chain is empty, so
-// the rule after the lookup in the map records a denial. This denial has no effect: the last rules
-// of the base chain find that the packet is stale, and the base chain NAME-again evaluates the
-// packet from the beginning.
+// A stale packet uses the old rules, but may find a new map element that leads to a new from/... or
+// to/... chain. For the stale packet, the new chain is empty. So the packet returns from the chain,
+// and the rule after the lookup in the map records a denial. This denial has no effect, because the
+// base chain NAME-again evaluates the packet from the beginning.
 //
 // Host endpoints and address translation add further chains. The file docs/nft.md shows all chains
 // on a packet's way, and says which of them other programs may rely on. Comments such as S119 refer

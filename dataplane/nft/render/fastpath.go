@@ -42,10 +42,14 @@ func isPolicy(name string) bool {
 // An endpoint whose interface is a port of one of Config.Bridges is left out. The result maps an
 // interface to its addresses.
 //
-// The fast path changes no verdict, because the chain forward accepts all these packets anyway. It
-// accepts all packets of an established connection in two cases. In the first, both sides have one
-// of these addresses. In the second, one side has such an address, and the interface of the other
-// side belongs to no workload.
+// Two kinds of established connections may use the fast path:
+//
+//   - Both sides have an address in the result.
+//   - One side has an address in the result, and the interface of the other side belongs to no
+//     workload.
+//
+// The chain forward accepts all packets of such connections anyway. So the fast path changes no
+// verdict.
 //
 // If other rules may decide about packets of established connections, FastPathAddresses returns
 // nil. This is so in each of these cases:

@@ -97,10 +97,12 @@ func (r *Renderer) Update(b dataplane.Batch) {
 	}
 }
 
-// Pending reports whether the next Flush has changes to return. There is one exception: Pending may
-// return false although the next Flush returns a change of elements. This happens if Errors, Table
-// or a similar method has already rendered the change, and only sets and maps of interfaces, host
-// endpoints, nodes or address translation have changed.
+// Pending reports whether the next Flush has changes to return.
+//
+// There is one exception. Errors, Table and some other methods render changes before Flush does.
+// After such a call, Pending may return false although the next Flush returns changes. These are
+// only changes of elements, in the sets and maps for interfaces, host endpoints, nodes and address
+// translation.
 func (r *Renderer) Pending() bool {
 	return r.sets.dirty.len()+r.sets.changed.len()+r.policies.dirty.len()+r.tiers.dirty.len() > 0 ||
 		r.endpoints.pending() || r.table.chains.Pending() || r.lookups.Pending()
