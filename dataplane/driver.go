@@ -121,8 +121,8 @@ func (c DriverConfig) validate() error {
 //
 //  1. The later dataplanes remove the endpoints that the batch removes, the last dataplane first.
 //     While one of them fails to remove an endpoint, the Driver keeps the endpoint in the earlier
-//     dataplanes, but sets it down and removes its policies there, so all of its packets are
-//     dropped.
+//     dataplanes, but without its policies, and with Endpoint.Down set. All packets of such an
+//     endpoint are dropped.
 //  2. The first dataplane gets the batch.
 //  3. Each later dataplane gets the batch, without the events that are withheld from it.
 //

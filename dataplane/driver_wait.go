@@ -64,11 +64,18 @@ func (d *Driver) withFault(endpoint policy.Key, err error) error {
 }
 
 // WaitApplied returns once all dataplanes have applied the batch with InSync, and all batches that
-// were sent before the call. A batch is applied even if some of its objects are not programmed yet:
-// because a dataplane cannot program them, because their interface is down, or because the
-// dataplane continues after Apply has returned (see ApplyError.Pending). Status lists such
-// endpoints. If a calcgraph.Runner sends the batches, call its Barrier first: then WaitApplied also
-// waits for all updates that the Runner has received.
+// were sent before the call.
+//
+// A batch counts as applied even if some of its objects are not programmed yet, for one of these
+// reasons:
+//
+//   - A dataplane cannot program the object.
+//   - The interface of the object is down.
+//   - A dataplane continues to program the object after Apply has returned (see
+//     ApplyError.Pending).
+//
+// Status lists the endpoints that are not programmed. If a calcgraph.Runner sends the batches, call
+// its Barrier first: then WaitApplied also waits for all updates that the Runner has received.
 //
 // Errors: the context's, or ErrStopped.
 func (d *Driver) WaitApplied(ctx context.Context) error {

@@ -18,9 +18,10 @@
 //     and nf_call_ip6tables of the bridge.
 //   - If packets are routed to or from a port of a bridge, the hooks see the bridge as their
 //     interface, and not the port. If render.Config.Bridges names the bridge, the table identifies
-//     the endpoints behind it by their addresses. Any other endpoint whose interface is a port of a
-//     bridge, bond or other master is at fault: the table drops packets that are routed to or from
-//     its addresses.
+//     the endpoints behind the bridge by their addresses. The table cannot identify an endpoint
+//     whose interface is a port of a bridge that Config.Bridges does not name, of a bond, or of
+//     another master. So the table drops packets that are routed to or from the addresses of such
+//     an endpoint, and Apply returns an error for the endpoint.
 //   - If a workload opens a tunnel itself, the hooks see only the outer header. If
 //     policy.HostConfig.ForbiddenEncapsulations has the tunnel's protocol, the table drops the
 //     tunnel's packets. For other tunnels, policy decides by the outer header.

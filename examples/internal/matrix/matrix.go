@@ -130,10 +130,10 @@ func merge(a, b verdict.Outcome) verdict.Outcome {
 // between two members of the group.
 func (m *Matrix) Cell(row, column int) Cell { return m.cells[row*len(m.Groups)+column] }
 
-// Each passes all pairs of different parties to the function do, with the cell of each pair. It
-// leaves out pairs with an empty cell. The pairs are in the order of rows, and then of columns. If
-// a group in Groups has several pods, any two of these pods are a pair, too. If the function do
-// returns an error, Each ends and returns this error.
+// Each calls the function do for each pair of different parties, with the cell of the pair. Both
+// parties of a pair may be in the same group of Groups. Pairs with an empty cell are left out. The
+// order is by rows, then by columns. If the function do returns an error, the method Each ends and
+// returns this error.
 func (m *Matrix) Each(do func(from, to probe.Party, c Cell) error) error {
 	for row, senders := range m.Groups {
 		for _, from := range senders {

@@ -51,9 +51,9 @@ func Equals(f ruleset.Field, v ruleset.Value) ruleset.Match {
 
 // State returns a match on packets whose connection has the state. Use State in place of Equals,
 // which would match the same packets at a higher cost. Each packet has exactly one state, which is
-// one bit. For Equals, the kernel tests this bit in two operations: it masks the value, and then
-// compares it. For State, the kernel only compares the whole value: a Mask with all bits set means
-// that no masking is needed.
+// one bit. For Equals, the kernel tests this bit in two operations: it masks the field, and then
+// compares the result. State sets a Mask with all bits. With such a Mask, the kernel does not mask
+// the field, and only compares the whole field.
 func State(state uint32) ruleset.Compare {
 	return ruleset.Compare{Field: ruleset.CtState, Value: ruleset.Uint32(state), Mask: ruleset.Uint32(1<<32 - 1)}
 }
