@@ -142,9 +142,12 @@ func (c *Cluster) Play(t testing.TB, updates []policy.Update) []ruleset.Op {
 	return change.Ops
 }
 
-// NewScriptNode calls NewNode with a configuration for scripts. The interface prefix is "wl".
-// ClassesConfig.Priorities is empty instead of the default, which has four packet priorities. With
-// the default, the table would have chains for each of these, and so would each script.
+// NewScriptNode calls NewNode with a configuration for the test scripts in render/testdata (see
+// ReadScripts). The interface prefix is "wl".
+//
+// Each script lists the sets and chains that its updates add to the table or change. To keep these
+// lists short, ClassesConfig.Priorities is empty. The default has four packet priorities, and the
+// table would have more chains for each of them.
 func NewScriptNode(t testing.TB, classes render.ClassesConfig) *Cluster {
 	classes.Priorities = []uint32{}
 	return NewNode(t, render.Config{Classes: classes, InterfacePrefix: "wl"})

@@ -16,8 +16,8 @@ import (
 // CountedState returns a state with two endpoints. It is for tests of render.ClassStats, which
 // counts classes and groups. (A class is all addresses that are in the same sets. A group is all
 // endpoints with the same policies in one direction.) Both endpoints have the same policy, so they
-// are one group in each direction. The policy has two sets: one has addresses, the other one has a
-// prefix.
+// are one group in each direction. The rules of the policy use two sets: s:a has an IPv4 address
+// and an IPv6 address, and s:b has a prefix.
 func CountedState() dptest.State {
 	s := dptest.NewState()
 	s.InSync = true
@@ -40,11 +40,14 @@ func CountedState() dptest.State {
 	return s
 }
 
-// ClassCounts returns the expected counts of CountedState. There are three classes: the prefix of
-// one set, and the IPv4 address and the IPv6 address of the other set. An outcome is the list of a
-// group's rules that can match an address. There are four outcomes. Three are in the group for
-// ingress: one for the addresses of the set s:a, one for those of the set s:b, and one for all
-// other addresses. The fourth is in the group for egress.
+// ClassCounts returns the expected counts of CountedState:
+//
+//   - There are three classes: the IPv4 address of the set s:a, the IPv6 address of s:a, and the
+//     prefix of the set s:b.
+//   - There are two groups: one for ingress, and one for egress.
+//   - There are four outcomes. (An outcome is the list of those rules of a group that can match an
+//     address.) The group for ingress has three outcomes: one for the addresses of s:a, one for
+//     those of s:b, and one for all other addresses. The group for egress has one outcome.
 func ClassCounts() render.ClassStats {
 	return render.ClassStats{
 		Addresses: 2, Ranges: 1, Classes: 3, Groups: 2, Elements: 3, Outcomes: 4, Cost: 7, Largest: CountedGroup(),
@@ -64,8 +67,9 @@ func CountedGroup() render.ClassGroup {
 // CountedRules returns rules for tests of rule counters. The renderer merges most of them into
 // verdict maps. The key of such a map is a port or a protocol, and the verdict leads to the chain
 // of the rule that decides. Some rules overlap with earlier ones, which decide first. For example,
-// port 443 of the rule "never" also occurs in "web", and "tcp" matches the ports of several rules.
-// Some rules cannot be merged.
+// the rules named "web" and "never" both have port 443, and "web" comes first. The rule named "tcp"
+// matches all ports of TCP, so it overlaps with all earlier rules for TCP. Some rules cannot be
+// merged.
 func CountedRules() []dataplane.Rule {
 	rule := func(id string, action policy.Action, proto policy.Protocol, ports ...policy.Port) dataplane.Rule {
 		r := dataplane.Rule{ID: id, Action: action, Protocol: proto}
