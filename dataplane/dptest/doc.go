@@ -8,9 +8,17 @@
 //
 // # Usage
 //
-// A Mirror receives batches, for example those that a calcgraph.Graph computes. It refuses a batch
-// that breaks a rule in the documentation of dataplane.Batch. It stores the state that results from
-// the batches. Its method Judge returns whether policy in this state allows a packet:
+// A Mirror receives batches, for example those that a calcgraph.Graph computes, and stores the
+// state that results from the batches. A Mirror has these methods, among others:
+//
+//   - Play applies a batch to the state. It refuses a batch that breaks a rule in the documentation
+//     of dataplane.Batch.
+//   - State returns the state.
+//   - Judge returns whether policy in this state allows a packet.
+//   - Unused returns the sets and profiles to which nothing in this state refers. A Graph removes
+//     them, so after the batches of a Graph, the result must be empty.
+//
+// For example:
 //
 //	m := dptest.NewMirror()
 //	require.NoError(t, m.Play(graph.Flush()))

@@ -61,8 +61,9 @@ func NewFaulty(inner dataplane.Dataplane, fault func(Call) error) *Faulty {
 }
 
 // Apply first calls fault. If fault blocks the call (see NewFaulty), Apply stores the batch, and
-// returns the error of fault. Otherwise Apply applies the stored batches and then this batch. It
-// then returns the errors of the inner dataplane, joined with the error of fault if there is one.
+// returns the error of fault. Otherwise Apply gives the inner dataplane the batches that earlier,
+// blocked calls of Apply have stored, and then this batch. It returns the errors of the inner
+// dataplane, joined with the error of fault if there is one.
 func (f *Faulty) Apply(ctx context.Context, b dataplane.Batch) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -74,7 +75,7 @@ func (f *Faulty) Apply(ctx context.Context, b dataplane.Batch) error {
 	return errors.Join(injected, f.catchUpLocked(ctx))
 }
 
-// catchUpLocked applies the stored batches.
+// catchUpLocked gives the inner dataplane the stored batches.
 func (f *Faulty) catchUpLocked(ctx context.Context) error {
 	var errs []error
 	for _, p := range f.pending {
@@ -85,8 +86,10 @@ func (f *Faulty) catchUpLocked(ctx context.Context) error {
 }
 
 // Resync first calls fault. If fault blocks the call (see NewFaulty), Resync returns the error of
-// fault. Otherwise Resync applies the stored batches, and resyncs the inner dataplane. It then
-// returns the errors of the inner dataplane, joined with the error of fault if there is one.
+// fault. Otherwise Resync first gives the inner dataplane the batches that blocked calls of Apply
+// have stored, because they belong to the desired state. Then Resync calls Resync of the inner
+// dataplane. It returns the errors of the inner dataplane, joined with the error of fault if there
+// is one.
 func (f *Faulty) Resync(ctx context.Context) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
