@@ -36,7 +36,7 @@ const (
 )
 
 // AddressSets returns the names of the two sets of allowed addresses, for IPv4 and for IPv6. Each
-// element is a pair: a port, and an address from which the port may send.
+// element is a pair: a port of a bridge, and an address from which this port may send.
 func AddressSets() [2]string { return [2]string{setAddresses4, setAddresses6} }
 
 // priority of the base chain. The chain is evaluated before br_netfilter (priority 0), which passes

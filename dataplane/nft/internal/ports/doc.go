@@ -9,6 +9,9 @@
 // table sees each frame that the bridge receives at a port. Neither the bridge's learning of
 // addresses nor br_netfilter has processed the frame yet.
 //
+// This is the way of a frame through the chains of the table. "The prefix" is
+// Config.InterfacePrefix: the names of workloads' ports begin with it.
+//
 //	frame ─▶ prerouting ─┬─ port of an endpoint ─▶ port-mac ─▶ port ─┬─▶ port-ipv4
 //	                     │                                           ├─▶ port-arp
 //	                     ├─ other port with the prefix: drop         └─▶ port-ipv6 ─▶ port-icmpv6 ─▶ port-target
