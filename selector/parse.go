@@ -32,10 +32,10 @@ type ParseError struct {
 // Error returns "selector: pos 7: expected ...".
 func (e *ParseError) Error() string { return fmt.Sprintf("selector: pos %d: %s", e.Pos, e.Msg) }
 
-// Parse parses a selector. Text of white space alone is all().
+// Parse parses a selector. If s is empty or has only white space, Parse returns the selector all().
 //
-// It returns a *ParseError if the text is not in the language, if the text or its canonical form is longer than
-// MaxLength bytes, or if parentheses are nested deeper than MaxDepth.
+// Parse returns a *ParseError if s is not in the language, if s or its canonical form is longer than MaxLength bytes, or
+// if parentheses are nested deeper than MaxDepth.
 func Parse(s string) (*Selector, error) {
 	p := parser{text: s}
 	if err := p.parse(); err != nil {
