@@ -65,9 +65,10 @@
 //
 // Host in and host out are the normal policies and profiles of the host endpoint that governs the interface. Forward in
 // and forward out are the policies of that host endpoint with ApplyOnForward. Endpoint to host and host to endpoint are
-// the settings EndpointToHostAction and HostToEndpointAction of policy.HostConfig. A stage with (*) uses the host
-// endpoint for all interfaces ("*"). At the interfaces of workloads, the host endpoint for all interfaces applies only
-// in the stages with (*).
+// the settings EndpointToHostAction and HostToEndpointAction of policy.HostConfig.
+//
+// Most stages with policy of a host endpoint are at a host interface. The stages with (*) are at the interface of a
+// workload, and have the policy of the host endpoint for all interfaces (its InterfaceName is "*").
 //
 // These rules hold for the stages:
 //
