@@ -138,8 +138,9 @@ func (p *Partition) Ports() []PortGroup { return p.mentions.groups() }
 // SourcePorts reports whether a rule matches source ports. The groups of ports do not distinguish source ports.
 func (p *Partition) SourcePorts() bool { return p.mentions.sourcePorts }
 
-// Groups divides parties into groups. The groups have the order of their first parties in the argument. A party that is
-// no workload endpoint is alone in its group.
+// Groups divides the given parties into groups. It takes the parties one after another. Each party joins the group of
+// the earlier parties that policy cannot distinguish from it. If there is no such group, the party starts a new group at
+// the end of the result. A party that is no workload endpoint is alone in its group.
 func (p *Partition) Groups(parties []Party) []Group {
 	index := map[string]int{}
 	var groups []Group
