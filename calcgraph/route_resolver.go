@@ -53,12 +53,13 @@ func (c RouteResolverConfig) validate() error {
 // the innermost block around an address counts: it decides which node has the block, and whether another node has
 // borrowed the address.
 //
-// The innermost pool around a prefix decides how packets to the prefix travel, for example through a VXLAN tunnel. A
-// route to a workload or a tunnel device of another node is sent only while that node can be reached:
+// The innermost pool around a prefix decides how packets to the prefix travel, for example through a VXLAN tunnel. If a
+// route leads to a workload or a tunnel device of another node, the pool also decides when the route is sent:
 //
-//   - in a pool that uses a tunnel: while the tunnel endpoint of that node exists (see TunnelUpdate);
-//   - in any other pool: while an address of that node is known;
-//   - outside of all pools: always.
+//   - If packets travel through a tunnel, the route is sent while the tunnel endpoint of that node exists (see
+//     TunnelUpdate).
+//   - If packets travel without a tunnel, the route is sent while that node has an address of the same IP version.
+//   - If no pool contains the prefix, the route is always sent.
 //
 // The cost of a change of a pool or block is proportional to the number of routes inside it. The cost of a change of a
 // node is proportional to the number of routes to it. Addresses that cannot have a route (unspecified, loopback,
