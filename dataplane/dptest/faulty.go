@@ -61,8 +61,8 @@ func NewFaulty(inner dataplane.Dataplane, fault func(Call) error) *Faulty {
 }
 
 // Apply first calls fault. If fault blocks the call (see NewFaulty), Apply stores the batch, and
-// returns the error of fault. Otherwise Apply gives the inner dataplane the batches that earlier,
-// blocked calls of Apply have stored, and then this batch. It returns the errors of the inner
+// returns the error of fault. Otherwise Apply first gives the inner dataplane the batches that
+// blocked calls of Apply have stored, and then this batch. Apply returns the errors of the inner
 // dataplane, joined with the error of fault if there is one.
 func (f *Faulty) Apply(ctx context.Context, b dataplane.Batch) error {
 	f.mu.Lock()
@@ -87,9 +87,9 @@ func (f *Faulty) catchUpLocked(ctx context.Context) error {
 
 // Resync first calls fault. If fault blocks the call (see NewFaulty), Resync returns the error of
 // fault. Otherwise Resync first gives the inner dataplane the batches that blocked calls of Apply
-// have stored, because they belong to the desired state. Then Resync calls Resync of the inner
-// dataplane. It returns the errors of the inner dataplane, joined with the error of fault if there
-// is one.
+// have stored: the desired state includes these batches. Then it calls the method Resync of the
+// inner dataplane. Resync returns the errors of the inner dataplane, joined with the error of fault
+// if there is one.
 func (f *Faulty) Resync(ctx context.Context) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
