@@ -138,9 +138,10 @@ func (p *Partition) Ports() []PortGroup { return p.mentions.groups() }
 // SourcePorts reports whether a rule matches source ports. The groups of ports do not distinguish source ports.
 func (p *Partition) SourcePorts() bool { return p.mentions.sourcePorts }
 
-// Groups divides the given parties into groups. It takes the parties one after another. Each party joins the group of
-// the earlier parties that policy cannot distinguish from it. If there is no such group, the party starts a new group at
-// the end of the result. A party that is no workload endpoint is alone in its group.
+// Groups divides the given parties into groups. It takes the parties one after another. A party joins an existing group
+// if policy cannot distinguish it from the members of that group. Otherwise the party starts a new group at the end of
+// the result. A party is alone in its group if it is no workload endpoint, or if it shares an address with another
+// workload endpoint.
 func (p *Partition) Groups(parties []Party) []Group {
 	index := map[string]int{}
 	var groups []Group
