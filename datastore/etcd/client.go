@@ -174,8 +174,8 @@ type Client struct {
 	closed bool
 }
 
-// NewClient returns a client. It sends no request. So if the servers do not answer or reject the password, only later
-// calls return an error. Errors: an invalid configuration; files that cannot be read.
+// NewClient returns a client. It sends no request. So if no server answers, or if a server rejects the password, only
+// later calls return an error. Errors: an invalid configuration; files that cannot be read.
 func NewClient(cfg Config) (*Client, error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.validate(); err != nil {
