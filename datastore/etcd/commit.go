@@ -31,9 +31,9 @@ type Write struct {
 // Put writes an object if the stored object has the expected revision, and returns the new revision of the store. If
 // the object belongs to the stream of a Writer (see WriterConfig.Owner), it still does after Put.
 //
-// To wait until nodes have applied the object, call AppliedAt with the returned revision. But if the stored object is
-// already the same, Put writes nothing, and nodes may never report the returned revision. In this case, call AppliedAt
-// with the revision that Barrier returns.
+// AppliedAt returns which nodes have applied the returned revision. But if the stored object is already the same, Put
+// writes nothing, and nodes may never report the returned revision. In this case, call AppliedAt with the revision that
+// Barrier returns.
 //
 // Errors: *policy.ValidationError; ErrConflict; errors of the client, after which it is not known whether the object
 // was written. A *ValueError that wraps ErrNewer means that this version cannot read the stored object. Put does not

@@ -75,7 +75,7 @@ func (c ReporterConfig) validate() error {
 // after a restore, the Reporter writes the report without the revision, and as not in sync.
 //
 // Give the Reporter and the Source the same Client. The etcd user of this Client needs the right to read the keys below
-// state/. One of these keys is the mark, which Store.Init creates. Whenever the Reporter writes a report, it checks that
+// state/. One of these keys is the mark, which Store.Init creates. When the Reporter writes a revision, it checks that
 // the mark is still the same.
 //
 // Set is safe for concurrent use. Run may run once at a time.
