@@ -91,7 +91,8 @@ type Server struct {
 	desired *state.State
 	history history
 	client  *session // nil if there is none
-	// unjudged is what the client last sent: the result of its dataplane's method Unjudged.
+	// unjudged is the result of the method Unjudged of the client's dataplane, as the client last
+	// sent it.
 	unjudged map[policy.Key]string
 	watchers map[*watcher]struct{}
 	// missed is set if a drift was reported while there was no watcher.

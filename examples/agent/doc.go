@@ -11,13 +11,13 @@
 //	agent run --etcd ENDPOINTS     the same, with objects in an etcd that all nodes share
 //	agent apply --etcd ENDPOINTS -f FILE   write manifests to that etcd
 //	agent demo                     build a small node in a namespace and measure it with real packets
-//	agent status                   and other requests to the running agent, over its socket
-//	agent explain shop/web data/db tcp/5432
+//	agent status                   show the state of the running agent, over its socket
+//	agent explain shop/web data/db tcp/5432   show whether policy allows a flow, and why
 //	agent plan DIR                 what other manifests would change
 //	agent verify                   prove that the kernel enforces the policy of this node
 //	agent ruleset --manifests DIR  show the nftables rules for a node, program nothing
 //
-// `agent help COMMAND` has the details of a command.
+// `agent help` lists all commands, and `agent help COMMAND` has the details of one.
 //
 // # Concurrency
 //

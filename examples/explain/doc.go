@@ -45,7 +45,7 @@
 //     nothing changes.
 //   - 1: the result is negative.
 //   - 2: an error, or an invalid command line.
-//   - 3: the command is why, and no policy applies to the flow.
+//   - 3: no policy applies to the flow. Only "explain why" has this exit status.
 //
 // If the command does not understand an object, it prints the object's name and the reason on the
 // error output, and computes the result without the object. Because such a result may be wrong, the

@@ -35,9 +35,9 @@
 // tuples may begin. Usually the new flow has another ID, and the kernel refuses to delete it. But a
 // new entry often gets the memory of the previous entry, and with it the same ID. Then the Sweeper
 // deletes the entry of the new flow. This is right, because equal tuples get equal verdicts: the
-// latest ruleset denies the new flow, too. Before the Sweeper deletes the entry, the ruleset may
-// change again and allow these tuples. Then the new flow continues, because after each change, the
-// Sweeper judges again all flows that it is about to end.
+// latest ruleset denies the new flow, too. If the ruleset changes before the deletion and allows
+// these tuples, the new flow continues: after each change, the Sweeper judges again all flows that
+// it is about to end.
 //
 // If the size of the kernel's hash table (net.netfilter.nf_conntrack_buckets) changes during a
 // walk, the Sweeper may miss flows, and the kernel does not report that.

@@ -37,8 +37,8 @@ type pass struct {
 //   - It has judged as many flows as budget says. It may judge up to about 100 more, because it
 //     always judges all flows that one system call returns.
 //   - Config.JudgeRate or Config.EndRate allows no more flows at the moment.
-//   - It has passed flows to BeforeEnd. The next Step ends these flows. Before that, the caller can
-//     call Change.
+//   - It has given flows to Config.BeforeEnd. The next call of Step ends these flows. Between the
+//     two calls of Step, the caller can call Change.
 //   - No change is pending, or it is too early for its sweep (see Config.Delay).
 //
 // Errors: the error of the context or of a system call, or ErrInterrupted. At the end of a pass,

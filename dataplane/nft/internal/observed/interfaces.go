@@ -138,8 +138,9 @@ func (o *Interfaces) differs(s *interfaces.Snapshot) (object string) {
 
 // Update reads the interfaces of endpoints and passes them to the renderer. With resync, it reads
 // the interfaces of all endpoints, otherwise those of endpoints that are new since the last call.
-// If the interface of a new endpoint cannot be read, the renderer puts the endpoint at fault: it
-// reports the endpoint, and drops its packets.
+//
+// If the interface of a new endpoint cannot be read, Update returns the error, and the endpoint is
+// at fault: the renderer reports the endpoint, and drops its packets.
 //
 // Errors: those of reading the kernel, and of Config.List.
 func (o *Interfaces) Update(r *render.Renderer, resync bool) error {
@@ -259,8 +260,9 @@ func (o *Interfaces) lookUp(name string) (render.Master, error) {
 	return render.Master{Name: master.Name, Kind: master.Kind}, nil
 }
 
-// Follow returns the indexes of those interfaces that exist, by name. Until the next call, Watch
-// reports if one of them gets another name.
+// Follow looks up the interfaces with the given names. The result maps the name of each interface
+// that exists to its index. Until the next call of Follow, Watch reports if one of these interfaces
+// gets another name.
 func (o *Interfaces) Follow(names []string) (indexes map[string]int, err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -311,8 +313,8 @@ func (o *Interfaces) closeLinks() error {
 }
 
 // Plan passes the masters of the interfaces of new endpoints to a renderer, as Update would, but
-// does not change the cache. The result has the master of each interface of next.Interfaces, by the
-// name of the interface.
+// does not change the cache. The result maps the name of each interface of next.Interfaces to the
+// interface's master.
 func (o *Interfaces) Plan(next *render.Renderer) map[string]render.Master {
 	masters := map[string]render.Master{}
 	lookUp := o.lookUp
