@@ -40,8 +40,8 @@ import (
 //     store again, but not on the node.
 //   - The newest key that the Source has read was written after the restore, or is missing from the
 //     restored store. In addition, etcd has compacted the revision that the key had when the Source
-//     read it. Then the Source cannot compare the key. The node may have objects that the store does
-//     not have, and may lack objects that the store has.
+//     read it. Then the Source cannot compare the key. The node may have objects that the store
+//     does not have, and may lack objects that the store has.
 //   - The backup has a report of the node. Until the lease of the report expires, the report counts
 //     as a report about the restored objects.
 //
