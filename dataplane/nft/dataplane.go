@@ -188,11 +188,11 @@ type ConntrackStats struct {
 	EndedAddresses uint64
 }
 
-// ClassStats returns the size of the policy in the table: the number of addresses, of classes
-// (addresses that no rule distinguishes) and of groups (endpoints with the same policy), the cost
-// in kernel memory, and the limits of this cost. Apply and Resync update the values once the
-// desired state is in sync. Before that, all values are zero. ClassStats may be called from any
-// goroutine. The caller must not change the lists.
+// ClassStats returns the size of the policy in the table: the numbers of addresses, classes and
+// groups, the cost in kernel memory, and the limits of this cost. A class is a set of addresses
+// that no rule distinguishes. A group is a set of endpoints with the same policy. Apply and Resync
+// update the values once the desired state is in sync. Before that, all values are zero. ClassStats
+// may be called from any goroutine. The caller must not change the lists in the result.
 func (d *Dataplane) ClassStats() render.ClassStats {
 	if s := d.classes.Load(); s != nil {
 		return *s
