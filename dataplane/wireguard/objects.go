@@ -89,8 +89,8 @@ func (s *state) desiredObjects(nodes map[string]*remoteNode, deviceName func(*re
 // workloads outside of its blocks. Package routes adds the routes to workloads, and other blackhole
 // routes of blocks, later. Until then, a packet to a workload could leave unencrypted, for example
 // by the default route. Two kinds of packets could: those that this node has decrypted, and those
-// that a throw route leads past the encryption. A workload on a bridge gets no blackhole route,
-// because the route to the bridge's subnet is the only one that it ever has.
+// that a throw route leads past the encryption. A workload in a subnet of s.interfaces.bridged gets
+// no blackhole route, because the route to the bridge's subnet is the only one that it ever has.
 func (s *state) ownBlackholes() objects {
 	all := objects{}
 	for dst, r := range s.routes {
