@@ -74,7 +74,7 @@ func (l *loop) run(ctx context.Context) error {
 			continue
 		}
 		l.waitForRate(ctx)
-		// The select above chooses at random among ready channels. After a stop, nothing must be
+		// The method wait chooses at random among ready channels. After a stop, nothing must be
 		// applied.
 		select {
 		case <-ctx.Done():
@@ -93,8 +93,8 @@ func (l *loop) run(ctx context.Context) error {
 	}
 }
 
-// The results of loop.wait: what has happened. chosenFinish and the numbers after it are the
-// unfinished backends.
+// The results of loop.wait. A number from chosenFinish on stands for an unfinished backend: for the
+// first one, it is chosenFinish.
 const (
 	chosenDone = iota
 	chosenQuit

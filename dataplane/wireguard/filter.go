@@ -220,7 +220,7 @@ func elementPrefix(e ruleset.Element) (netip.Prefix, bool) {
 		last = first
 	}
 	p := netip.PrefixFrom(first, first.BitLen())
-	for ok && !p.Contains(last) {
+	for ok && p.Bits() > 0 && !p.Contains(last) {
 		p = netip.PrefixFrom(first, p.Bits()-1).Masked()
 	}
 	return p, ok

@@ -14,7 +14,8 @@ import (
 func (p Program) completion() Command {
 	return Command{
 		Name: "completion", Args: "SHELL", Summary: "print a script with which a shell completes commands and flags",
-		About: fmt.Sprintf(`Prints a script with which bash, zsh or fish completes commands and flags. To use it in a running shell:
+		About: fmt.Sprintf(`Prints a script with which bash, zsh or fish completes commands and flags. To use it in
+a running shell:
 
   source <(%[1]s completion bash)
   source <(%[1]s completion zsh)

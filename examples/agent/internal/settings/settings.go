@@ -266,8 +266,8 @@ func Declare(flags *flag.FlagSet, s *Settings) {
 	flags.BoolVar(&s.SharedTable, "shared-table", s.SharedTable,
 		"let other processes change the table; if false, the agent owns the table while it runs (from Linux 6.9 on)")
 	flags.BoolVar(&s.ForwardIPv6, "forward-ipv6", s.ForwardIPv6,
-		"forward IPv6 packets between all interfaces of the node, so that workloads can use IPv6; the node then ignores "+
-			"router advertisements")
+		"forward IPv6 packets between all interfaces of the node, so that workloads can use IPv6; the node then "+
+			"ignores router advertisements")
 	flags.StringVar(&s.HTTPAddress, "http-address", s.HTTPAddress,
 		"`ADDRESS` to serve /livez, /readyz and /metrics on; none if empty")
 	flags.DurationVar(&s.HealthTimeout, "health-timeout", s.HealthTimeout,
@@ -389,13 +389,13 @@ func declarePrefix(flags *flag.FlagSet, s *Settings) {
 		"do not translate the source of packets that pods of natOutgoing pools send to nodes, so that policy of "+
 			"host endpoints sees the pod; nodes need routes to the pods")
 	flags.StringVar(&s.TunnelsFromNodes, "tunnels-from-nodes", s.TunnelsFromNodes,
-		"drop VXLAN and IP-in-IP packets to this node unless their source is an address of a Node: `MODE` true, false, "+
-			"or auto, which drops VXLAN with kubernetes-vxlan and IP-in-IP with kubernetes-ipip, but neither if "+
+		"drop VXLAN and IP-in-IP packets to this node unless their source is an address of a Node: `MODE` true, "+
+			"false, or auto, which drops VXLAN with kubernetes-vxlan and IP-in-IP with kubernetes-ipip, but neither if "+
 			"kubernetes-omit names nodes")
 	flags.StringVar(&s.EndpointToHost, "endpoint-to-host", s.EndpointToHost,
 		"what happens to packets from workloads to their own node that policy allows: `ACTION` drop, accept, or "+
-			"return, which leaves them to other tables; Kubernetes needs accept, which is the default with kubeconfig or "+
-			"in-cluster")
+			"return, which leaves them to other tables; Kubernetes needs accept, which is the default with "+
+			"kubeconfig or in-cluster")
 }
 
 // Defaults returns the default settings.
