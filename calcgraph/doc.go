@@ -68,8 +68,8 @@
 //	IPSets           computes the members of a set from the set's selector, and from the labels and
 //	                 prefixes of the objects, in place of storing them
 //	PolicyResolver   shares lists of policies between endpoints that the same selectors select
-//	Sequencer        of sets, stores only the members that changed since the last flush; of all other
-//	                 objects, stores the emitted state
+//	Sequencer        stores the emitted state of all objects except IP sets; for IP sets, stores only
+//	                 the members that changed since the last flush
 //
 // The members of a set are all distinct prefixes of the objects in the set. A prefix is a member even if it lies inside
 // another member. A backend whose sets must not overlap has to merge such members.

@@ -55,9 +55,9 @@ func (e *ApplyError) Error() string {
 // Unwrap returns the cause.
 func (e *ApplyError) Unwrap() error { return e.Err }
 
-// ApplyErrors splits an error of Apply or Resync. The map objects has the first error of each
-// object, by the object's key. general reports whether there was also an error that names no
-// object. After such an error, the state of all objects is unknown.
+// ApplyErrors splits an error of Apply or Resync. The first result maps the key of each object to
+// the first error about this object. The second result reports whether there was also an error that
+// names no object. After such an error, the state of all objects is unknown.
 func ApplyErrors(err error) (objects map[policy.Key]*ApplyError, general bool) {
 	objects = map[policy.Key]*ApplyError{}
 	for _, e := range flatten(err) {

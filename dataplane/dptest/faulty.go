@@ -61,9 +61,9 @@ func NewFaulty(inner dataplane.Dataplane, fault func(Call) error) *Faulty {
 }
 
 // Apply first calls fault. If fault blocks the call (see NewFaulty), Apply stores the batch, and
-// returns the error of fault. Otherwise Apply first gives the inner dataplane the batches that
-// blocked calls of Apply have stored, and then this batch. Apply returns the errors of the inner
-// dataplane, joined with the error of fault if there is one.
+// returns the error of fault. Otherwise Apply first gives the inner dataplane the stored batches,
+// and then this batch. Apply returns the errors of the inner dataplane. If fault returned an error
+// that does not block the call, Apply returns this error, too.
 func (f *Faulty) Apply(ctx context.Context, b dataplane.Batch) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -25,7 +25,7 @@
 //	err = store.Init(ctx)
 //
 // A node runs a Source with the receiver of its updates, usually a calcgraph.Runner. It also runs a Reporter, which
-// writes to etcd up to which revision the node has applied the changes:
+// writes a revision to etcd: the node has applied all changes up to this revision.
 //
 //	source, err := etcd.NewSource(etcd.SourceConfig{Client: client})
 //	err = source.Run(ctx, runner)

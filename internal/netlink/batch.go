@@ -44,8 +44,8 @@ func (b *Batch) stop(i int) int {
 	return len(b.buf)
 }
 
-// Do sends all changes, many in one system call. For each change that the kernel refused, in order, it calls the
-// function failed with the index of the change in the batch. The kernel has made all other changes.
+// Do sends all changes, many in one system call. For each change that the kernel refuses, in order, Do calls its last
+// argument: i is the index of the change in the batch. The kernel has made all other changes.
 //
 // Errors: those of the system calls; ErrMalformed; EAGAIN if there is no answer. After an error, it is unknown which
 // changes have been made.

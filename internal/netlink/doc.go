@@ -21,12 +21,13 @@
 //
 // No method of a Conn waits. To wait for notifications, open a KernelSocket with Open (sock in this example), and make
 // a Conn over this socket with NewConn. Join of the KernelSocket subscribes to a group of notifications. Wait returns
-// once there are notifications. Poll of the Conn then passes each notification to a function (each in this example):
+// once there are notifications. Poll of the Conn then passes them, one at a time, to a function (handle in this
+// example):
 //
 //	err = sock.Join(unix.RTNLGRP_LINK)
 //	for err == nil {
 //		if err = sock.Wait(); err == nil {
-//			missed, err = conn.Poll(each)
+//			missed, err = conn.Poll(handle)
 //		}
 //	}
 //

@@ -30,8 +30,8 @@ const (
 //     Converter.PodCIDRTunnels, Converter.PodCIDRIPIP or Converter.PodCIDRWireguard.
 //   - Keys of WireGuard devices: the annotation AnnotationWireguardKeys, or Calico's.
 //
-// An invalid address, annotation or pod CIDR is left out and reported. The rest of the Node is converted: without the
-// network set, rules that deny the node would not match. If the WireGuard keys cannot be read, the node gets one zero
+// An invalid address, annotation or pod CIDR is left out and reported. The rest of the Node is converted, because rules
+// that deny the node need the network set. If the WireGuard keys cannot be read, the node gets one zero
 // policy.WireguardKey: other nodes then drop packets to the node. Without any key, they would send the packets
 // unencrypted. Every error is an *Error.
 func (c Converter) Node(node *corev1.Node) ([]policy.Resource, []error) {

@@ -31,9 +31,9 @@
 // On a node of Kubernetes, configure the dataplane with policy.HostConfig{EndpointToHostAction: policy.HostAccept}.
 // Without this setting, pods can reach neither their own node nor the pods with host networking on it.
 //
-// After a restart, call Attach for each pod that is attached already. Do this before you call Run of a datastore.Memory
-// or InSync of a calcgraph.Runner. This call says that all endpoints are known, and the node then removes the rules and
-// routes of all others.
+// After a restart, first call Attach for each pod that is attached already. Then call Run of a datastore.Memory, or
+// InSync of a calcgraph.Runner. This second call says that all endpoints are known. It removes the rules and routes of
+// every endpoint that is not known by then.
 //
 // # Concurrency
 //

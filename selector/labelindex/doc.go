@@ -44,9 +44,9 @@
 //	item 3 ──▶ its pairs [app=web, tier=fe], its parents [1, 6]
 //
 // So the index evaluates a new selector only for the items that have its term. For a new item, it evaluates only the
-// queries that are filed under a term of the item, which the item has itself or inherits. If a new query could be
-// filed under several terms, the index chooses the term with the fewest items. If there are several such terms, for
-// example because there are no items yet, it chooses among them the term with the fewest queries.
+// queries that are filed under a term of the item, which the item has itself or inherits. A query such as
+// `app == "web" && env == "prod"` requires two terms. The index files it under only one of them: the term with the
+// fewest items. If both have equally many items, for example none, it chooses the term with the fewest queries.
 //
 // A term can become common later. Therefore the index counts the evaluations of a query that gave no match. When the
 // count reaches the limit of the query, the index looks for another term that has less than half as many items, and

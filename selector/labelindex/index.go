@@ -72,8 +72,8 @@ func (x *Index[I, S]) UpdateItem(id I, labels map[string]string, parents []strin
 	x.report()
 }
 
-// DeleteItem removes an item. It takes time linear in the number of the item's labels, plus the number of selectors
-// that cannot match without one of these labels, plus the number of selectors that need no particular label.
+// DeleteItem removes an item. The time is linear in the sum of three numbers: the item's labels, the selectors that
+// require one of these labels, and the selectors that require no particular label.
 func (x *Index[I, S]) DeleteItem(id I) {
 	item, _, ok := x.items.Find(id)
 	if !ok {
@@ -88,8 +88,8 @@ func (x *Index[I, S]) DeleteItem(id I) {
 	x.report()
 }
 
-// UpdateParent adds a parent or replaces its labels, which it copies. It evaluates selectors for the items that name
-// the parent only if a selector mentions a changed label.
+// UpdateParent adds a parent or replaces its labels. It copies the labels. Only if a selector mentions a changed label,
+// UpdateParent evaluates selectors for the items that name the parent.
 func (x *Index[I, S]) UpdateParent(name string, labels map[string]string) {
 	x.store.setParent(name, labels)
 	x.report()

@@ -18,8 +18,8 @@ type Counters struct {
 	ReplyPackets, ReplyBytes       uint64
 }
 
-// EachCounted calls each for every flow with its counters. The counters are zero for a flow that
-// the kernel does not count. The Flow is valid only during the call.
+// EachCounted calls its last argument for every flow, with the flow's counters. The counters are
+// zero for a flow that the kernel does not count. The Flow is valid only during the call.
 //
 // If the kernel reports that a dump was interrupted, EachCounted repeats the dump. It calls begin
 // before each attempt. The function begin must discard the results of the previous attempt.

@@ -15,9 +15,9 @@ type Delta struct {
 	// set, and none for a set in Sets or DeleteSets.
 	Elements []ElementDelta
 	// Apart is a promise of the caller about the elements in ElementDelta.Add and Delete: each
-	// packet looks up at most one of these elements, and looks it up at most once. If Apart is set,
-	// these elements need not change at one moment. The promise does not concern the elements in
-	// ElementDelta.Early and Late.
+	// packet looks up at most one of these elements, and looks it up at most once. Then the elements
+	// may change one after another, instead of all at the same moment. The promise does not concern
+	// the elements in ElementDelta.Early and Late.
 	Apart bool
 	// whole is set by DeltaTo: the delta describes a whole table, which must have these flowtables
 	// (normalized).

@@ -102,9 +102,9 @@ func (w *watcher) AllNets() {
 }
 
 // Update computes the classes. It calls changed for each class that got its first address or lost
-// its last one. A class gets a number with its first address, and frees it with its last one. This
-// may change the numbers of other classes (see Numbers). If a number of another class has changed,
-// Update returns true, and the caller must call Renumber before the next Flush.
+// its last one. A class gets its number when it gets its first address, and frees the number when
+// it loses its last address. Both may change the numbers of other classes (see Numbers). If they
+// have, Update returns true, and the caller must call Renumber before the next Flush.
 func (c *Classifier) Update(changed func(*Class)) (renumber bool) {
 	c.v4.updateHosts()
 	c.v6.updateHosts()

@@ -31,8 +31,8 @@ type Encoder struct {
 // of the set.
 type Sets func(name string) *ruleset.Set
 
-// New returns an Encoder for one table. Several Encoders may share a batch. To get a named set that
-// a rule looks up, the Encoder calls the parameter sets with the set's name. The parameter may be
+// New returns an Encoder for one table. Several Encoders may share a batch. If a rule looks up a
+// named set, the Encoder gets the set from the function in the last parameter. This function may be
 // nil if no rule looks up a named set.
 func New(batch *nfnl.Batch, family ruleset.Family, table string, sets Sets) *Encoder {
 	e := &Encoder{batch: batch, family: family, table: table}

@@ -30,10 +30,10 @@
 //     That chain looks up the outcome of the class.
 //  4. outcome-DIR/... is the chain of the outcome. It decides about the packet.
 //
-// The chain of the group leads the packet to the chain of the outcome, with one exception. If
-// Policy.Return is set, and the peer's address satisfies a predicate of the group's rules, the
-// packet first returns to the chain that jumped to from/... or to/... in the beginning. This chain
-// has a rule that the function Dispatch made. The rule jumps to the chain of the outcome.
+// In step 3, the chain of the group leads the packet to the chain of the outcome, with one
+// exception: if Policy.Return is set, and the peer's address satisfies a predicate of the group's
+// rules, the packet returns from the chains of steps 1 to 3. The chain that called the chain of the
+// endpoint then looks up the outcome, with a rule that the function Dispatch has made.
 //
 // A group whose cost is over a limit has no outcomes: its endpoints need chains of rules.
 //

@@ -31,8 +31,8 @@ type EvaluatorConfig struct {
 	Finder Finder
 }
 
-// Change is a change of the table, made by one or more transactions. The kernel accepted the last
-// one. It may have refused any of the earlier ones.
+// Change is a change of the table. It took one or more transactions: the kernel accepted the last
+// one, and may have refused any of those before it.
 type Change struct {
 	// Reset is set if the state before the change is unknown. Then it is also unknown which
 	// connections that state allowed, and no connection is ended.

@@ -21,8 +21,9 @@ type Lists struct {
 	// users has the number of rules that look into each named set.
 	users map[string]int
 	sets  map[string]*ruleset.Set
-	// An IP set can have several sets in the kernel. parts maps the name of each of these sets to
-	// its IP set. usageChanged has the IP sets that the next call of TakeLooked returns.
+	// users also counts the rules that look into IP sets. An IP set can have several sets in the
+	// kernel: parts maps the name of each one to its IP set. usageChanged has the IP sets whose use
+	// by rules has begun or ended since the last call of TakeLooked.
 	parts        map[string]*IPSet
 	usageChanged map[*IPSet]struct{}
 	// installed has the sets that the table had after the last Flush. dirty has the sets whose

@@ -137,9 +137,8 @@ func removeUnfinished(dir string) {
 // NeedsPodCIDRs reports whether a configuration has the text PodCIDRs.
 func NeedsPodCIDRs(conflist []byte) bool { return bytes.Contains(conflist, []byte(PodCIDRs)) }
 
-// WithPodCIDRs replaces the text PodCIDRs in a configuration with the pod CIDRs of a node, and
-// returns the result. It writes the pod CIDRs in the form of the field "ranges" of the plugin
-// host-local.
+// WithPodCIDRs returns the configuration with the pod CIDRs of a node in place of the constant
+// PodCIDRs. It writes the pod CIDRs in the form of the field "ranges" of the plugin host-local.
 //
 // Errors: the node has no pod CIDR, or a pod CIDR is not valid.
 func WithPodCIDRs(conflist []byte, node string, cidrs []string) ([]byte, error) {

@@ -41,5 +41,6 @@
 // # Errors
 //
 // A *Problem names the source and the key. Resolve returns the problems of all sources, joined.
-// ResolveKeys returns only those problems that make the value of one of its keys unknown.
+// ResolveKeys reads the values of some keys only. It returns a problem only if the value of one of
+// these keys is unknown because of the problem.
 package settings
