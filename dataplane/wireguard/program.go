@@ -110,8 +110,8 @@ func (r *result) addPeers(anyRefused bool, err error) {
 // dataplanes. So a later dataplane may still have an old, unencrypted route to a prefix. If Finish
 // ended the encryption of this prefix, packets would use the old route.
 //
-// Finish returns only the error of ctx. After another error, Watch makes the Driver call Apply,
-// which tries again and returns the error.
+// Finish returns the error of ctx, and no other error. If anything else fails, Watch makes the
+// Driver call Apply, which tries again and returns the error.
 func (d *Dataplane) Finish(ctx context.Context) error {
 	if err := ctx.Err(); err != nil || d.last.unfinished == nil {
 		return err

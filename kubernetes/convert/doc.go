@@ -71,8 +71,8 @@
 //     still isolates its pods.
 //   - A ClusterNetworkPolicy: a closed rule that denies has the annotation AnnotationFailClosed, with the reason.
 //   - A NetworkPolicy or ClusterNetworkPolicy in which all rules of a direction together are over a limit of
-//     package policy: one closed rule takes their place. It denies everything, unless all of the replaced rules
-//     allow.
+//     package policy: one closed rule takes their place. If all of the replaced rules allow, it matches nothing.
+//     Otherwise it denies everything.
 //   - A Pod, a Node, a network set or an endpoint: if the whole object were absent, rules that deny it would not
 //     match. So only the faulty part is left out: reserved labels, and labels beyond 1,000; invalid addresses,
 //     named ports and annotations of a Pod or Node; invalid pod CIDRs of a Node.

@@ -19,7 +19,7 @@ type WireguardSettings struct {
 	Port uint16
 	// MTU of the device.
 	MTU uint32
-	// RulePriority is the priority of the first routing rules.
+	// RulePriority is the first of the three priorities of WireGuard's policy routing rules.
 	RulePriority uint32
 	// Interface is the name of the device.
 	Interface string

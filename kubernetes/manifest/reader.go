@@ -106,8 +106,9 @@ func (r Reader) readFiles(paths []string, read func(path string) ([]byte, error)
 }
 
 // ReadDir reads the files of a folder whose names end in .yaml, .yml or .json, in the order of their names. It returns
-// the same as ReadFiles does. Hidden files and subdirectories are ignored. If an entry with such a name is neither a
-// regular file nor a link to one, ReadDir does not open it, and returns an *Error that wraps ErrNotRegular.
+// the same as ReadFiles does. ReadDir ignores hidden files and subdirectories. If another entry with one of these
+// endings is neither a regular file nor a link to one, ReadDir does not open it, and returns an *Error that wraps
+// ErrNotRegular.
 func (r Reader) ReadDir(dir string) ([]policy.Resource, []error) {
 	list, err := os.ReadDir(dir)
 	if err != nil {

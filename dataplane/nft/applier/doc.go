@@ -63,13 +63,13 @@
 //
 // A transaction may add a chain together with an element of a map that leads to the chain. A packet
 // on the previous generation may find the element, but to this packet the chain is empty. So it
-// returns from the chain without a decision. With Config.Epoch, the table detects such packets. The
-// Epoch names a set of the table that every packet matches. The transaction replaces this set by an
-// equal one. A packet on the previous generation still looks into the old set, which is now empty,
-// so it does not match. Rules of the table then evaluate this packet from the beginning.
-// ruleset.Epoch has the details. In a table with an Epoch, rules may drop an undecided packet only
-// after the packet has looked into the set. Otherwise, a packet on the previous generation would be
-// lost, although both states allow it.
+// returns from the chain without a decision. With Config.Epoch, the table detects such packets: the
+// Epoch names a set that normally matches every packet. Each such transaction puts an equal set in
+// its place, and empties the old set. A packet on the previous generation looks into the old set,
+// and finds no match. Rules of the table then evaluate this packet from the beginning.
+// ruleset.Epoch has the details. In a table with an Epoch, rules must look into the set before they
+// drop an undecided packet. Otherwise they would drop a packet on the previous generation, although
+// both states may allow it.
 //
 // While the Applier replaces base chains or the whole table, a second table, the guard, drops all
 // packets at the hooks of the old base chains. It drops no packets at hooks of base chains of type

@@ -84,9 +84,9 @@
 // is a decision, lookups keep the class and the outcome of a packet in its priority. Afterwards the
 // packet gets its former priority back, if Config.Classes.Priorities lists it, and zero otherwise.
 //
-// All packets of an endpoint drop if the endpoint is down, or at fault because part of its policy
-// cannot be rendered. This includes packets of established connections. Such an endpoint has no
-// element in the map of senders, and its element in the map of receivers drops packets.
+// All packets of an endpoint are dropped if the endpoint is down, or at fault because part of its
+// policy cannot be rendered. This includes packets of established connections. Such an endpoint has
+// no element in the map of senders, and its element in the map of receivers drops packets.
 //
 // If an interface has no endpoint, and its name does not begin with Config.InterfacePrefix, its
 // packets are accepted. But if a host endpoint applies to the interface, the policy of this host

@@ -47,8 +47,8 @@ type Stage struct {
 	//
 	//   - No Raw refers to sets or chains.
 	//   - The data that a rule finds in a map serves only as a key, to look up other maps.
-	//   - If the rules look up several maps with the same types of key and data, they look up the
-	//     interval maps among them first.
+	//   - Of several maps with the same types of key and data, the rules look up the interval maps
+	//     before the others.
 	Chain string
 	// Behind is the nftables priority of the stage guard. It must be greater than the priority of
 	// Chain. The table may have a second base chain, which evaluates again the packets that are

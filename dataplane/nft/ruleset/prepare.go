@@ -77,7 +77,7 @@ type planner struct {
 // more may be replaced.) The state does not change until Commit.
 //
 // A chain whose hook, type or priority changes is made again: it is deleted, and a new one is
-// added. So is a set of which anything but the elements changes, for example the type.
+// added. A set is also made again if anything except its elements changes, for example its type.
 //
 // Prepare takes time in proportion to the Delta, with two exceptions. For an object that is made
 // again, it takes time in proportion to the number of references to the object. And in an interval

@@ -16,8 +16,8 @@
 //	all := []dataplane.Dataplane{filter, table, server}
 //	driver, err := dataplane.NewDriver(dataplane.DriverConfig{Dataplanes: all})
 //
-// In a process of the workload (mount the folder of its namespace into its container, here at
-// /run/policysync):
+// The Folder has a subfolder for each Kubernetes namespace. Mount the subfolder of the workload's
+// namespace into its container, here at /run/policysync. In a process of the workload:
 //
 //	client, err := policysync.NewClient(policysync.ClientConfig{Path: "/run/policysync/web.sock"})
 //	go client.Run(ctx)

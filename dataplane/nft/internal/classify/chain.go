@@ -24,9 +24,10 @@ func ChainName(l match.List) string {
 func Original(l match.List) bool { return l.Dir == match.Egress && l.Stage.Original() }
 
 // Chain returns the chain named ChainName. The parameter l says which address of a packet the chain
-// looks up: the source or the destination. The chain writes the number of the address's class to
-// the field to, or zero if the address is in no class. It looks up the map of prefixes first. Then
-// it looks up the map of full-length addresses, whose result replaces that of the first map.
+// looks up: the source or the destination. The parameter to is the field to which the chain writes
+// the number of the address's class, or zero if the address is in no class. The chain looks up the
+// map of prefixes first. Then it looks up the map of full-length addresses, whose result replaces
+// that of the first map.
 func (c *Classifier) Chain(l match.List, to ruleset.Field) *ruleset.Chain {
 	chain := &ruleset.Chain{Name: ChainName(l), Rules: []ruleset.Rule{build.Always(ruleset.Assign{Field: to})}}
 	for _, f := range sets.Families() {

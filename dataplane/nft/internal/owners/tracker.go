@@ -237,10 +237,10 @@ func (o *Tracker) ended(of moves) {
 }
 
 // Adopt compares the owners of addresses with the owners in the table of an earlier process. If an
-// address has other owners now, or none, Adopt marks the address as moved. The parameter named
-// before has the contents of that table: the interfaces of each address's owners. If no endpoint
-// with an address is up, an endpoint that is down still counts as the owner if it had the address
-// in the table. Floating addresses are never marked, because the table does not record their
+// address has other owners now, or none, Adopt marks the address as moved. The parameter has the
+// contents of the earlier table: the interfaces of each address's owners. If no endpoint with an
+// address is up, an endpoint that is down still counts as the owner if it had the address in the
+// earlier table. Floating addresses are never marked, because the table does not record their
 // owners.
 func (o *Tracker) Adopt(before map[netip.Addr][]string) {
 	o.Forget()

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package kube reads objects and settings from the API of a Kubernetes cluster. It also writes the
-// node's WireGuard keys, and reports about the node, to the API.
+// Package kube reads objects and settings from the API of a Kubernetes cluster. It also writes to
+// the API: the node's WireGuard keys, and reports about the node.
 //
 // A kubernetes.Source lists the objects once, and then watches them. With Attach and Detach, the
-// same source also gets the interfaces that a CNI plugin makes and removes for pods of this node.
-// The relay keeps all objects in memory, and sends them to a pipeline, which is the part of the
-// agent that programs the kernel. A change of settings ends the pipeline, and starts a new one. The
-// relay then sends the objects to the new pipeline. Without the relay, all nodes would list the
-// whole cluster again after a change of settings.
+// same source also gets the interfaces that a CNI plugin makes and removes for pods of this node. A
+// pipeline is the part of the agent that programs the kernel. Between the source and the pipeline
+// is a relay: it keeps all objects in memory, and sends them to the pipeline. A change of settings
+// ends the pipeline, and starts a new one. The relay then sends the objects to the new pipeline.
+// Without the relay, all nodes would list the whole cluster again after a change of settings.
 //
 //	API server ── watches ──▶ kubernetes.Source ──▶ relay ──▶ pipeline, one after the other
 //	CNI plugin ── Attach, Detach ──▶
