@@ -64,7 +64,7 @@ type ActiveRules struct {
 	// other namespaces.
 	deferred, indexed policiesByNamespace
 	profiles          map[string]*activeProfile
-	// endpoints has the references to release when a local endpoint is removed.
+	// endpoints has the namespace and the profiles of each local endpoint. They are released when it is removed.
 	endpoints  map[policy.Key]localEndpoint
 	parentsBuf []string // buffer
 }

@@ -88,8 +88,8 @@ func (f *Faulty) catchUpLocked(ctx context.Context) error {
 // Resync first calls fault. If fault blocks the call (see NewFaulty), Resync returns the error of
 // fault. Otherwise Resync first gives the inner dataplane the batches that blocked calls of Apply
 // have stored: the desired state includes these batches. Then it calls the method Resync of the
-// inner dataplane. Resync returns the errors of the inner dataplane, joined with the error of fault
-// if there is one.
+// inner dataplane. Resync returns the errors of the inner dataplane. If fault returned an error that
+// does not block the call, Resync returns this error, too.
 func (f *Faulty) Resync(ctx context.Context) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -234,16 +234,16 @@ func (d *Dataplane) Bridges() map[string]string {
 // transaction.
 //
 // If a batch adds an address that no endpoint had, Apply first ends existing connections of this
-// address. If there were none, one transaction adds the owner. If there were any, a first
-// transaction makes the other changes of the batch, but still drops packets of the owner. Then
-// Apply ends the connections of the address again (step 2), and a second transaction adds the owner
-// (step 3).
+// address. If there were none, one transaction adds the new owner. If there were any, Apply adds
+// the new owner in two transactions. The first makes the other changes of the batch, while packets
+// of the new owner are still dropped. Apply then ends connections that have begun meanwhile, and
+// the second transaction adds the new owner.
 //
-// When Apply first programs, it reads the former owners of addresses from the table in the kernel.
-// The table does not have the former owners of floating addresses, which are external addresses
-// that destination NAT maps to an endpoint. If there is no table, Apply ends no connections this
-// first time, not even those of new addresses. The file docs/nft.md describes the cost of ending
-// connections.
+// When Apply first programs, it reads the former owners of addresses from the table in the kernel,
+// so that it can end their connections. The table does not have the owners of floating addresses,
+// which are external addresses that destination NAT maps to an endpoint. So connections of these
+// continue. If there is no table, Apply ends no connections this first time, not even those of new
+// addresses. The file docs/nft.md describes the cost of ending connections.
 //
 // If Config.ConntrackPolicy is conntrack.End, a goroutine ends the connections that the change of
 // policy denies, after Apply has programmed the change.

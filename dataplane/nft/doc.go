@@ -19,8 +19,8 @@
 //   - If packets are routed to or from a port of a bridge, the hooks see the bridge as their
 //     interface, and not the port. If render.Config.Bridges names the bridge, the table identifies
 //     the endpoints behind the bridge by their addresses. The table cannot identify an endpoint
-//     whose interface is a port of a bridge that Config.Bridges does not name, of a bond, or of
-//     another master. So the table drops packets that are routed to or from the addresses of such
+//     whose interface is a port of a bond, of another master, or of a bridge that Config.Bridges
+//     does not name. So the table drops packets that are routed to or from the addresses of such
 //     an endpoint, and Apply returns an error for the endpoint.
 //   - If a workload opens a tunnel itself, the hooks see only the outer header. If
 //     policy.HostConfig.ForbiddenEncapsulations has the tunnel's protocol, the table drops the

@@ -76,7 +76,7 @@ func (c ReporterConfig) validate() error {
 //
 // Give the Reporter and the Source the same Client. The etcd user of this Client needs the right to read the keys below
 // state/. One of these keys is the mark, which Store.Init creates. When the Reporter writes a revision, it checks that
-// the mark is still the same.
+// the mark is still the same: otherwise, the store no longer has the data of the History.
 //
 // Set is safe for concurrent use. Run may run once at a time.
 type Reporter struct {

@@ -6,8 +6,9 @@
 //
 // # Usage
 //
-// Make only one change of each result of Changes, because a change may replace memory that the
-// others point to. For the next change, fill the value again, and call Changes again:
+// The function Changes returns a list of changes. Make only one of them, because a change may
+// replace memory that the others point to. For the next change, fill the value again, and call
+// Changes again:
 //
 //	for i := range n { // n is the number of changes
 //		fill(&rule)

@@ -10,7 +10,8 @@
 //	  (also staged, always, forward, untracked and prednat, on the same line)
 //	  ingress Allow proto TCP src `role == "fe"` dst.ports 80,http
 //	  egress Deny dst.nets 10.0.0.0/8
-//	  ingress Deny proto ICMP icmp 3/4 (or noticmp, notproto; ip 4)
+//	  ingress Deny proto ICMP icmp 3/4
+//	  (also notproto, noticmp, and ip 4 or ip 6 for the IP version)
 //	  ingress Allow proto UDP dscp 46,10 (or another field of policy.HeaderMatch)
 //	profile prod labels env=prod
 //	endpoint shop/web1 addrs 10.0.0.1,fd00::1 labels app=web profiles prod ports http=TCP:80 [node n2] [down]

@@ -259,7 +259,7 @@ func (a *Applier) Finish(ctx context.Context) error {
 
 // Apply makes t the desired state, and writes only the differences, as Update does. It compares t
 // with the previous desired state in memory, and reads the kernel's table only the first time and
-// after a failure. The caller must not change the table afterwards.
+// after a failure. The caller must not change t after the call.
 //
 // Apply returns an error if t has flowtables, or another name or family than the table of the
 // Applier. It also returns the errors of Update.

@@ -76,7 +76,7 @@ type Op struct {
 	Set *Set
 	// Elements are those of AddElements and DeleteElements.
 	Elements []Element
-	// Unseen is set for the elements of ElementDelta.Early and Late: no packet looks them up.
+	// Unseen is set if no packet looks up the elements: those of ElementDelta.Early and Late.
 	Unseen bool
 	// Apart is copied from the Delta.
 	Apart bool

@@ -67,9 +67,9 @@ type Stage struct {
 // destination NAT is possible. It waits for a grace period, makes the change, and then deletes the
 // rules. Other connections are not affected.
 //
-// If the table in the kernel was made without an owner (the netlink socket that alone may change a
-// table), the applier replaces the whole table. Meanwhile, such rules drop new connections to all
-// keys of the old and of the new map.
+// A table can have an owner: a netlink socket that alone may change it. If the table in the kernel
+// was made without one, the applier replaces the whole table. Meanwhile, such rules drop new
+// connections to all keys of the old and of the new map.
 type Translation struct {
 	// Map is the name of the map.
 	Map string

@@ -119,8 +119,8 @@ func (r *Reporter) Converted(found convert.Object, generation int64, problems []
 }
 
 // Deleted records that an object was deleted. It has the signature of kubernetes.Hooks.Deleted.
-// Call it for every ClusterNetworkPolicy that is deleted. For objects of other kinds, call Deleted,
-// or call Problems with an empty list.
+// If a ClusterNetworkPolicy is deleted, you must call Deleted. If another object is deleted, you can
+// instead call Problems with an empty list.
 func (r *Reporter) Deleted(gone convert.Object) {
 	r.change(gone, func(o *object) {
 		*o = object{unprogrammed: o.unprogrammed, podEvent: o.podEvent}

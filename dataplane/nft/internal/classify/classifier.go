@@ -197,11 +197,10 @@ func (c *Classifier) Pending() bool { return c.v4.changed() || c.v6.changed() }
 //
 // The caller may have other maps, whose keys are numbers of classes. To add the changes of such a
 // map to the same delta, the caller calls sets.ElementSet.FlushUnseen with the function unseen that
-// Flush returns. Packets look up the number of a class only while the class has addresses. So the
-// function unseen returns true for the number of a class in two cases:
-//
-//   - The class had no address at the last Flush, but has one now.
-//   - The class had an address at the last Flush, but has none now.
+// Flush returns. This function returns true for the number of a class that packets look up only
+// before the delta, or only after it. Packets look up the number of a class only while the class
+// has addresses. So these are the classes that got their first address, or lost their last one,
+// since the last Flush.
 //
 // If Renumber was called since the last Flush, the function unseen always returns false, because
 // the number may have belonged to another class.

@@ -16,7 +16,7 @@ type Numbered struct {
 	content string
 	number  uint32
 	// tries counts the failed hashes of the content. The number is made from a hash of the content.
-	// A hash fails if its number belongs to another content, which sorts before this one. Then
+	// A hash fails if another content, which sorts before this one, has the same number. Then
 	// Numbers tries the next hash.
 	tries uint32
 }

@@ -40,9 +40,9 @@ func New(batch *nfnl.Batch, family ruleset.Family, table string, sets Sets) *Enc
 	return e
 }
 
-// Begin begins a transaction, and calls AddTable with the flags. So the first message creates the
-// table if it does not exist yet. The kernel answers this message with the new generation of the
-// ruleset. If an error belongs to no message, the kernel reports it for this one.
+// Begin begins a transaction, and calls AddTable with the flags. The message of AddTable creates
+// the table if it does not exist yet. In the answer to this message, the kernel reports the new
+// generation of the ruleset, and any error that belongs to no other message.
 func (e *Encoder) Begin(flags uint32) {
 	e.batch.Reset()
 	e.setID, e.errs = 0, nil

@@ -276,8 +276,8 @@ func (o *Tracker) Adopt(before map[netip.Addr][]string) {
 }
 
 // Forget clears what the Tracker has recorded about former owners: the moved addresses, and the
-// prefixes of AllowedSources that endpoints have lost. As long as nothing has been programmed, call
-// Forget after each Update: until then, no former owner has policy in the kernel or connections.
+// prefixes of AllowedSources that endpoints have lost. Until something has been programmed, call
+// Forget after each Update: former owners then have neither policy in the kernel nor connections.
 func (o *Tracker) Forget() { o.moved, o.lost = reuse.Map(o.moved), reuse.Map(o.lost) }
 
 // newOwnersOf returns the keys of the endpoints that are withheld because of moved addresses and

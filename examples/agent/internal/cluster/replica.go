@@ -71,8 +71,8 @@ func (f *refresher) Update(ctx context.Context, updates []policy.Update) error {
 }
 
 // InSync is called at the end of the list from etcd. It sends a deletion for each object that the
-// replica has but the list does not. Then it calls InSync of out, unless begin has already done
-// that.
+// replica has but the list does not. Then it calls f.out.InSync, unless f.begin has already called
+// it.
 func (f *refresher) InSync(ctx context.Context) error {
 	var gone []policy.Update
 	for _, key := range f.objects.Keys() {
