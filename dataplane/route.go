@@ -7,10 +7,10 @@ import (
 	"net/netip"
 )
 
-// Route describes where the addresses of a prefix are, and how packets from this node reach them:
-// it names the node with these addresses, and the address of that node or the kind of tunnel to it.
-// A dataplane does not make a route in the kernel for every Route: the fields Type and Pool decide
-// whether one is needed. If several routes match an address, the one with the longest prefix
+// Route describes where the addresses of a prefix are, and how packets from this node reach them.
+// It has the node with these addresses, the address of that node, and whether packets go through a
+// tunnel. A dataplane does not make a route in the kernel for every Route: the fields Type and Pool
+// decide whether one is needed. If several routes match an address, the one with the longest prefix
 // applies.
 //
 // A Route through a tunnel exists only while the tunnel exists. Any other Route to a remote

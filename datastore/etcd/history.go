@@ -38,10 +38,10 @@ import (
 //     is made, objects are deleted, and nothing else is written. Then the Source lists the store.
 //     The backup is restored before the node writes a report. Now the deleted objects are in the
 //     store again, but not on the node.
-//   - The newest key that the Source has read was written after the restore, or is missing from the
-//     restored store. In addition, etcd has compacted the revision that the key had when the Source
-//     read it. Then the Source cannot compare the key. The node may have objects that the store
-//     does not have, and may lack objects that the store has.
+//   - The newest key that the Source has read is missing from the backup, or is written again after
+//     the restore. Usually the Source detects this by reading the key at the revision that it
+//     remembers. But it cannot read that revision if etcd has compacted it. Then the node may have
+//     objects that the store lacks, and may lack objects that the store has.
 //   - The backup has a report of the node. Until the lease of the report expires, the report counts
 //     as a report about the restored objects.
 //

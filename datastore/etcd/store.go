@@ -150,8 +150,9 @@ func (s *Store) Suspend(ctx context.Context) error {
 	}
 }
 
-// Barrier returns a revision that is later than those of all earlier writes. Every Source receives this revision, even
-// if the last writes changed nothing. AppliedAt returns which nodes have applied it. Barrier writes one small key.
+// Barrier writes one small key, and returns the revision of this write. So the revision is later than those of all
+// earlier writes, and every Source receives it, even if no object has changed. AppliedAt returns which nodes have
+// applied it.
 // Errors: a *ValueError that wraps ErrNewer, or those of the client.
 func (s *Store) Barrier(ctx context.Context) (Revision, error) {
 	value, err := encodeValue(struct{}{})
