@@ -29,9 +29,9 @@ func (e *DoubtError) Error() string {
 	return "policy: in doubt: " + e.Key.String() + ": " + sumUp(e.Problems)
 }
 
-// Doubts returns the fields for which rules of the policy were closed: invalid and unknown fields. It returns nil if
-// no rule was closed. A closed rule matches nothing or denies everything: see Rule.Close. When Decode, Update.Admit or
-// a converter closes a rule, it lists these fields in Rule.Doubts. The method Doubts collects the lists of all rules.
+// Doubts returns the invalid and unknown fields in the rules of the policy, or nil if there are none. Decode,
+// Update.Admit or a converter has closed each rule with such a field (see Rule.Close), and has listed the fields in
+// Rule.Doubts. The method Doubts collects the lists of all rules.
 func (p *Policy) Doubts() *DoubtError {
 	var all report
 	for _, rules := range [][]Rule{p.Ingress, p.Egress} {

@@ -65,7 +65,7 @@ func (c *Conn) Request(typ uint16, header ...byte) *Messages {
 	return &c.request
 }
 
-// Query sends the request that was begun with Request, and passes every message of the answer to the function each.
+// Query sends the request that was begun with Request, and passes every message of the answer to the function each().
 // This function must not keep the data of the message. If the function returns an error, Query ends and returns this
 // error.
 //
@@ -79,7 +79,7 @@ func (c *Conn) Query(each func(Message) error) error {
 }
 
 // Dump sends the request that was begun with Request, as a request for all objects. Dump first calls the function
-// begin, and then passes every object of the answer to the function each. If a part of the answer was lost, or objects
+// begin, and then passes every object of the answer to the function each(). If a part of the answer was lost, or objects
 // changed during the dump, Dump starts again with a call of begin. So begin must discard the objects of an earlier
 // attempt.
 //
@@ -118,7 +118,7 @@ func (c *Conn) Start(flags uint16) error {
 	return c.Send(data)
 }
 
-// Next reads one datagram of the answer, and passes its messages to the function each, except for the message that ends
+// Next reads one datagram of the answer, and passes its messages to the function each(), except for the message that ends
 // the answer. done means that this was the last datagram of the answer.
 //
 // Errors: as for Query; ErrInterrupted if objects changed during the dump, and then done is true.
@@ -173,7 +173,7 @@ func (c *Conn) drain() (err error) {
 	return err
 }
 
-// Poll reads until the queue is empty, without waiting, and passes every message to the function each. missed means
+// Poll reads until the queue is empty, without waiting, and passes every message to the function each(). missed means
 // that some messages were not handled: the kernel has dropped them, they were malformed, or the function returned an
 // error.
 //

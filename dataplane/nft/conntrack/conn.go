@@ -157,7 +157,7 @@ func (c *Conn) end(flows []Flow) (ended int, refused []error, err error) {
 	return ended, refused, nil
 }
 
-// dump calls each for every flow of a dump. Before each attempt, dump calls begin. The function
+// dump calls each() for every flow of a dump. Before each attempt, dump calls begin(). The function
 // begin must discard the flows of the previous attempt.
 func (c *Conn) dump(ctx context.Context, request dumpRequest, begin func(), each func(*Flow)) error {
 	if err := ctx.Err(); err != nil {

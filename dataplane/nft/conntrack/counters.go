@@ -21,8 +21,8 @@ type Counters struct {
 // EachCounted calls its last argument for every flow, with the flow's counters. The counters are
 // zero for a flow that the kernel does not count. The Flow is valid only during the call.
 //
-// If the kernel reports that a dump was interrupted, EachCounted repeats the dump. It calls begin
-// before each attempt. The function begin must discard the results of the previous attempt.
+// If the kernel reports that a dump was interrupted, EachCounted repeats the dump. It calls begin()
+// before each attempt. The function begin() must discard the results of the previous attempt.
 //
 // Errors: as for Flows.
 func (c *Conn) EachCounted(ctx context.Context, begin func(), each func(*Flow, Counters)) error {

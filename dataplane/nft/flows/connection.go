@@ -84,8 +84,8 @@ type tracked struct {
 
 // Source reads the connection tracking table. *conntrack.Conn implements it.
 type Source interface {
-	// EachCounted calls each for every connection, with the counters of the connection. If it has
-	// to read the table several times, it calls begin before each time.
+	// EachCounted calls each() for every connection, with the counters of the connection. If it has
+	// to read the table several times, it calls begin() before each time.
 	EachCounted(ctx context.Context, begin func(), each func(*conntrack.Flow, conntrack.Counters)) error
 }
 

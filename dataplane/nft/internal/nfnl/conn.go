@@ -58,8 +58,8 @@ func (c *Conn) Port() uint32 { return c.port }
 
 // Commit sends the batch as one transaction. It does not send a batch without messages.
 //
-// A message may request an echo (NLM_F_ECHO). If the function each is not nil, it receives the
-// kernel's answers to such messages. If the first message requests an echo, the function each also
+// A message may request an echo (NLM_F_ECHO). If the function each() is not nil, it receives the
+// kernel's answers to such messages. If the first message requests an echo, the function each() also
 // receives the new generation.
 //
 // Errors:
@@ -152,15 +152,15 @@ func (c *Conn) Generation() (uint32, error) {
 	return generation, nil
 }
 
-// Dump requests a list of objects from the kernel, and passes the objects to the function each, one
+// Dump requests a list of objects from the kernel, and passes the objects to the function each(), one
 // by one. typ is the type of the request (NFT_MSG_GET...). attrs limit the request, for example to
 // one table.
 //
-// The function begin is called before the first object. If the ruleset changes during the dump, the
+// The function begin() is called before the first object. If the ruleset changes during the dump, the
 // dump starts anew: begin is called again, and each receives all objects from the first one on. So
 // begin must discard the objects that were received before. begin may be nil.
 //
-// Errors: those of the function each and of the system calls. unix.ENOENT means that an object to
+// Errors: those of the function each() and of the system calls. unix.ENOENT means that an object to
 // which attrs refer does not exist. unix.EINTR means that the ruleset has changed during several
 // dumps in a row.
 func (c *Conn) Dump(typ uint16, family uint8, attrs []byte, begin func(), each func(Message) error) error {
@@ -173,7 +173,7 @@ func (c *Conn) Dump(typ uint16, family uint8, attrs []byte, begin func(), each f
 	return nil
 }
 
-// Get requests one object from the kernel, and passes it to the function each. Errors: as for Dump.
+// Get requests one object from the kernel, and passes it to the function each(). Errors: as for Dump.
 func (c *Conn) Get(typ uint16, family uint8, attrs []byte, each func(Message) error) error {
 	if err := c.request(typ, family, attrs).Query(handler(each)); err != nil {
 		return fmt.Errorf("nfnl: get: %w", err)
@@ -187,7 +187,7 @@ func (c *Conn) request(typ uint16, family uint8, attrs []byte) *netlink.Conn {
 	return c.link
 }
 
-// handler returns a function that passes messages of nf_tables to the function each, and ignores
+// handler returns a function that passes messages of nf_tables to the function each(), and ignores
 // other messages.
 func handler(each func(Message) error) func(netlink.Message) error {
 	return func(m netlink.Message) error {

@@ -76,7 +76,7 @@ func (m *Monitor) Wake() {
 	_ = m.sock.SetDeadline(time.Unix(1, 0))
 }
 
-// Events calls its parameter, the function each, once for every event that has arrived since the
+// Events calls its parameter, the function each(), once for every event that has arrived since the
 // last call of Events, in order. Events does not wait for events. The result missed reports whether
 // notifications were lost.
 func (m *Monitor) Events(each func(Event)) (missed bool, err error) {

@@ -55,8 +55,9 @@ func ClassCounts() render.ClassStats {
 	}
 }
 
-// CountedGroup returns the group for ingress of CountedState: both endpoints with their policy.
-// (The endpoints also form a group for egress. It has no policy, so it treats all addresses alike.)
+// CountedGroup returns the ingress group of CountedState. It consists of both endpoints, with their
+// policy. (The endpoints also form an egress group. It has no policy, so it treats all addresses
+// alike.)
 func CountedGroup() render.ClassGroup {
 	return render.ClassGroup{
 		Direction: "ingress", Tiers: "tier t", Policy: policy.Key{Kind: policy.KindPolicy, Name: "p"},

@@ -239,10 +239,10 @@ func (r *Reader) flowtables(f *table) error {
 	return err
 }
 
-// Keys calls the function each for every element of a set, with the key of the element. A key
+// Keys calls the function each() for every element of a set, with the key of the element. A key
 // consists of the bytes of its fields as the kernel stores them; each field is padded to 4 bytes.
 // The function must not keep the key, and may get the same key twice. Before the first key, Keys
-// calls the function begin. If the ruleset changes meanwhile, it calls begin again, and starts again
+// calls the function begin(). If the ruleset changes meanwhile, it calls begin() again, and starts again
 // with the first key.
 func (r *Reader) Keys(set string, begin func(), each func(key []byte)) error {
 	return r.elements(set, begin, func(attrs []byte) error {
@@ -251,7 +251,7 @@ func (r *Reader) Keys(set string, begin func(), each func(key []byte)) error {
 	})
 }
 
-// elements calls each with the attributes of every element of a set. For begin see dump.
+// elements calls each() with the attributes of every element of a set. For begin see dump.
 func (r *Reader) elements(set string, begin func(), each func(attrs []byte) error) error {
 	return r.dump(unix.NFT_MSG_GETSETELEM, set, begin, func(attrs []byte) error {
 		list := netlink.FindAttr(attrs, unix.NFTA_SET_ELEM_LIST_ELEMENTS)
