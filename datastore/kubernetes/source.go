@@ -188,7 +188,7 @@ func (s *Source) setAttached(ref pods.Ref, attached bool) {
 	s.kind("Pod").flushLocked(ref.Key())
 }
 
-// Barrier waits until the receiver is in sync, and has received all changes that were due to it
+// Barrier waits until the receiver is in sync, and has received all changes that the Source knew
 // before the call, such as those of earlier calls of Attach and Detach. If the receiver has a
 // method Barrier, as a calcgraph.Runner has, Barrier then calls this method and waits for it.
 // Barrier returns the error of the context or of the receiver.

@@ -78,10 +78,9 @@ func (c *Conn) Query(each func(Message) error) error {
 	return err
 }
 
-// Dump sends the request that was begun with Request, as a request for all objects. Dump first calls the function
-// begin, and then passes every object of the answer to the function each(). If a part of the answer was lost, or objects
-// changed during the dump, Dump starts again with a call of begin. So begin must discard the objects of an earlier
-// attempt.
+// Dump sends the request that was begun with Request, as a request for all objects. Dump first calls begin(), and then
+// passes every object of the answer to the function each(). If a part of the answer was lost, or objects changed during
+// the dump, Dump starts again with a call of begin(). So begin() must discard the objects of an earlier attempt.
 //
 // Errors: as for Query; ErrInterrupted if every attempt was interrupted.
 func (c *Conn) Dump(begin func(), each func(Message) error) error {
@@ -118,8 +117,8 @@ func (c *Conn) Start(flags uint16) error {
 	return c.Send(data)
 }
 
-// Next reads one datagram of the answer, and passes its messages to the function each(), except for the message that ends
-// the answer. done means that this was the last datagram of the answer.
+// Next reads one datagram of the answer, and passes its messages to the function each(), except for the message that
+// ends the answer. done means that this was the last datagram of the answer.
 //
 // Errors: as for Query; ErrInterrupted if objects changed during the dump, and then done is true.
 func (c *Conn) Next(each func(Message) error) (done bool, err error) { return c.next(each, false) }

@@ -16,8 +16,8 @@ import (
 const loopback = 1
 
 // Routes calls the function begin(), and then the function each(route) for every matching route. If a change interrupts
-// the dump, Routes starts again: it calls begin(), and then each(route) for all matching routes. The function each() must
-// not keep the route.
+// the dump, Routes starts again: it calls begin(), and then each(route) for all matching routes. The function each()
+// must not keep the route.
 func (c *Conn) Routes(f RouteFilter, begin func(), each func(*Route)) error {
 	header := make([]byte, unix.SizeofRtMsg)
 	header[0], header[5] = familyNumber(f.Family), f.Protocol

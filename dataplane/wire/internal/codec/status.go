@@ -19,8 +19,8 @@ import (
 const maxText = 4096
 
 // EncodeStatus converts an error of a dataplane.Dataplane to a list of statuses. The list has one
-// status for each object that the error names, sorted by key. All errors that name no object
-// together become one more status, which has no object. For a nil error, the list is nil.
+// status for each object that the error names, sorted by key. Errors that name no object are joined
+// in one more status, which has no object. For a nil error, the list is nil.
 func EncodeStatus(err error) []*wirepb.ObjectStatus {
 	if err == nil {
 		return nil
