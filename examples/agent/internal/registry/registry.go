@@ -194,10 +194,9 @@ func (r *Registry) Holder(addr netip.Addr) *policy.WorkloadEndpoint {
 }
 
 // OnInterface returns an endpoint whose interface has this name, or nil if there is none. It
-// ignores one endpoint: the one whose key is the argument except. The caller must not change the
-// result.
-func (r *Registry) OnInterface(name string, except policy.Key) *policy.WorkloadEndpoint {
-	return r.find(func(e *policy.WorkloadEndpoint) bool { return e.Interface == name && e.Key() != except })
+// ignores the endpoint with the key ignored. The caller must not change the result.
+func (r *Registry) OnInterface(name string, ignored policy.Key) *policy.WorkloadEndpoint {
+	return r.find(func(e *policy.WorkloadEndpoint) bool { return e.Interface == name && e.Key() != ignored })
 }
 
 func (r *Registry) find(fits func(*policy.WorkloadEndpoint) bool) *policy.WorkloadEndpoint {
