@@ -8,6 +8,7 @@ import (
 	"bufio"
 	"context"
 	"fmt"
+	"log/slog"
 	"maps"
 	"net"
 	"net/netip"
@@ -320,6 +321,7 @@ func TestFastPathEndsWithKilledProcess(t *testing.T) {
 	child := exec.Command("/proc/self/exe", "-test.run", "^TestFastPathChild$")
 	child.Env, child.ExtraFiles = append(os.Environ(), fastPathChild+"=1"), []*os.File{node}
 	child.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	child.Stderr = os.Stderr
 	out, err := child.StdoutPipe()
 	require.NoError(t, err)
 	require.NoError(t, child.Start())
@@ -346,6 +348,7 @@ func TestFastPathChild(t *testing.T) {
 	}
 	cfg := fastConfig()
 	cfg.NetNS = 3
+	cfg.Logger = slog.New(slog.NewTextHandler(os.Stderr, nil))
 	plane, err := nft.New(cfg)
 	require.NoError(t, err)
 	require.NoError(t, plane.Apply(t.Context(), dptest.Transition(dptest.NewState(), shop())))

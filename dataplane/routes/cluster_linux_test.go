@@ -3,6 +3,7 @@
 package routes_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"net/netip"
@@ -222,12 +223,13 @@ func (n *clusterNode) way(to string) string {
 // list returns the lines of a command in which the text is.
 func (n *clusterNode) list(text, name string, args ...string) (lines []string) {
 	n.Helper()
-	var out []byte
-	require.NoError(n, n.ns.Do(func() (err error) {
-		out, err = exec.Command(name, args...).Output()
-		return err
-	}))
-	for line := range strings.Lines(string(out)) {
+	var out, stderr bytes.Buffer
+	require.NoError(n, n.ns.Do(func() error {
+		command := exec.Command(name, args...)
+		command.Stdout, command.Stderr = &out, &stderr
+		return command.Run()
+	}), "%s %v: %s", name, args, &stderr)
+	for line := range strings.Lines(out.String()) {
 		if strings.Contains(line, text) {
 			lines = append(lines, strings.TrimSpace(line))
 		}

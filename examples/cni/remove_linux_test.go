@@ -22,8 +22,8 @@ import (
 // kernel returns all of the node that an endpoint may leave something in.
 func (r *rig) kernel() string {
 	r.t.Helper()
-	// A new link gets its carrier up to a second later.
-	carrier := regexp.MustCompile(`<[A-Z0-9_,-]+>| state [A-Z]+`)
+	// A new link gets its carrier up to a second later, and then the kernel adds its IPv6 routes.
+	carrier := regexp.MustCompile(`<[A-Z0-9_,-]+>| state [A-Z]+|(?m:^.* dev way.* proto kernel .*\n)`)
 	var all strings.Builder
 	for _, command := range []string{
 		"nft -s list ruleset", "ip -o -4 route show table all", "ip -o -6 route show table all", "ip neigh show",
