@@ -93,17 +93,24 @@ func TestTablesOfVRF(t *testing.T) {
 
 // A tunnel's local address may be on a device that sends nothing: packets leave by the routes of the host.
 func TestDummyIsSource(t *testing.T) {
-	c := newUnderlay(t, 2, 3)
-	for i, n := range c.nodes {
-		four := netip.MustParsePrefix(fmt.Sprintf("198.51.100.%d/32", i+1))
-		n.ip("link add dummy1 type dummy")
-		n.ip("link set dev dummy1 up mtu 1400")
-		require.NoError(t, n.ns.AddAddr("dummy1", four))
-		c.ip(c.underlay, "route add %s via 192.0.%d.%d", four, i+2, i+1)
-		n.world.Addresses[0] = four
+	for device, start := range map[string]func(c *cluster){
+		"vxlan.way": func(c *cluster) { c.start(pools(policy.EncapAlways)...) },
+		"ipip.way":  func(c *cluster) { c.startIPIP(policy.EncapAlways) },
+	} {
+		t.Run(device, func(t *testing.T) {
+			c := newUnderlay(t, 2, 3)
+			for i, n := range c.nodes {
+				four := netip.MustParsePrefix(fmt.Sprintf("198.51.100.%d/32", i+1))
+				n.ip("link add dummy1 type dummy")
+				n.ip("link set dev dummy1 up mtu 1400")
+				require.NoError(t, n.ns.AddAddr("dummy1", four))
+				c.ip(c.underlay, "route add %s via 192.0.%d.%d", four, i+2, i+1)
+				n.world.Addresses[0] = four
+			}
+			start(c)
+			c.reach()
+			mtu := map[string]string{"vxlan.way": "mtu 1350 ", "ipip.way": "mtu 1380 "}[device]
+			require.NotEmpty(t, c.nodes[0].list(mtu, "ip", "-o", "link", "show", "dev", device))
+		})
 	}
-	c.start(pools(policy.EncapAlways)...)
-	c.reach()
-	require.NotEmpty(t, c.nodes[0].list("mtu 1350 ", "ip", "-o", "link", "show", "dev", "vxlan.way"))
-	require.NotEmpty(t, c.nodes[0].list("mtu 1380 ", "ip", "-o", "link", "show", "dev", "ipip.way"))
 }
