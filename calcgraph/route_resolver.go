@@ -49,8 +49,8 @@ func (c RouteResolverConfig) validate() error {
 //
 // There is one exception to this order: if this node or one of its tunnel devices has the address, this node comes
 // directly after its local endpoints. So this node also comes before the tunnel devices of other nodes. If several
-// nodes are at the same place of the order, the node with the smallest name takes precedence. If blocks overlap, only
-// the innermost block around an address counts: it decides which node has the block, and whether another node has
+// nodes are at the same place of the order, the node with the smallest name takes precedence. If several blocks contain
+// an address, only the innermost one counts in this list: as "the block" of the address, and to tell whether a node has
 // borrowed the address.
 //
 // The innermost pool around a prefix decides how packets to the prefix travel, for example through a VXLAN tunnel. If a

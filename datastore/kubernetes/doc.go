@@ -67,7 +67,7 @@
 //
 //   - All of these events are deletions, or there are none.
 //   - The object of the latest addition or update no longer has the resourceVersion of that event.
-//   - An object that was deleted after that event exists.
+//   - An object exists that was deleted later than the latest addition or update.
 //
 // Both checks miss a restore if no request failed meanwhile, and the server had already reached the
 // Source's last resourceVersion when the next watch began.

@@ -60,8 +60,8 @@
 //
 // The bits of the field ip6 dscp lie in two bytes. nft 1.0.6 encodes a lookup of this field wrongly:
 // the kernel shifts the bits in host byte order, and the lookup finds nothing. So Validate refuses
-// this field in a lookup, but accepts it in a Compare. A program can recognize this field by the
-// result of Field.Load: its Size is 2. For all other fields, Size is zero.
+// this field in a lookup, but accepts it in a Compare. Field.Load returns the Size 2 for this field,
+// and the Size 0 for every other field.
 //
 // A listing of nft 1.0.6 does not show a table exactly:
 //
