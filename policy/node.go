@@ -56,8 +56,8 @@ type WireguardKey struct {
 	PublicKey string `json:"publicKey"`
 	// Port is the UDP port of the device.
 	Port uint16 `json:"port"`
-	// Rotating means that the node is about to replace the key. Other nodes then use the node's other key, until the
-	// node announces the new key and Rotating is false.
+	// Rotating means that the node is about to replace this key. Other nodes then use the other key in
+	// Node.WireguardKeys, until the node announces the new key with Rotating false.
 	Rotating bool `json:"rotating,omitempty"`
 }
 

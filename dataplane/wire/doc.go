@@ -28,11 +28,11 @@
 // The Server keeps the desired state. A client that connects gets all of this state as a snapshot.
 // A client that reconnects gets only the batches that it missed, if the Server still has them.
 // While no client is connected, Apply returns an error that wraps ErrNotConnected. The Driver then
-// reports all endpoints as failed, and tries again. Meanwhile nothing changes in the kernel.
+// reports all endpoints as failed, and tries again.
 //
-// A Client keeps the state that it has applied. While it is not connected, it does not change this
-// state: it only repairs changes by other processes. If its dataplane is a dataplane.Finisher,
-// which may delete objects later, the Client completes these deletions. After a restart of the
+// A Client keeps the state that it has applied. While it is not connected, it applies no new state.
+// It only repairs changes by other processes. If its dataplane is a dataplane.Finisher, which may
+// delete objects later, the Client also completes these deletions. After a restart of the
 // server, the Client waits until the server's new state is complete. Then it applies the difference
 // between the state that it has applied and the new state.
 //
