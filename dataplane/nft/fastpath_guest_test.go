@@ -15,6 +15,7 @@ import (
 	"os"
 	"os/exec"
 	"regexp"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -359,6 +360,7 @@ func TestFastPathChild(t *testing.T) {
 	require.NoError(t, plane.Apply(t.Context(), dptest.Transition(dptest.NewState(), shop())))
 	fmt.Println(fastPathChild)
 	time.Sleep(time.Minute)
+	runtime.KeepAlive(plane) // otherwise the garbage collector closes its socket, which ends the fast path
 }
 
 // An interface that gets another name is not that of its endpoint any more. Watch reports it, and then Resync deletes
