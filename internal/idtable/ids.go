@@ -8,7 +8,7 @@ import "math/bits"
 // ids as indices stay dense. In the zero value of IDs, all ids are free.
 type IDs struct {
 	used []uint64 // one bit an id
-	full []uint64 // one bit for each word of used that has no room
+	full []uint64 // one bit for each word of used: 1 if the word has no free id
 	hint int      // words of full before this one are all ones
 	n    int      // ids in use
 }

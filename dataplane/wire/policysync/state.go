@@ -33,14 +33,14 @@ func newState(objects dptest.State, before *State) *State {
 	return s
 }
 
-// Ingress returns the decision of the endpoint's policy about the first packet of a connection to
-// the endpoint. The decision names the rule or default that made it. Ingress ignores the fields
+// Ingress returns the decision of the endpoint's policy about a packet to the endpoint, as if the
+// packet were the first one of a connection. Ingress does not track connections, so call it for
+// each request. The decision names the rule or default that made it. Ingress ignores the fields
 // From and To of the packet, and the fields in unknown. A program that accepts connections never
 // knows the DSCP, so it must pass UnknownDSCP. Ingress denies a packet that does not have two
 // addresses of one family.
 //
-// Ingress does not track connections: call it for each request. Its duration hardly depends on the
-// size of the sets.
+// The duration of Ingress hardly depends on the size of the sets.
 func (s *State) Ingress(p dptest.Packet, unknown Unknown) dptest.Decision {
 	p.From, p.To = policy.Key{}, s.Key
 	return s.judge(p, unknown).Ingress
