@@ -327,6 +327,8 @@ func TestFastPathEndsWithKilledProcess(t *testing.T) {
 	child := exec.Command("/proc/self/exe", "-test.run", "^TestFastPathChild$")
 	child.Env, child.ExtraFiles = append(os.Environ(), fastPathChild+"=1"), []*os.File{node}
 	child.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	runtime.LockOSThread() // the child ends with the thread that started it
+	defer runtime.UnlockOSThread()
 	child.Stderr = os.Stderr
 	out, err := child.StdoutPipe()
 	require.NoError(t, err)

@@ -12,6 +12,7 @@ import (
 	"net/netip"
 	"os"
 	"os/exec"
+	"runtime"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -193,6 +194,8 @@ func killedRun(t *testing.T, seed uint64, classes render.ClassesConfig, kills in
 
 	p := newProber(t, b, j, c, worlds)
 	rng := rand.New(rand.NewPCG(seed, 1<<32))
+	runtime.LockOSThread() // the child ends with the thread that started it
+	defer runtime.UnlockOSThread()
 	for run := range kills {
 		cmd := exec.Command("/proc/self/exe", "-test.run", "^TestWireKilledChild$")
 		cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%d %d %t", killedChild, seed, run, classes.TestHook.HasChains()))

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/exec"
+	"runtime"
 	"syscall"
 	"testing"
 	"time"
@@ -145,6 +146,8 @@ func (n *floodNet) isCompleted(t *testing.T, k *killedChange) bool {
 	file := os.NewFile(uintptr(dup(t, n.node.FD())), "netns")
 	cmd.ExtraFiles = []*os.File{file}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	runtime.LockOSThread() // the child ends with the thread that started it
+	defer runtime.UnlockOSThread()
 	var output bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &output, &output
 	require.NoError(t, cmd.Start())

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -40,6 +41,8 @@ func startProber(t *testing.T, targets []probe.Target) *bufio.Scanner {
 	if err != nil {
 		t.Fatal(err)
 	}
+	runtime.LockOSThread() // the process ends with the thread that started it
+	t.Cleanup(runtime.UnlockOSThread)
 	if err := cmd.Start(); err != nil {
 		t.Fatalf("start in a network namespace: %v: run the tests as root", err)
 	}
