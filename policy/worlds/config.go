@@ -17,8 +17,8 @@ type Config struct {
 	// policies and 2 otherwise.
 	Rules int
 	// Interfaces are names of interfaces on Node. If the list is not empty, the first len(Interfaces) endpoints are on
-	// Node, one for each interface. All other endpoints are on other nodes. No address of an endpoint on Node belongs to
-	// a second endpoint. So an address or an interface identifies an endpoint of Node. If the list is empty, each
+	// Node, one for each interface. All other endpoints are on other nodes. No address of an endpoint on Node belongs
+	// to a second endpoint. So an address or an interface identifies an endpoint of Node. If the list is empty, each
 	// endpoint is on a random node, has its own interface, and may share addresses with other endpoints.
 	Interfaces []string
 	// Open makes packets reach more rules: all tiers exist, most of them have the default action Pass, and rules have
