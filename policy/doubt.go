@@ -160,13 +160,13 @@ func closeAll(rules []Rule, doubts []Problem) Rule {
 	return r
 }
 
-// Close makes r a closed rule, and appends the reasons to r.Doubts. Each reason is a doubt: a field that is invalid or
-// unknown.
+// Close makes r a closed rule, and appends the reasons to r.Doubts, which keeps only the first few. Each reason is a
+// doubt: a field that is invalid or unknown.
 //
 // A closed Allow or Log rule keeps its action and matches nothing. Any other closed rule, also one with an unknown
 // action, gets the action Deny and denies everything at its place in the list. For this, Close replaces the conditions
 // of the rule: an Allow or Log gets conditions that no packet satisfies, any other rule gets none. So code that
-// evaluates the rule need not look at Doubts. Close keeps the metadata and the first few doubts.
+// evaluates the rule need not look at Doubts. Close keeps the metadata.
 func (r *Rule) Close(doubts ...Problem) {
 	c := Rule{Action: Deny, Metadata: r.Metadata, Doubts: slices.Concat(r.Doubts, doubts)}
 	if len(c.Doubts) > maxDoubts {

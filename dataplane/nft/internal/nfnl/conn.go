@@ -157,8 +157,8 @@ func (c *Conn) Generation() (uint32, error) {
 // one table.
 //
 // The function begin() is called before the first object. If the ruleset changes during the dump, the
-// dump starts anew: begin is called again, and each receives all objects from the first one on. So
-// begin must discard the objects that were received before. begin may be nil.
+// dump starts anew: begin() is called again, and the function each() receives all objects from the
+// first one on. So begin() must discard the objects that were received before. begin may be nil.
 //
 // Errors: those of the function each() and of the system calls. unix.ENOENT means that an object to
 // which attrs refer does not exist. unix.EINTR means that the ruleset has changed during several
