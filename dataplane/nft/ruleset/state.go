@@ -11,8 +11,8 @@ import (
 )
 
 // State is a table that changes. It keeps the chains as they were given, and stores the elements of
-// sets in a form that takes little memory. Prepare checks a change and finds its operations, in a
-// time proportional to the change. Commit applies the change.
+// sets in a form that takes little memory. Prepare checks a change and computes the operations that
+// it consists of. The time for this is proportional to the change. Commit applies the change.
 //
 // Only one goroutine at a time may use a State.
 type State struct {

@@ -122,8 +122,8 @@ func period(f *conntrack.Flow) time.Duration {
 	return f.Timeout
 }
 
-// Add makes the kernel drop late packets of the flows. Call Add before you end the flows. It leaves
-// out flows whose late packets cannot begin another flow. Between Disable and Enable, it does
+// Add makes the kernel drop late packets of those flows whose late packets could begin another flow.
+// It skips all other flows. Call Add before you end the flows. Between Disable and Enable, Add does
 // nothing.
 //
 // Errors: those of the system calls, and the kernel's error if it refuses the nftables table.
