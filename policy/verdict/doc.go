@@ -49,26 +49,33 @@
 // With Flow.Node, the packet's whole way through that node is evaluated. Set the interfaces in the Flow, too, if they
 // do not follow from its addresses.
 //
-// A stage is a place on the packet's way where policy is evaluated. This table has the stages in order. The row is the
-// place where the packet enters the node, and the column the place where it leaves the node. Explanation.Stages leaves
-// out a stage without policy.
+// A stage is a place on the packet's way where policy is evaluated. Most stages with policy of a host endpoint are at a
+// host interface. In the table below, the stages with (*) are at the interface of a workload, and have the policy of the
+// host endpoint for all interfaces (its InterfaceName is "*").
 //
-//	from                  to host processes        to a workload            to a host interface
-//	a host interface      untracked in, pre-DNAT,  untracked in, pre-DNAT,  untracked in, pre-DNAT,
-//	                      host in                  forward in, forward out  forward in, forward out
-//	                                               (*), workload in
-//	a workload            pre-DNAT (*),            pre-DNAT (*),            pre-DNAT (*),
-//	                      workload out,            workload out,            workload out,
-//	                      endpoint to host         forward in (*), forward  forward in (*), forward
-//	                                               out (*), workload in     out
-//	host processes        nothing                  host to endpoint         untracked out, host out
+// The table has the stages in order. The row is the place where the packet enters the node, and the column the place
+// where it leaves the node. Explanation.Stages leaves out a stage without policy.
+//
+//	from              to host processes  to a workload     to a host interface
+//
+//	a host interface  untracked in       untracked in      untracked in
+//	                  pre-DNAT           pre-DNAT          pre-DNAT
+//	                  host in            forward in        forward in
+//	                                     forward out (*)   forward out
+//	                                     workload in
+//
+//	a workload        pre-DNAT (*)       pre-DNAT (*)      pre-DNAT (*)
+//	                  workload out       workload out      workload out
+//	                  endpoint to host   forward in (*)    forward in (*)
+//	                                     forward out (*)   forward out
+//	                                     workload in
+//
+//	host processes    nothing            host to endpoint  untracked out
+//	                                                       host out
 //
 // Host in and host out are the normal policies and profiles of the host endpoint that governs the interface. Forward in
 // and forward out are the policies of that host endpoint with ApplyOnForward. Endpoint to host and host to endpoint are
 // the settings EndpointToHostAction and HostToEndpointAction of policy.HostConfig.
-//
-// Most stages with policy of a host endpoint are at a host interface. The stages with (*) are at the interface of a
-// workload, and have the policy of the host endpoint for all interfaces (its InterfaceName is "*").
 //
 // These rules hold for the stages:
 //
