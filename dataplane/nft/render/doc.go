@@ -7,11 +7,11 @@
 //
 // # The table
 //
-// One table of family inet filters IPv4 and IPv6. Normal policy is all policy except untracked and
-// pre-DNAT policy of host endpoints. Each of the hooks forward, input, output and postrouting has
-// one base chain for all of its normal policy. The base chain jumps to chains of policy. If a rule
-// there allows or denies a packet, it records this decision in the packet's priority
-// (skb->priority) and returns to the base chain. So no packet marks are needed.
+// One table of family inet filters IPv4 and IPv6. Each of the hooks forward, input, output and
+// postrouting has one base chain for all of its normal policy. (Normal policy is all policy except
+// untracked and pre-DNAT policy of host endpoints.) The base chain jumps to chains of policy. If a
+// rule there allows or denies a packet, it records this decision in the packet's priority
+// (skb->priority) and returns to the base chain. No packet marks are needed.
 //
 // The table may change while a packet is in a base chain. The packet then still uses the old rules,
 // but its lookups find the new elements of sets and maps. The last rules of the base chain detect
@@ -24,12 +24,12 @@
 // Policy decides about the packets that are left.
 //
 // The chain sender looks the packet's interface up in a map, and jumps to the chain from/... of the
-// endpoint. By default, the rules of policy are in outcomes. An outcome is a chain
-// outcome-egress/HASH with a few rules of policy (see below). The chain from/... records in the
-// packet which outcome decides, and returns to the chain sender. The chain sender then jumps to the
-// outcome. If the map lacks the interface of a workload, the chain sender records that the packet
-// is denied. The chain receiver does the same for the receiver of the packet, with to/... and
-// outcome-ingress/HASH.
+// endpoint. If policy must decide, the chain from/... by default records in the packet which
+// outcome decides, and returns to the chain sender. (An outcome is a chain with a few rules of
+// policy: see below.) The chain sender then jumps to the outcome.
+//
+// If the map lacks the interface of a workload, the chain sender records that the packet is denied.
+// The chain receiver does the same for the receiver of the packet, with the chains to/NS/NAME.
 //
 // These are the base chains, and the chains that lead to endpoints:
 //
@@ -42,22 +42,25 @@
 //
 //	from/NS/NAME, to/NS/NAME    false sources, known connections; then policy
 //
-// By default, policy is written as lookups (package internal/outcome), in three steps. The first
-// chain finds the class of the other side's address. A class consists of all addresses that are in
-// the same IP sets and lists of prefixes. The second chain looks the class up in a map, and finds
-// the outcome of the class: the rules that hold for its addresses. All endpoints with the same
-// policy form a group, and share this map. The third chain is the outcome itself, a few rules on
-// protocol and port. So the cost of a new connection does not depend on the number of rules.
+// By default, policy is written as lookups (package internal/outcome). The cost of a new connection
+// then does not depend on the number of rules. A packet takes three steps:
+//
+//   - Address to class. A class consists of all addresses that are in the same IP sets and lists of
+//     prefixes.
+//   - Class to outcome. The outcome of a class has the rules that hold for its addresses. All
+//     endpoints with the same policy form a group, and share one map from classes to outcomes.
+//   - Outcome to decision. The outcome is a chain with a few rules on protocol and port.
+//
+// These are the chains, where DIR is ingress or egress:
 //
 //	classify-DIR                the class: which IP sets and lists of prefixes have the address
 //	group-DIR/HASH              the number of the class's outcome for this group
 //	outcome-DIR/HASH            the rules of tiers and profiles that hold for the class
 //
 // If the lookups of a group would cost more than the limits in Config.Classes, its policy is
-// written as chains of rules. The chain of a tier contains the policies of the tier in order.
-// Usually, a policy has a chain of its own, and the chain of the tier jumps there. But if a policy
-// has a Pass rule, the rules of this policy are in the chain of the tier itself. These are the
-// chains:
+// written as chains of rules. Usually, each policy has a chain of its own, and the chain of the
+// tier jumps there. But if a policy has a Pass rule, its rules are in the chain of the tier itself.
+// These are the chains:
 //
 //	from/NS/NAME, to/NS/NAME    each tier, each profile; a denial
 //	tier-DIR/TIER/HASH          the policies of a tier in order, for all endpoints that have
@@ -72,17 +75,19 @@
 //	allow/ID, deny/ID, pass/ID  counts, logs and decides
 //
 // A stale packet uses the old rules, but may find a new map element that leads to a new from/... or
-// to/... chain. For the stale packet, the new chain is empty. So the packet returns from the chain,
-// and the rule after the lookup in the map records a denial. This denial has no effect, because the
-// base chain NAME-again evaluates the packet from the beginning.
+// to/... chain. For the stale packet, the new chain is empty. So the packet returns, and the next
+// rule records a denial. This denial has no effect, because the base chain NAME-again evaluates the
+// packet from the beginning.
 //
 // Host endpoints and address translation add further chains. The file docs/nft.md shows all chains
 // on a packet's way, and says which of them other programs may rely on. Comments such as S119 refer
 // to the numbered cases of docs/semantics.md.
 //
-// A rule with the action Pass returns from the chain of the tier, without a decision. Until there
-// is a decision, lookups keep the class and the outcome of a packet in its priority. Afterwards the
-// packet gets its former priority back, if Config.Classes.Priorities lists it, and zero otherwise.
+// A rule with the action Pass returns from the chain of the tier, without a decision.
+//
+// Until there is a decision, lookups keep the class and the outcome of a packet in its priority.
+// Afterwards the packet gets its former priority back, if Config.Classes.Priorities lists it, and
+// zero otherwise.
 //
 // All packets of an endpoint are dropped if the endpoint is down, or at fault because part of its
 // policy cannot be rendered. This includes packets of established connections. Such an endpoint has
@@ -95,10 +100,9 @@
 // # Bridges
 //
 // In the hooks, packets of a bridge's port have the interface of the bridge. So for the bridges of
-// Config.Bridges, the maps bridge-senders4 and bridge-receivers4 (for IPv6: 6) lead from a pair of
-// bridge and address to the chain of the endpoint. The chains sender and receiver first look into
-// the maps of interfaces, and then into these maps. If no endpoint has the address, the chains
-// record that the packet is denied.
+// Config.Bridges, the maps bridge-senders4 and bridge-receivers4 (for IPv6: 6) lead from a bridge
+// and an address to the chain of the endpoint. The chains sender and receiver look into these maps
+// after the maps of interfaces. If no endpoint has the address, the packet is denied.
 //
 // # Host endpoints
 //
@@ -108,13 +112,12 @@
 //
 // If an earlier stage allows a packet, the later stages in that direction do not apply. But nothing
 // in the packet records that it was allowed. So the later stages first test the rules of the
-// earlier stage again, without logging. The chains for these tests are called recheck-... and take
-// the connection's state and its original destination from connection tracking.
+// earlier stage again, without logging, in the chains recheck-... These chains take the
+// connection's state and its original destination from connection tracking.
 //
-// There is one restriction. If a connection is translated, the chains recheck-... cannot test rules
-// of pre-DNAT policy with named ports or services. If such a rule has allowed the connection,
-// normal policy must allow it, too. Otherwise the table denies the connection, although pre-DNAT
-// policy allows it.
+// There is one restriction, for translated connections. If pre-DNAT policy allows such a connection
+// by a rule with a named port or a service, normal policy must allow the connection, too. Otherwise
+// the table denies it, because the chains recheck-... cannot test this rule.
 //
 // A host endpoint that cannot be rendered allows its failsafe ports and known connections, and
 // nothing else.
@@ -125,9 +128,9 @@
 //     is set.
 //   - If the destination of a packet from the host is translated, untracked policy must allow the
 //     packet twice: at the interface to its original destination, and at the interface by which it
-//     leaves. At the second interface, the packet is tracked, so normal policy must allow it, too.
-//     At this interface, rules of untracked policy cannot match named ports and services. Therefore
-//     a Deny or Pass rule with a named port or a service denies all ports there.
+//     leaves. At the second interface, normal policy must allow the packet, too. There, rules of
+//     untracked policy cannot match named ports and services: a Deny or Pass rule with one of these
+//     denies all ports.
 //
 // # Parts
 //
