@@ -23,49 +23,46 @@ type Config struct {
 	Table string
 	// InterfacePrefix is the beginning of the names of workload interfaces. At most 14 bytes.
 	// Default "way". Packets of an interface with the prefix and without an endpoint drop, so other
-	// interfaces must not have the prefix. ("wl" would match wireless interfaces.) An endpoint may
-	// have an interface without the prefix. When the endpoint is removed, this interface is treated
-	// as any other interface of the host.
+	// interfaces must not have the prefix. An endpoint may have an interface without the prefix.
+	// When this endpoint is removed, its interface is treated as any other interface of the host.
 	InterfacePrefix string
 	// UnknownWorkloads is the action for packets of an interface with the InterfacePrefix and
-	// without an endpoint. The default is HostDrop. Set HostAccept only on a node where another
-	// agent enforces policy at some of these interfaces. With HostAccept, only the policy of the
-	// other side decides about such a packet. So from CNI ADD until a workload has an endpoint, the
-	// policy of this workload does not apply. Other actions are errors.
+	// without an endpoint: HostDrop (the default) or HostAccept. Other actions are errors. Set
+	// HostAccept only on a node where another agent enforces policy at some of these interfaces.
+	// With HostAccept, only the policy of the other side decides about such a packet. This is also
+	// so for a new workload, from CNI ADD until it has an endpoint.
 	UnknownWorkloads policy.HostAction
-	// Bridges are the names of bridges whose ports are interfaces of workloads. By default there
-	// are none. Then an endpoint whose interface is a port of any master is at fault (S170).
+	// Bridges are the names of bridges whose ports are interfaces of workloads. Default: none. An
+	// endpoint whose interface is a port of any other master is at fault (S170).
 	//
-	// An endpoint whose interface is a port of one of Bridges is bridged. In the netfilter hooks of
-	// IPv4 and IPv6, its packets have the interface of the bridge. So addresses identify the
-	// endpoint: a packet that enters by a bridge belongs to the endpoint that has the packet's
-	// source address. A packet that leaves by a bridge belongs to the endpoint that has the
-	// packet's destination address. If no endpoint has the address, the packet drops (S171), even
-	// if UnknownWorkloads is HostAccept. If two endpoints of a bridge have the same address, both
-	// are at fault. AllowedSources have no effect for bridged endpoints.
+	// Packets of these ports have the interface of the bridge in the netfilter hooks of IPv4 and
+	// IPv6. So addresses identify the endpoint: the source address of a packet that enters by the
+	// bridge, and the destination address of a packet that leaves by the bridge. If no endpoint has
+	// the address, the packet drops (S171), even if UnknownWorkloads is HostAccept. If two
+	// endpoints of a bridge have the same address, both are at fault. AllowedSources have no effect
+	// for endpoints of bridges.
 	//
 	// Use such a bridge only for workloads. If one of its ports leads to a router or is an uplink,
-	// the table drops the packets of this port, except frames that the bridge forwards to
-	// workloads. These pass without policy, unless net.bridge.bridge-nf-call-iptables and
-	// -ip6tables are set: only then does policy apply to frames between two ports. The bridge's
-	// name must not begin with InterfacePrefix. Host endpoints do not apply to the bridge, even if
-	// they name it.
+	// the table drops the packets of this port. But frames that the bridge forwards between two
+	// ports pass without policy, unless net.bridge.bridge-nf-call-iptables and -ip6tables are set.
+	//
+	// The bridge's name must not begin with InterfacePrefix. Host endpoints do not apply to the
+	// bridge, even if they name it.
 	Bridges []string
 	// EgressPriority is the priority of the base chains with normal policy. IngressPriority is the
 	// priority of the base chains that evaluate stale packets: packets that were in a base chain
-	// while the table changed. IngressPriority must be larger than EgressPriority. Both zero means
-	// -10 and -9. Both must be between -100 and 99, because policy needs the destination after
-	// destination NAT (-100) and the source before source NAT (100).
+	// while the table changed. IngressPriority must be larger than EgressPriority. Both must be
+	// between -100 (destination NAT) and 99 (source NAT is at 100). Both zero means -10 and -9.
 	EgressPriority, IngressPriority int
 	// Host configures traffic of the host itself: failsafe ports, traffic between the host and its
 	// workloads, tunnels that workloads open, and invalid packets. The zero value means the
 	// defaults of policy.HostConfig.
 	Host policy.HostConfig
 	// AllowDHCP accepts packets from workloads to a DHCP server on the host: UDP from port 68 to 67
-	// and, over IPv6, from 546 to 547. By default policy decides about these packets, and a packet
-	// drops if its source is not an address of the workload. With AllowDHCP, the source must be the
-	// unspecified address, an own address of the workload, or any link-local address except the
-	// host's on that interface (S175).
+	// and, over IPv6, from 546 to 547. The source must be the unspecified address, an own address
+	// of the workload, or any link-local address except the host's on that interface (S175). By
+	// default, policy decides about these packets, and a packet drops if its source is not an
+	// address of the workload.
 	AllowDHCP bool
 	// DenyNeighbourDiscovery makes policy decide about IPv6 neighbour discovery between the host
 	// and its neighbours or workloads. By default, neighbour discovery is always accepted, because
@@ -107,18 +104,17 @@ type Config struct {
 }
 
 // ClassesConfig limits the cost of lookups. By default, policy of workloads and host endpoints is
-// written as lookups: maps lead from an address to the few rules that hold for it. So the cost of a
-// new connection does not depend on the number of rules. Policy whose lookups cost more than a
-// limit is written as chains of rules.
+// written as lookups: maps lead from an address to the few rules that hold for it. Policy whose
+// lookups cost more than a limit is written as chains of rules.
 //
 // Three terms describe lookups:
 //
 //   - A class is a set of addresses: all addresses that are in the same IP sets and lists of
 //     prefixes.
 //   - A group is a set of endpoints: all endpoints with the same policies and profiles in one
-//     direction. Untracked and pre-DNAT policy have groups of their own. The table tests packets by
-//     this policy at several places, and has a group for each of them: an endpoint is in up to five
-//     groups for untracked policy, and in up to two for pre-DNAT policy.
+//     direction. An endpoint may be in up to five more groups for untracked policy, and in up to
+//     two more for pre-DNAT policy, because the table tests packets by this policy at several
+//     places.
 //   - An outcome belongs to a group and a class. It consists of those rules of the group that hold
 //     for addresses of the class. These rules are compiled to a short chain.
 type ClassesConfig struct {
@@ -126,15 +122,14 @@ type ClassesConfig struct {
 	// group that costs more than MaxPerGroup is written as chains. While all groups together cost
 	// more than MaxTotal, the most expensive groups are written as chains, too. Zero means the
 	// defaults: 65,536 for MaxPerGroup and 400,000 for MaxTotal. With a cost of MaxTotal and
-	// 250,000 addresses, the lookups of a node take about 64 MB more than chains would take.
-	// ClassStats reports the cost.
+	// 250,000 addresses, lookups take about 64 MB more than chains. ClassStats reports the cost.
 	//
 	// A cost of one is 55 to 110 bytes of kernel memory:
 	//
 	//   - A class costs 1.
 	//   - An outcome costs 2, for its element in a map. Classes of one family (IPv4 or IPv6) share
-	//     one outcome of a group if the group's policies do not tell them apart: every condition on
-	//     addresses holds for all of these classes or for none. A shared outcome costs 2 only once.
+	//     an outcome of a group if each condition of the group's rules on addresses holds for all
+	//     of these classes or for none.
 	//   - The chain of an outcome costs 4. Outcomes of a group with equal rules share a chain.
 	//   - A list of ports in a chain costs 32, and 1 for each range.
 	//   - A rule of a chain costs 4 if it logs, or matches more than addresses, protocol and
@@ -156,14 +151,17 @@ type ClassesConfig struct {
 }
 
 // VerdictLog configures the log of decisions through nflog. There is a message for each packet
-// about which a rule or the end of a tier decides. The prefix of the message begins with "allow" or
-// "deny" and a space. After that comes the id of the rule that decided, or the reason if no rule
-// decided. With VerdictLog or Config.Counters, each rule that can decide has a chain of its own,
-// such as allow/ID. This chain sends the message.
+// about which a rule or the end of a tier decides. The prefix of the message is "allow" or "deny",
+// a space, and the id of the rule that decided. If no rule decided, the reason is in place of the
+// id. With VerdictLog or Config.Counters, each rule that can decide has a chain of its own, such as
+// allow/ID.
 //
-// There is no message for packets that are accepted or dropped before policy is evaluated. These
-// are packets of established connections, packets that connection tracking marks as invalid,
-// packets to failsafe ports, and packets of an endpoint that is down or at fault.
+// There is no message for packets that are accepted or dropped before policy is evaluated:
+//
+//   - packets of established connections
+//   - packets that connection tracking marks as invalid
+//   - packets to failsafe ports
+//   - packets of an endpoint that is down or at fault
 type VerdictLog struct {
 	// Enabled turns the log on.
 	Enabled bool

@@ -38,9 +38,8 @@ func isPolicy(name string) bool {
 }
 
 // FastPathAddresses returns the addresses whose established connections may use the fast path: a
-// flowtable, in which packets bypass the chains. The addresses are those of endpoints that are up.
-// An endpoint whose interface is a port of one of Config.Bridges is left out. The result maps an
-// interface to its addresses.
+// flowtable, in which packets bypass the chains. The result maps an interface to its addresses. It
+// has the endpoints that are up, except those at ports of Config.Bridges.
 //
 // Two kinds of established connections may use the fast path:
 //
@@ -48,11 +47,11 @@ func isPolicy(name string) bool {
 //   - One side has an address in the result, and the interface of the other side belongs to no
 //     workload.
 //
-// The chain forward accepts all packets of such connections anyway. So the fast path changes no
-// verdict.
+// The fast path changes no verdict, because the chain forward accepts all packets of these
+// connections.
 //
-// If other rules may decide about packets of established connections, FastPathAddresses returns
-// nil. This is so in each of these cases:
+// FastPathAddresses returns nil if other rules may decide about packets of established connections,
+// which is so in each of these cases:
 //
 //   - Config.ReversePath is set;
 //   - the interface of an endpoint is a port of a bond or another master, except one of

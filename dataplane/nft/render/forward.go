@@ -22,15 +22,15 @@ import (
 //
 // The hooks input and output have the same structure with fewer jumps.
 //
-// When a packet enters, only the rules of the base chain itself are fixed: below it, a delayed
-// packet may use newer rules. So no chain below the base chain drops or accepts by policy. A chain
-// that decides records the decision in the packet's priority (priorityAllowed, chain denied) and
-// returns. Chains that jump to policy return as well (returnDecided), up to the base chain.
+// No chain below the base chain drops or accepts by policy, because a delayed packet may use newer
+// rules there than in the base chain. A chain that decides records the decision in the packet's
+// priority (priorityAllowed, chain denied) and returns. Chains that jump to policy return as well
+// (returnDecided), up to the base chain.
 //
 // To a packet on the previous generation, a new from/... chain is empty, so the packet returns
-// without a decision. The chain sender or receiver then records that it is denied. Such a packet is
-// stale: the base chain does not carry the decision out, and its -again chain evaluates the packet
-// again.
+// without a decision. The chain sender or receiver then records that it is denied. This has no
+// effect, because the packet is stale: the base chain does not carry the decision out, and its
+// -again chain evaluates the packet again.
 const (
 	chainForward  = "forward"
 	chainSender   = "sender"

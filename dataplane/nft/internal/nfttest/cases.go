@@ -18,8 +18,8 @@ import (
 )
 
 // NumberedCase is a section of testdata/cases/*.txtar. Some of its lines change resources, in the
-// language of internal/worldtext. Other lines have a flow with the expected verdict, which must
-// hold with the resources of all lines above:
+// language of internal/worldtext. Other lines have a flow with the verdict that all lines above
+// must lead to:
 //
 //	pass TCP 203.0.113.7 10.0.0.1 port 80 [sport 40000] [icmp 3/4] [dscp 46] [in eth1] [out eth1]
 //	    [known|invalid] [was 198.51.100.1:30080]
@@ -27,13 +27,13 @@ import (
 //	settings {"keepInvalid": true}
 //
 // Parts in brackets are optional. The word "known" means that the packet belongs to an established
-// connection. The word "invalid" means that connection tracking finds the packet invalid. The word
-// after "was" is the destination before translation.
+// connection, and "invalid" that connection tracking finds the packet invalid. The word "was" comes
+// before the destination before translation.
 //
 // The words after "in" and "out" are the interfaces by which the packet enters and leaves the node.
-// If "in" is missing, the source address decides; if "out" is missing, the destination address. If
-// the address is that of a workload, the interface is that of the workload. If it is an address of
-// the node, there is no interface. Otherwise, the interface is eth0.
+// If "in" is missing, the source address decides; if "out" is missing, the destination address: an
+// address of a workload means its interface, an address of the node means none, and any other
+// address means eth0.
 //
 // A line with settings has a policy.HostConfig in JSON. It must come before the first flow. If a
 // file has a section "world", its lines come before the lines of each case of the file.
