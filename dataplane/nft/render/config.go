@@ -52,7 +52,8 @@ type Config struct {
 	// EgressPriority is the priority of the base chains with normal policy. IngressPriority is the
 	// priority of the base chains that evaluate stale packets: packets that were in a base chain
 	// while the table changed. IngressPriority must be larger than EgressPriority. Both must be
-	// between -100 (destination NAT) and 99 (source NAT is at 100). Both zero means -10 and -9.
+	// between -100 and 99: after destination NAT (-100) and before source NAT (100). Both zero
+	// means -10 and -9.
 	EgressPriority, IngressPriority int
 	// Host configures traffic of the host itself: failsafe ports, traffic between the host and its
 	// workloads, tunnels that workloads open, and invalid packets. The zero value means the
@@ -112,9 +113,9 @@ type Config struct {
 //   - A class is a set of addresses: all addresses that are in the same IP sets and lists of
 //     prefixes.
 //   - A group is a set of endpoints: all endpoints with the same policies and profiles in one
-//     direction. An endpoint may be in up to five more groups for untracked policy, and in up to
-//     two more for pre-DNAT policy, because the table tests packets by this policy at several
-//     places.
+//     direction. Untracked policy has groups of its own, up to five for each endpoint, because the
+//     table tests packets by this policy at several places. Pre-DNAT policy has up to two for each
+//     endpoint.
 //   - An outcome belongs to a group and a class. It consists of those rules of the group that hold
 //     for addresses of the class. These rules are compiled to a short chain.
 type ClassesConfig struct {

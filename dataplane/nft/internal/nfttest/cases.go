@@ -27,13 +27,13 @@ import (
 //	settings {"keepInvalid": true}
 //
 // Parts in brackets are optional. The word "known" means that the packet belongs to an established
-// connection, and "invalid" that connection tracking finds the packet invalid. The word "was" comes
-// before the destination before translation.
+// connection, and "invalid" that connection tracking finds the packet invalid. The address after
+// "was" is the destination before translation.
 //
 // The words after "in" and "out" are the interfaces by which the packet enters and leaves the node.
-// If "in" is missing, the source address decides; if "out" is missing, the destination address: an
-// address of a workload means its interface, an address of the node means none, and any other
-// address means eth0.
+// If "in" is missing, the source address decides. If "out" is missing, the destination address
+// decides. An address of a workload then means the workload's interface. An address of the node
+// means no interface, and any other address means eth0.
 //
 // A line with settings has a policy.HostConfig in JSON. It must come before the first flow. If a
 // file has a section "world", its lines come before the lines of each case of the file.

@@ -92,14 +92,12 @@ func directions() []match.Direction { return []match.Direction{match.Ingress, ma
 
 func sharedName(dir match.Direction) string { return "outcomes-" + string(dir) }
 
-// Dispatch returns the rule that jumps to the chain of the outcome whose number is in Register.
-// That chain decides about the packet. If Policy.Return is set for an endpoint, the chain of the
-// endpoint only writes the number of the outcome into Register, and returns. The caller puts the
-// rule of Dispatch after the jumps to the chains of such endpoints.
+// Dispatch returns the rule that jumps to the chain of the outcome whose number is in Register. If
+// Policy.Return is set for an endpoint, the chain of the endpoint only writes this number into
+// Register, and returns. The caller puts the rule of Dispatch after the jumps to the chains of such
+// endpoints.
 //
-// A packet uses the rules of the generation in which it entered the base chain, but the current
-// elements of maps. So during a change of the table, a packet on the previous generation may
-// already find a new outcome. In the previous generation, the chain of the new outcome is empty, so
-// the packet returns from it undecided. Such a packet is called stale, and the next base chain
-// evaluates it again.
+// During a change of the table, a packet on the previous generation may already find a new outcome.
+// For this packet, the chain of the outcome is empty, so the packet returns undecided. The packet
+// is then stale, and the next base chain evaluates it again.
 func Dispatch(dir match.Direction) ruleset.Rule { return build.Dispatch(sharedName(dir), Register) }

@@ -10,13 +10,12 @@
 //   - A predicate is a condition of a rule on an address: the address must be in an IP set or in a
 //     list of prefixes.
 //   - A class consists of all addresses that satisfy the same predicates: see package classify.
-//   - A stage is a place on a packet's way where policy is evaluated. Untracked policy comes first,
-//     then pre-DNAT policy, then normal policy, which is all other policy.
+//   - A stage is a place on a packet's way where policy is evaluated: first untracked, then
+//     pre-DNAT, then normal policy (all other policy).
 //   - A Group consists of all endpoints that have the same tiers and profiles in one direction at
 //     one stage.
-//   - An outcome belongs to a group and a class. It consists of those rules of the group whose
-//     predicates the class satisfies. They are compiled to a short chain, with a few rules on
-//     protocols and ports.
+//   - An outcome belongs to a group and a class: the rules of the group whose predicates the class
+//     satisfies. They are compiled to a short chain, with a few rules on protocols and ports.
 //   - A plain rule has conditions only on the address of the peer, the protocol and the destination
 //     port. The plain rules of an outcome are merged into lookups by protocol and port. Every other
 //     rule becomes a rule of the chain.
@@ -30,10 +29,10 @@
 //     That chain looks up the outcome of the class.
 //  4. outcome-DIR/... is the chain of the outcome. It decides about the packet.
 //
-// In step 3, the chain of the group leads the packet to the chain of the outcome, with one
-// exception: if Policy.Return is set, and the peer's address satisfies a predicate of the group's
-// rules, the packet returns from the chains of steps 1 to 3. The chain that called the chain of the
-// endpoint then looks up the outcome, with a rule that the function Dispatch has made.
+// There is one exception to step 3. If Policy.Return is set, and the peer's address satisfies a
+// predicate of the group's rules, the packet returns from the chains of steps 1 to 3. The chain
+// that called the chain of the endpoint then looks up the outcome, with the rule of the function
+// Dispatch.
 //
 // A group whose cost is over a limit has no outcomes: its endpoints need chains of rules.
 //

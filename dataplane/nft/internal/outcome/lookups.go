@@ -66,15 +66,12 @@ type Writer interface {
 //	gc-GROUP                                          class ──▶ outcome
 //	outcomes-ingress, outcomes-egress, go-GROUP       outcome ──▶ chain
 //
-// The other side is the endpoint's peer. A class consists of all addresses that satisfy the same
-// conditions of rules. A group consists of the endpoints with the same policy. An outcome consists
-// of the rules of a group that can match the addresses of a class. (The documentation of the
-// package has the exact definitions.)
+// The other side is the endpoint's peer. The documentation of the package defines class, group and
+// outcome.
 //
 // All groups share the maps from addresses to classes. Each group has its own map from classes to
-// outcomes. The groups of workloads, for which Policy.Return is set, share the maps
-// outcomes-ingress and outcomes-egress. Each other group has its own map go-GROUP from outcomes to
-// chains.
+// outcomes. The groups of workloads (Policy.Return is set) share the maps outcomes-ingress and
+// outcomes-egress. Each other group has its own map go-GROUP.
 type Lookups struct {
 	cfg      Config
 	classes  *classify.Classifier
@@ -190,12 +187,11 @@ func (l *Lookups) Flush(d *ruleset.Delta) {
 	l.changed, l.removed = reuse.Map(l.changed), reuse.Map(l.removed)
 }
 
-// Apart reports whether it is safe that the kernel applies the changes of the delta one after the
-// other, instead of all at one moment. It is safe if each packet looks up at most one of the
-// changed elements, and this element at most once. Then no packet can see a mixture of old and new
-// elements. If the delta changes anything but the maps from addresses to classes, Apart returns
-// false. The parameter local has the addresses of this node's workloads. The caller stores the
-// result in the field Apart of the delta.
+// Apart reports whether the kernel may apply the changes of the delta one after the other, instead
+// of all at one moment. It may if each packet looks up at most one of the changed elements, and
+// this element at most once. Apart returns false if the delta changes anything but the maps from
+// addresses to classes. The parameter local has the addresses of this node's workloads. The caller
+// stores the result in the field Apart of the delta.
 func (l *Lookups) Apart(d *ruleset.Delta, local *classify.LocalAddresses) bool {
 	return l.classes.Apart(d, local)
 }

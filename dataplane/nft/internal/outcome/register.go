@@ -5,14 +5,12 @@ package outcome
 import "github.com/wayleave/wayleave/dataplane/nft/ruleset"
 
 // Register is the field of a packet in which rules keep the result of a lookup: the packet's
-// priority (meta priority). The first lookup finds the class of the peer's address, and the next
-// one finds the outcome of that class. The priority first has the number of the class, and then the
-// number of the outcome. It is zero if the address is in no class.
+// priority (meta priority). It first has the number of the class of the peer's address, and then
+// the number of the outcome of this class. It is zero if the address is in no class.
 //
-// Rules must keep the result of one lookup, because it is the key of the next. They can keep it in
-// the packet's priority or in its mark. (If they keep it anywhere else, nft cannot list the rules.)
-// The mark is not suitable: other programs use it, and rules cannot save its value and restore it
-// later. Few programs use the priority.
+// The packet's mark is not suitable: other programs use the mark, and rules cannot restore its
+// value. Few programs use the priority. If the result were in any other place, nft could not list
+// the rules.
 const Register = ruleset.Priority
 
 const (
