@@ -49,12 +49,11 @@ func discovery(v ruleset.Verdict, types ...uint8) ruleset.Rule {
 // unspecified, link-local or an own address (S175). Packets from other sources return, and policy
 // decides.
 //
-// The workload's link-local address is not known: an address by RFC 7217 cannot be derived from the
-// MAC. So every link-local address is accepted except those of the host. That is safe, because only
-// the workload and the host are on the link.
+// The workload's link-local address is not known, so every link-local address is accepted except
+// those of the host. That is safe, because only the workload and the host are on the link.
 //
 // At a bridge, the other ports are on the link, too. There, a workload can use the link-local
-// address of another one for neighbour discovery and DHCP.
+// address of another one.
 func (b *baseChains) ownSourceChain() *ruleset.Chain {
 	from := []ruleset.Match{build.InSet(setUp, ruleset.IIFName)}
 	if len(b.cfg.Bridges) > 0 {

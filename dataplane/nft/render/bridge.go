@@ -216,13 +216,10 @@ func (b *baseChains) refuseUnowned(
 }
 
 // discoveryOnBridges accepts neighbour discovery between two ports of one bridge. Without it,
-// endpoints cannot reach each other over IPv6. The source must be an own address of the endpoint,
-// the unspecified address or a link-local one, as for packets to the host. Workloads may not send
-// router advertisements.
+// endpoints cannot reach each other over IPv6. The permitted sources are those of ownSourceChain.
 //
 // A routed packet may match, too, because the rules do not test its hop limit. This does no harm: a
-// receiver ignores the packet unless its hop limit is 255 (RFC 4861 section 7.1), and the workload
-// reaches nobody whom it could not reach otherwise.
+// receiver ignores the packet unless its hop limit is 255 (RFC 4861 section 7.1).
 func (b *baseChains) discoveryOnBridges() []ruleset.Rule {
 	if len(b.cfg.Bridges) == 0 || b.cfg.DenyNeighbourDiscovery {
 		return nil

@@ -12,17 +12,16 @@ import (
 )
 
 // A packet in a base chain uses the rules of the generation in which it entered, but the current
-// elements of sets and maps. So during a transaction it may see a mix of the old and the new state.
-// Each base chain with policy ends with a check that detects this:
+// elements of sets and maps. So if a transaction comes in between, the packet may see a mix of the
+// old and the new state. Each base chain with policy ends with a check that detects this:
 //
 //	forward ──▶ sender, receiver ──┬── in set epoch ──▶ verdict
 //	                               └── stale ──▶ forward-again
 //
-// The set epoch matches every packet. If a packet could see a mix during a transaction, the
-// transaction replaces the set, and the rules that look into it. A packet that entered the base
-// chain before the transaction uses the old rule, which looks into the old set. That set is then
-// empty, so the packet is stale. The base chain forward-again evaluates it from the beginning, with
-// the current rules. The applier replaces the set: see ruleset.Epoch.
+// The set epoch matches every packet. A transaction that could show packets a mix replaces the set,
+// and the rules that look into it. A packet that entered the base chain before the transaction uses
+// the old rule, which looks into the old set. The old set is then empty, so the packet is stale:
+// forward-again evaluates it from the beginning. The applier replaces the set: see ruleset.Epoch.
 const (
 	setEpoch = "epoch"
 	// suffixAgain is the end of the names of base chains that evaluate stale packets.

@@ -38,12 +38,13 @@ func (b *baseChains) invalidChain() *ruleset.Chain {
 	return &ruleset.Chain{Name: chainInvalid, Rules: []ruleset.Rule{b.statements.noFragments()}}
 }
 
-// relatedChains returns the chains for related packets (S169). A related packet is an ICMP error
-// about the connection of the packet in its payload, or the first packet of a connection that a
-// helper expects. If a workload sends or receives the packet, the workload must have one of the
-// connection's addresses. Otherwise the packet returns, and policy decides. So no workload can
-// inject errors into connections of others, even if its policy allows ICMP. At other interfaces,
-// related packets are accepted, because the addresses of routers on the way cannot be listed.
+// relatedChains returns the chains for related packets (S169): ICMP errors about a connection, and
+// first packets of connections that a helper expects.
+//
+// If a workload sends or receives a related packet, the workload must have one of the connection's
+// addresses. Otherwise the packet returns, and policy decides. So no workload can inject errors
+// into connections of others, even if its policy allows ICMP. At other interfaces, related packets
+// are accepted, because any router on the way may send them.
 //
 // At a bridge, the connection's address must belong to the same endpoint as an address of the
 // packet: its source for the sender, its destination for the receiver.

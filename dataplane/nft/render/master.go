@@ -52,10 +52,9 @@ func (m Master) fault(name string) error {
 //
 // The Renderer needs the interfaces for two reasons:
 //
-//   - The interface of a workload endpoint may be a port of a master, such as a bridge or bond.
-//     Unless the master is one of Config.Bridges, the endpoint is at fault, and its packets are
-//     dropped.
-//   - A host endpoint may have no interface name. It applies to the interfaces that have one of its
+//   - If the interface of a workload endpoint is a port of a master, such as a bond, the endpoint
+//     is at fault, and its packets are dropped. The exception is a master in Config.Bridges.
+//   - A host endpoint without an interface name applies to the interfaces that have one of its
 //     addresses. While there is such a host endpoint, the map must have all interfaces: packets of
 //     any other interface are dropped.
 func (r *Renderer) SetInterfaces(known map[string]Interface) {

@@ -115,9 +115,8 @@ func encapsulated(e policy.Encapsulation) []ruleset.Match {
 // change.
 //
 // The rules also drop IPv6 fragments from other sources, because their ports cannot be matched: see
-// noFragments. Packets over the loopback interface are exempt, because the kernel does not
-// reassemble fragments of the host's own packets before these rules. The host does not get its own
-// multicast packets back if they are fragmented.
+// noFragments. Packets over the loopback interface are exempt. But if multicast packets of the host
+// are fragmented, the host does not get them back.
 func (b *baseChains) notFromNodes() (rules []ruleset.Rule) {
 	others := func(f sets.Family) []ruleset.Match {
 		return []ruleset.Match{

@@ -10,19 +10,17 @@ import (
 // backend is the name of the backend in errors.
 const backend = "nft"
 
-// Renderer translates dataplane events into an nftables table. It uses neither the kernel nor a
-// clock. The table depends on the desired state, the interfaces of the host and the configuration,
-// and not on the order of events.
+// Renderer translates dataplane events into an nftables table. The table depends on the desired
+// state, the interfaces of the host and the configuration, and not on the order of events.
 //
 //	IP set ──▶ policy, profile ──▶ tier ──▶ endpoint ──▶ interface, host endpoints ──▶ base chains
 //
-// An object to the right of an arrow refers to those on the left. When an object changes, the
-// Renderer renders this object anew. The objects that refer to it are rendered anew only if their
-// rules change, too. So a new member of a set changes one element of a set in the kernel, and a new
-// rule changes one chain.
+// An object to the right of an arrow refers to those on the left. When an object changes, it is
+// rendered anew. The objects that refer to it are rendered anew only if their rules change, too. So
+// a new member of a set changes one element in the kernel, and a new rule changes one chain.
 //
-// An empty IP set is not in the kernel, so no rule can refer to it there. Therefore, if an IP set
-// becomes empty or ceases to be empty, the rules that refer to it are rendered anew.
+// An empty IP set is not in the kernel. So if an IP set becomes empty or ceases to be empty, the
+// rules that refer to it are rendered anew.
 //
 // A Renderer is not safe for concurrent use.
 type Renderer struct {

@@ -12,19 +12,17 @@ import (
 )
 
 // ruleChains has a chain for each rule of policy that counts or logs: allow/ID, deny/ID or pass/ID.
-// All outcomes and chains that contain the rule lead to this chain. So the rule has one counter,
-// which lasts as long as the rule:
+// All outcomes and chains that contain the rule lead to this chain. So the rule has one counter:
 //
 //	outcome-ingress/... ──┬──▶ allow/ID    counts, logs, records the decision and returns
 //	outcome-ingress/... ──┤
 //	pol-ingress/...     ──┘
 //
 // The content of a chain depends only on its name and the configuration, so the chain never
-// changes. To a packet on the previous generation, a new chain is empty: the packet returns without
-// a decision.
+// changes.
 //
-// Log rules have no such chain, and neither have denials at the end of a tier: they count in each
-// chain that contains them.
+// Log rules and denials at the end of a tier have no chain of this kind: they count in each chain
+// that contains them.
 type ruleChains struct {
 	statements *statements
 	chains     *sets.Chains
