@@ -121,8 +121,8 @@ func (a *Applier) Stats() Stats {
 // the table's size.
 //
 // Table may be called from any goroutine. During a call of Apply or Update, it returns the state
-// before or after the change. It does not wait for transactions. Apply and Update may wait until
-// Table has returned.
+// before or after the change. It does not wait for transactions, but Apply and Update may wait for
+// it.
 func (a *Applier) Table() *ruleset.Table {
 	return a.desired.table()
 }
@@ -137,10 +137,10 @@ func (a *Applier) Held() []*ObjectError {
 	return all
 }
 
-// Keys reads a set of the kernel's table. It calls the callback for every element, with the key
-// of the element. A key consists of the bytes of its fields as the kernel stores them; each
-// field is padded to 4 bytes. The callback must not keep the slice, and may get a key twice. If the
-// table's owner is gone, Keys first takes the table over.
+// Keys reads a set of the kernel's table, and calls each() with the key of every element. A key
+// consists of the bytes of its fields as the kernel stores them; each field is padded to 4 bytes.
+// The function each() must not keep the slice, and may get a key twice. If the table's owner is
+// gone, Keys first takes the table over.
 //
 // Errors:
 //
@@ -205,14 +205,14 @@ func (a *Applier) Update(ctx context.Context, d *ruleset.Delta) error {
 	return a.reconciler.reconcile(ctx)
 }
 
-// UpdateVisible does what Update does, but returns once packets see the change. Packets that are
-// under way may still use objects that the desired state no longer has. These objects can only be
-// deleted after a grace period of about 15 ms. UpdateVisible leaves these deletions to Finish.
-// Until then, the kernel has these objects, but the desired state does not.
+// UpdateVisible does what Update does, but returns once packets see the change. Objects that
+// packets under way may still use can only be deleted after a grace period of about 15 ms.
+// UpdateVisible leaves these deletions to Finish. Until then, the kernel has these objects, but the
+// desired state does not.
 //
-// A later call may conflict with these deletions, for example if it adds such an object again, or
-// adds a rule that uses it. It then first makes the deletions. UpdateVisible leaves no deletions to
-// Finish in two cases: a base chain is among the objects, or there are very many objects.
+// A later call that conflicts with these deletions makes them first. An example is a call that adds
+// such an object again. UpdateVisible leaves no deletions to Finish if a base chain is among the
+// objects, or if there are very many objects.
 //
 // Errors: as for Update.
 func (a *Applier) UpdateVisible(ctx context.Context, d *ruleset.Delta) error {
@@ -230,11 +230,11 @@ func (a *Applier) Unfinished() <-chan struct{} {
 	return a.backlog.lists[0].over
 }
 
-// Finish waits until the channel of Unfinished is closed, which happens at the end of a grace
-// period. Then it deletes the objects that no packet uses any more. If UpdateVisible was called
-// after the grace period had begun, the deletions of that call may need a second grace period.
-// Unfinished then returns another channel, and the caller must call Finish again. If the deletion
-// fails, the next call of Update or Resync reads the table back.
+// Finish waits until the channel of Unfinished is closed, at the end of a grace period. Then it
+// deletes the objects that no packet uses any more. If UpdateVisible was called during the grace
+// period, its deletions may need a second one: Unfinished then returns another channel, and the
+// caller must call Finish again. If the deletion fails, the next call of Update or Resync reads the
+// table back.
 //
 // Errors: *Error; ErrClosed; that of the context if it is done before the grace period ends.
 func (a *Applier) Finish(ctx context.Context) error {
@@ -360,11 +360,11 @@ func (a *Applier) ready(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// Watch calls notify each time that another process changes our table. If another process has
-// changed it before the call of Watch, Watch calls notify at once. notify runs on the goroutine of
-// Watch. Watch itself writes nothing. To repair the table, the user of the Applier must call Resync
-// from its own goroutine, and again later if that fails. If another call, such as Update, detects a
-// change first, that call repairs the table, and Watch may not report the change.
+// Watch calls notify each time that another process changes our table, and at once if this happened
+// before the call of Watch. The function notify runs on the goroutine of Watch. Watch itself writes
+// nothing: to repair the table, the user of the Applier must call Resync from its own goroutine,
+// and again later if that fails. If another call, such as Update, detects a change first, that call
+// repairs the table, and Watch may not report the change.
 //
 // Watch returns the context's error when the context is done, ErrClosed after Close, or the error
 // that ends it. Afterwards it cannot be called again.

@@ -138,14 +138,14 @@ func (b *backlog) deleteUnused(ops []ruleset.Op) error {
 // as it exists, so its deletion is not left to Finish.
 func deletesBase(op ruleset.Op) bool { return op.Kind == ruleset.DeleteChain && op.Chain.Hook != nil }
 
-// mustFinishFirst reports whether Finish must come before operations, because the operations
-// conflict with deletions that are left. They conflict in each of these cases:
+// mustFinishFirst reports whether deletions that are left must be made before the operations,
+// because the two conflict. They conflict in each of these cases:
 //
 //   - they need shadows, or delete a chain or set in the live phase: an object that is still to be
 //     deleted may refer to it;
 //   - they add or delete an object that is still to be deleted;
-//   - they add an element to a map, and its value is the key of an element that is still to be
-//     deleted: packets would then look up that element.
+//   - they add an element to a map, and the value of this element is the key of another element
+//     that is still to be deleted: packets would then look up that key.
 func (b *backlog) mustFinishFirst(ops []ruleset.Op, m moments) bool {
 	if b.size == 0 {
 		return false

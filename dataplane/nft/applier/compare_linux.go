@@ -16,11 +16,12 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 )
 
-// Compare reads a table from the kernel, in one generation of the ruleset, and compares all its
-// rules, sets and elements with the given table of the same family and name. It writes nothing, and
-// does not become the owner of the table. So it can be used beside an Applier, and for a table of
-// another process. netNS is a file descriptor of the network namespace. Zero means the namespace of
-// the calling thread. Compare takes time in proportion to the table.
+// Compare reads a table from the kernel, and compares all its rules, sets and elements with the
+// given table of the same family and name. All that it reads is of one generation of the ruleset.
+// It writes nothing, and does not become the owner of the table. So it can be used beside an
+// Applier, and for a table of another process. The parameter netNS is a file descriptor of the
+// network namespace. Zero means the namespace of the calling thread. Compare takes time in
+// proportion to the table.
 //
 // Errors:
 //
@@ -51,12 +52,12 @@ func Compare(ctx context.Context, netNS int, table *ruleset.Table) (c Comparison
 	return c, err
 }
 
-// Elements reads the elements of sets from the kernel. table gives the family and name of the
-// table, and the sets with their types; its chains and elements do not matter. The result maps the
-// name of each set to its elements. Of the fields of an Element, only Key, Last and Ends are set.
-// If the kernel does not have a set, the result has no elements for it. If the kernel's table has
-// an object that conflicts with table, for example a set of another type, the result is empty.
-// Elements writes nothing, and takes time in proportion to the table.
+// Elements reads the elements of sets from the kernel. The parameter table gives the family and
+// name of the table, and the sets with their types; its chains and elements do not matter. The
+// result maps the name of each set in the kernel to its elements, with only the fields Key, Last
+// and Ends. If the kernel's table has an object that conflicts with the parameter, for example a
+// set of another type, the result is empty. Elements writes nothing, and takes time in proportion
+// to the table.
 //
 // Errors: as for Compare.
 func Elements(ctx context.Context, netNS int, table *ruleset.Table) (map[string][]ruleset.Element, error) {

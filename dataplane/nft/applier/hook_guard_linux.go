@@ -19,15 +19,14 @@ import (
 )
 
 // hookGuard is a table that drops packets while base chains replace others. It closes a gap of the
-// kernel. The kernel adds a new base chain to its hook before the transaction takes effect, and
-// before chains of the same priority. A deleted base chain accepts all packets once it has left its
-// hook. So both may accept a packet that is delayed between the two: the new chain, which has no
-// rules yet, and then the old one. The guard must be a table of its own: the transaction could
-// remove a chain of our table from the hook together with the old chain.
+// kernel. A packet may be delayed between a new base chain and the old one. The new chain comes
+// first, and accepts the packet, because it has no rules yet. If the old chain is deleted
+// meanwhile, it accepts the packet, too. The guard is a table of its own, because the transaction
+// could remove a chain of our table from the hook together with the old chain.
 //
 // The rules of the guard drop only while a set has elements, and these expire. The kernel deletes
-// the guard with the process, because the table belongs to our socket. Before Linux 5.12 a table
-// cannot have an owner: then a comment identifies the guard, and the next process deletes it.
+// the guard with the process. Before Linux 5.12, it cannot do so: then a comment identifies the
+// guard, and the next process deletes it.
 type hookGuard struct {
 	*encode.Encoder
 	table  string
@@ -53,11 +52,12 @@ type hookGuards struct {
 // guardComment is the comment of a guard table without an owner.
 const guardComment = "drops packets while base chains are replaced"
 
-// under makes a change under a guard. The guard's base chains come after the given hooks. If
-// dropping is set, the guard drops from its beginning; otherwise it drops from the transaction on
-// that contains hookGuard.drop. After the change, under waits for a grace period and deletes the
-// guard. There is no guard if there are no hooks, or if the kernel refuses the guard. The kernel
-// refuses it while another table has its name. waited reports whether there was a grace period.
+// under makes a change under a guard. The guard's base chains come after the given hooks. If the
+// parameter dropping is set, the guard drops from its beginning; otherwise it drops from the
+// transaction on that contains hookGuard.drop. After the change, under waits for a grace period and
+// deletes the guard. There is no guard if there are no hooks, or if the kernel refuses the guard,
+// for example because another table has its name. The result waited reports whether there was a
+// grace period.
 //
 // Errors: those of the change, and of sending the guard's transactions.
 func (h *hookGuards) under(

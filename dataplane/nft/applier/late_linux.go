@@ -8,10 +8,9 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 )
 
-// Packets see all changes of rules in a transaction at one moment, and the changes of elements of
-// hash sets at the same moment. After that moment, the kernel processes the transaction in order,
-// which takes about a microsecond for each object. Two changes take effect only then (measured on
-// Linux 6.18):
+// Packets see all changes of rules and of elements of hash sets in a transaction at one moment.
+// After that moment, the kernel processes the transaction in order, which takes about a microsecond
+// for each object. Two changes take effect only then (measured on Linux 6.18):
 //
 //   - The policy of a base chain changes, also for packets that entered before. Until then, a new
 //     chain has the policy accept.
@@ -19,8 +18,8 @@ import (
 //     empty.
 //
 // So policies change while no packet reaches them (deferPolicies), and new interval sets are filled
-// before any rule looks into them. If interval sets change together with other objects that packets
-// use, shadowPlan changes them.
+// before any rule looks into them. shadowPlan changes interval sets together with other objects
+// that packets use.
 
 // addDropGuards adds a first rule that drops to each base chain that the operations create. steps
 // has the operations that delete these rules: see runSteps.
@@ -46,17 +45,17 @@ func ruleOf(op ruleset.Op, kind ruleset.OpKind, index int, r ruleset.Rule) rules
 	return ruleset.Op{Kind: kind, Family: op.Family, Table: op.Table, Chain: op.Chain, Index: index, Rule: r}
 }
 
-// deferPolicies returns the operations without changes of policies of base chains. New base chains
-// lack the policy drop. steps has the operations that set the policies later: see runSteps. Until
-// then, each of these chains ends with a rule that has the verdict of its new policy:
+// deferPolicies returns the operations without changes of policies of base chains, and steps that
+// set these policies later (see runSteps). New base chains lack the policy drop. Until the steps,
+// each of these chains ends with a rule that has the verdict of its new policy:
 //
 //	the other operations; each chain gets its last rule
 //	(grace period: no packet is left that may reach the policy)
 //	the chains get their policies
 //	the last rules are deleted
 //
-// A chain that is deleted needs no steps, because it keeps its rules until no packet enters it.
-// With shadows, existing chains need none either, because a shadow ends with a verdict.
+// A chain that is deleted needs no steps, because its rules stay until no packet enters it. With
+// shadows, existing chains need none either, because a shadow ends with a verdict.
 func deferPolicies(ops []ruleset.Op, shadows bool) (now []ruleset.Op, steps [][]ruleset.Op) {
 	var last, policies, removals []ruleset.Op
 	for _, op := range ops {

@@ -21,8 +21,8 @@ type tools struct {
 	grace  *graceWaiter
 }
 
-// assemble makes the structs of an Applier. Each has one task, and uses none that stands above it
-// in this list:
+// assemble makes the structs of an Applier. Each has one task, and uses none of the structs above
+// it in this list:
 //
 //	Applier        the calls of its user
 //	reconciler     makes the kernel's table the desired one after a failure or a foreign change

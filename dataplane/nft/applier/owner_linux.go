@@ -21,8 +21,8 @@ import (
 
 // A table with the flag OWNER belongs to the netlink socket that set the flag. The kernel refuses
 // writes of all other sockets to the table, and "flush ruleset" skips it. With the flag PERSIST the
-// table outlives the socket. Then it has only the flag PERSIST, and the next socket that sets both
-// flags owns it. A table that was created without PERSIST can never get it.
+// table outlives the socket: it then has no owner, and the next socket that sets both flags owns
+// it. A table that was created without PERSIST can never get it.
 //
 // OWNER is always set together with PERSIST: without PERSIST, the kernel would delete the table
 // with the socket.

@@ -22,10 +22,9 @@ type replacer struct {
 // rebuild replaces the table in the kernel by a new one, in one transaction. d is the difference
 // between the two tables. Meanwhile, new connections whose translation may change drop.
 //
-// The kernel processes the deletions of a transaction one by one. Until it has removed an old base
-// chain, packets pass that chain. The maps of that chain are already empty, so these packets drop.
-// The transaction deletes the old base chains first, unless the kernel refuses this because of
-// foreign objects.
+// The maps of an old base chain become empty a moment before the chain is removed. Packets that
+// pass the chain in this moment drop. To keep the moment short, the transaction deletes the old
+// base chains first, unless the kernel refuses this because of foreign objects.
 func (r *replacer) rebuild(target *ruleset.State, d *readback.Difference) error {
 	fresh := ruleset.NewState(r.cfg.Family, r.cfg.Name)
 	change, err := fresh.Prepare(fresh.DeltaTo(target.Table()))

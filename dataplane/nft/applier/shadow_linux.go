@@ -27,14 +27,12 @@ import (
 //	destroy  the shadows and all unreachable objects are deleted
 //
 // A packet that entered before live uses the old sets and chains. A packet that enters after live
-// uses the new ones. The first grace period is necessary because the kernel keeps only two
-// generations of rules. Without it, a packet that is delayed until both build and live are over
-// would meet the new first rules in each chain that it enters afterwards.
+// uses the new ones. Without the first grace period, a packet that is delayed until both build and
+// live are over would meet the new first rules in each chain that it enters afterwards, because the
+// kernel keeps only two generations of rules.
 //
-// If the process ends during the change, the next process deletes the shadows, because they are not
-// desired.
-//
-// Unchanged rules keep their counters and limits. A shadow has its own, which are deleted with it.
+// If the process ends during the change, the next process deletes the shadows. Unchanged rules keep
+// their counters and limits. A shadow has its own, which are deleted with it.
 type shadowPlan struct {
 	build, live, sync, back, destroy []ruleset.Op
 	// shadows is the number of the operations in destroy that delete shadows. These come first.

@@ -20,8 +20,7 @@ import (
 //	the base chain and the copies are deleted
 //
 // Without the guard, a packet could pass the old state of the stage and then the new state of later
-// chains. With the guard, such a packet has passed the new state of the stage, too. So a packet
-// passes only if the old or the new state as a whole allows it.
+// chains. With the guard, it must pass the new state of the stage, too.
 //
 // The copies only deny packets. They do not exclude packets from connection tracking.
 type stageGuard struct {

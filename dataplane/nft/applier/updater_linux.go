@@ -37,9 +37,9 @@ func (u *updater) transact(ops []ruleset.Op, desired *ruleset.State) error {
 // If the transaction is too large, or packets would see a part of it later, it uses several.
 // Foreign objects are then removed last.
 //
-// Meanwhile, new connections whose translation changes drop, and so do packets that the new state
-// of a Stage denies. view has the unchanged chains and sets. It has the others in the old state, or
-// in the new state if d is not nil.
+// Meanwhile, packets drop that the new state of a Stage denies, and new connections whose
+// translation changes. view has the unchanged chains and sets. It has the others in the old state,
+// or in the new state if d is not nil.
 func (u *updater) commitOps(ops []ruleset.Op, d *readback.Difference, view *ruleset.State) error {
 	steps, err := u.stages.add(ops, d, view)
 	if err != nil {
