@@ -61,12 +61,12 @@ type bridgePlace struct {
 
 // At returns two interfaces for packets from or to the interface iface. The parameter a is the
 // source address of packets from iface, or the destination address of packets to iface. The result
-// seen is the interface that these packets have in the netfilter hooks of IPv4 and IPv6. The result
-// owner is the interface of the workload whose policy applies to these packets.
+// seen is the interface of the packets in the netfilter hooks of IPv4 and IPv6. The result owner is
+// the interface of the workload whose policy applies to the packets.
 //
-// If iface is not a port of a bridge, both results are iface. Otherwise seen is the bridge. Several
-// workloads may be behind this bridge. Then owner is the interface of the workload with the address
-// a, or "" if none of these workloads has this address.
+// If iface is not a port of a bridge, both results are iface. Otherwise seen is the bridge, and
+// owner is the interface of the workload behind the bridge that has the address a, or "" if there
+// is none.
 func (c *Cluster) At(iface string, a netip.Addr) (seen, owner string) {
 	bridge := c.Ports[iface]
 	if bridge == "" {

@@ -58,8 +58,7 @@ func Blocks(listing string) []string {
 // the table, and returns the table. Without the changes, the two differ in these ways:
 //
 //   - The listing may have elements in another order.
-//   - The listing may have the matches on family and protocol at another place of the rule, because
-//     nft derives them from other matches.
+//   - The listing may have the matches on family and protocol at another place of the rule.
 //   - If a rule matches ICMP, the listing has no match on the family. From nft 1.1 on, the same
 //     holds for a rule that matches an original address of the connection.
 //   - If a rule has an anonymous set with one element, the listing has this element alone, as a

@@ -45,9 +45,8 @@ func CountedState() dptest.State {
 //   - There are three classes: the IPv4 address of the set s:a, the IPv6 address of s:a, and the
 //     prefix of the set s:b.
 //   - There are two groups: one for ingress, and one for egress.
-//   - There are four outcomes. (An outcome is the list of those rules of a group that can match an
-//     address.) The group for ingress has three outcomes: one for the addresses of s:a, one for
-//     those of s:b, and one for all other addresses. The group for egress has one outcome.
+//   - There are four outcomes. The group for ingress has three: one for the addresses of s:a, one
+//     for those of s:b, and one for all other addresses. The group for egress has one.
 func ClassCounts() render.ClassStats {
 	return render.ClassStats{
 		Addresses: 2, Ranges: 1, Classes: 3, Groups: 2, Elements: 3, Outcomes: 4, Cost: 7, Largest: CountedGroup(),
@@ -56,8 +55,7 @@ func ClassCounts() render.ClassStats {
 }
 
 // CountedGroup returns the ingress group of CountedState. It consists of both endpoints, with their
-// policy. (The endpoints also form an egress group. It has no policy, so it treats all addresses
-// alike.)
+// policy.
 func CountedGroup() render.ClassGroup {
 	return render.ClassGroup{
 		Direction: "ingress", Tiers: "tier t", Policy: policy.Key{Kind: policy.KindPolicy, Name: "p"},
@@ -66,11 +64,9 @@ func CountedGroup() render.ClassGroup {
 }
 
 // CountedRules returns rules for tests of rule counters. The renderer merges most of them into
-// verdict maps. The key of such a map is a port or a protocol, and the verdict leads to the chain
-// of the rule that decides. Some rules overlap with earlier ones, which decide first. For example,
-// the rules named "web" and "never" both have port 443, and "web" comes first. The rule named "tcp"
-// matches all ports of TCP, so it overlaps with all earlier rules for TCP. Some rules cannot be
-// merged.
+// verdict maps from a port or a protocol to the chain of the rule that decides. Some rules cannot
+// be merged. Some overlap with earlier ones, which decide first. For example, the rules "web" and
+// "never" both have port 443, and the rule "tcp" matches all ports of TCP.
 func CountedRules() []dataplane.Rule {
 	rule := func(id string, action policy.Action, proto policy.Protocol, ports ...policy.Port) dataplane.Rule {
 		r := dataplane.Rule{ID: id, Action: action, Protocol: proto}

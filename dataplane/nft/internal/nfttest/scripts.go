@@ -15,13 +15,13 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// Script is a parsed testdata/*.txtar. Its first comment says why the scenario exists. It has these
-// sections:
+// Script is a parsed testdata/*.txtar. Its first comment says why the scenario exists. The names of
+// some sections begin with FORM, the form in which policy is written: "chains" or "lookups". The
+// sections are:
 //
 //   - "update" has updates in the language of internal/worldtext.
 //   - "FORM ruleset" has the expected sets and chains after the updates, except those that a node
-//     without any resources has, too. FORM is the form in which policy is written: "chains" or
-//     "lookups".
+//     without any resources has, too.
 //   - "FORM delta" has the expected operations on the nftables table.
 //   - "interfaces" has a line "NAME KIND MASTER" for each interface that is a port of a bridge or
 //     another master device.

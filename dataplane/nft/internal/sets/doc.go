@@ -3,8 +3,8 @@
 // Package sets has the desired sets of the nftables table for the renderer, and makes the names of
 // sets and chains. These types have sets:
 //
-//   - An IPSet has the members of an IP set. The members are of three kinds: addresses, prefixes,
-//     and ports of addresses. For each kind and family, an IPSet can have one nftables set.
+//   - An IPSet has the members of an IP set: addresses, prefixes, and ports of addresses. For each
+//     of these kinds and each family, an IPSet can have one nftables set.
 //   - An ElementSet is one nftables set or map. The renderer adds and removes its elements one by
 //     one.
 //   - Lists has an nftables set for each list of prefixes or port ranges in rules. It also counts
@@ -21,9 +21,9 @@
 //
 // # Usage
 //
-// An nftables set of an IPSet exists only while rules look into the set. NewIPSet takes the Lists,
-// which counts these rules. Settle returns true if rules that refer to the IP set must be rendered
-// again, for example because the IP set has got its first prefix.
+// An nftables set of an IPSet exists only while rules look into the set. The Lists counts these
+// rules. Settle returns true if rules that refer to the IP set must be rendered again, for example
+// because the IP set has got its first prefix.
 //
 //	chains := sets.NewChains()
 //	s := sets.NewIPSet(id, &chains.Lists)

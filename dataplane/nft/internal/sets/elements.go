@@ -108,15 +108,15 @@ func (s *ElementSet) Flush(d *ruleset.Delta) {
 }
 
 // FlushUnseen is like Flush, but separates elements that need not change at the same moment as the
-// rest of the delta. It calls the function unseen with the key of each element that is added or
-// deleted. If unseen returns true:
+// rest of the delta. It calls the function unseen() with the key of each element that is added or
+// deleted. If unseen() returns true:
 //
-//   - FlushUnseen appends an added element to ElementDelta.Early. Early elements are added before
-//     the rest of the delta is applied. So unseen may return true only if no packet looks up the
-//     key until the rest is applied.
-//   - FlushUnseen appends a deleted element to ElementDelta.Late. Late elements are deleted after
-//     the rest of the delta is applied. So unseen may return true only if no packet looks up the
-//     key once the rest is applied.
+//   - An added element becomes one of ElementDelta.Early, which are added before the rest of the
+//     delta is applied. unseen() may return true only if no packet looks up the key until the rest
+//     is applied.
+//   - A deleted element becomes one of ElementDelta.Late, which are deleted after the rest of the
+//     delta is applied. unseen() may return true only if no packet looks up the key once the rest
+//     is applied.
 func (s *ElementSet) FlushUnseen(d *ruleset.Delta, unseen func(key string) bool) {
 	switch {
 	case !s.Wanted && s.installed:

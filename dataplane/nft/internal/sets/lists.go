@@ -14,9 +14,9 @@ import (
 // rule maps such ranges to verdicts, Lists has a named verdict map. Rules with equal lists share a
 // set. The name of a set is a hash of its elements, so these sets never change.
 //
-// An anonymous set in the rule would be simpler. But the kernel shows the elements of an interval
-// set some microseconds later than the rule. Until then, a rule that denies would match nothing.
-// Package applier therefore fills a named set before it adds the rules that look into the set.
+// A set cannot be anonymous, because the kernel shows the elements of an interval set some
+// microseconds later than the rule. Until then, a rule that denies would match nothing. Package
+// applier fills a named set before it adds the rules that look into the set.
 type Lists struct {
 	// users has the number of rules that look into each named set.
 	users map[string]int
