@@ -74,8 +74,8 @@
 //     leaves a gap if the transaction also moves rules from a deleted base chain to another one: a
 //     packet that is under way may pass both chains without meeting these rules.
 //   - In two cases, the Applier uses the guard for such a transaction, too: the table in the kernel
-//     has no set of the Epoch yet, or another process or an earlier process has added the base
-//     chains.
+//     has no set of the Epoch yet, or another process or an earlier process has added one of the
+//     deleted base chains.
 //   - The Applier deletes the guard after a grace period. If the deletion fails, the next call
 //     tries again. From Linux 5.12 on, the kernel deletes the guard when the process ends. In any
 //     case, the guard stops dropping packets after ten seconds.
@@ -127,9 +127,9 @@
 // filled and synchronized in any number of transactions.
 //
 // If the process ends between two steps, the next process removes the shadows when it adopts the
-// table. If the kernel refuses a step up to "live", packets see the old state. If it refuses a
-// later step, they see the new state. The Applier then reads the table back and completes the
-// change.
+// table. If the kernel refuses a step up to "live", packets see the old state. If the kernel
+// refuses a later step, packets see the new state. The Applier then reads the table back and
+// completes the change.
 //
 // Shadows are not possible in these cases:
 //
@@ -167,9 +167,9 @@
 // # Stages
 //
 // A packet may pass several base chains that decide about it, one after the other. During a change,
-// it can meet the old state in one of them and the new state in a later one. To prevent this, list
-// in Config.Stages each base chain that packets pass before another one. A base chain in this list
-// is called a stage.
+// the packet can meet the old state in one base chain and the new state in a later one. To prevent
+// this, list in Config.Stages each base chain that packets pass before another one. A base chain in
+// this list is called a stage.
 //
 // If a change concerns both a stage and later chains, or a set into which both look, the Applier
 // adds a stage guard for the time of the change. This is a temporary base chain that packets pass

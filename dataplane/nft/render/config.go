@@ -35,12 +35,12 @@ type Config struct {
 	// Bridges are the names of bridges whose ports are interfaces of workloads. Default: none. An
 	// endpoint whose interface is a port of any other master is at fault (S170).
 	//
-	// Packets of these ports have the interface of the bridge in the netfilter hooks of IPv4 and
-	// IPv6. So addresses identify the endpoint: the source address of a packet that enters by the
-	// bridge, and the destination address of a packet that leaves by the bridge. If no endpoint has
-	// the address, the packet drops (S171), even if UnknownWorkloads is HostAccept. If two
-	// endpoints of a bridge have the same address, both are at fault. AllowedSources have no effect
-	// for endpoints of bridges.
+	// In the netfilter hooks of IPv4 and IPv6, packets of a port of one of Bridges have the
+	// interface of the bridge. So addresses identify the endpoint: the source address of a packet
+	// that enters by the bridge, and the destination address of a packet that leaves by the bridge.
+	// If no endpoint has the address, the packet drops (S171), even if UnknownWorkloads is
+	// HostAccept. If two endpoints of a bridge have the same address, both are at fault.
+	// AllowedSources have no effect behind bridges.
 	//
 	// Use such a bridge only for workloads. If one of its ports leads to a router or is an uplink,
 	// the table drops the packets of this port. But frames that the bridge forwards between two
@@ -91,8 +91,7 @@ type Config struct {
 	// Reject answers packets that policy denies: TCP with a reset, others with an ICMP error
 	// "administratively prohibited". By default they are dropped without an answer. Three kinds of
 	// packets never get an answer: those that drop for a reason other than policy, those that drop
-	// before NAT, and those from the host itself. (Policy decides about some packets of the host
-	// only after routing, where the kernel cannot answer.)
+	// before NAT, and those from the host itself.
 	Reject bool
 	// Counters counts the packets and bytes of every rule of policy. A rule that decides has one
 	// counter, in its chain allow/ID, deny/ID or pass/ID, as long as the rule exists. A Log rule
@@ -142,9 +141,9 @@ type ClassesConfig struct {
 	// total counts it once.
 	MaxPerGroup, MaxTotal int
 	// Priorities are the nonzero packet priorities (skb->priority) that policy preserves. Policy
-	// uses the priority of a packet while it decides. Afterwards it restores the priority if
-	// Priorities has it, and else sets it to zero. There may be at most 16 priorities, distinct and
-	// below 0x40000000. Nil means 1, 2, 4 and 6, which the kernel derives from the type of service
+	// uses the priority of a packet while it decides. Afterwards it restores the priorities in this
+	// list, and sets all others to zero. There may be at most 16 priorities, distinct and below
+	// 0x40000000. Nil means 1, 2, 4 and 6, which the kernel derives from the type of service
 	// (rt_tos2priority).
 	Priorities []uint32
 	// TestHook is for tests only.

@@ -38,8 +38,9 @@ func isPolicy(name string) bool {
 }
 
 // FastPathAddresses returns the addresses whose established connections may use the fast path: a
-// flowtable, in which packets bypass the chains. The result maps an interface to its addresses. It
-// has the endpoints that are up, except those at ports of Config.Bridges.
+// flowtable, in which packets bypass the chains. The result maps the interfaces of endpoints to
+// their addresses. An endpoint is left out if it is down, or if its interface is a port of one of
+// Config.Bridges.
 //
 // Two kinds of established connections may use the fast path:
 //
@@ -50,8 +51,8 @@ func isPolicy(name string) bool {
 // The fast path changes no verdict, because the chain forward accepts all packets of these
 // connections.
 //
-// FastPathAddresses returns nil if other rules may decide about packets of established connections,
-// which is so in each of these cases:
+// FastPathAddresses returns nil if other rules may decide about packets of established connections.
+// Any of these is enough:
 //
 //   - Config.ReversePath is set;
 //   - the interface of an endpoint is a port of a bond or another master, except one of

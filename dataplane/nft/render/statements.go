@@ -152,11 +152,11 @@ func connections() []ruleset.Rule {
 	return []ruleset.Rule{states, build.When(build.Return(), allowed)}
 }
 
-// noFragments drops IPv6 packets that have a fragment header and satisfy the matches. The kernel
-// reassembles received fragments before any chain of ours, except for two kinds: a first fragment
+// noFragments drops IPv6 packets that have a fragment header and satisfy the matches. Only two
+// kinds of fragments reach our chains, because the kernel reassembles all others: a first fragment
 // without the transport header, which RFC 8200 section 4.5 forbids, and fragments within fragments.
-// Their ports cannot be matched, so rules that deny by port would not stop them, although the
-// receiver may reassemble the packet.
+// Rules that deny by port would not stop these fragments, although the receiver may reassemble the
+// packet.
 func (st *statements) noFragments(matches ...ruleset.Match) ruleset.Rule {
 	fragment := []ruleset.Match{match.OfFamily(sets.IPv6), build.Equals(ruleset.FragmentHeader, ruleset.Byte(1))}
 	return st.refusal("fragment without its transport header", append(fragment, matches...)...)

@@ -11,10 +11,9 @@ import (
 )
 
 // BitWorld returns the events of an endpoint with the policies 0 to n-1. The senders have the
-// numbers 1 to 2^n - 1. The address of sender a is 10.0.0.0 + a. Policy i allows the senders in the
-// set s:i to connect to one TCP port, which the function port returns for i. Sender a is in the set
-// s:i if bit i of a is set. So no two senders are in the same sets, and each sender is a class of
-// its own. (A class is all addresses that are in the same sets.)
+// numbers 1 to 2^n - 1. Sender a has the address 10.0.0.0 + a, and is in the IP set s:i if bit i of
+// a is set. Policy i allows the senders in s:i to connect to the TCP port that port(i) returns. So
+// each sender is a class of its own: no two senders are in the same sets.
 func BitWorld(n int, port func(i int) uint16) (events []dataplane.Event) {
 	tier := dataplane.TierPolicies{Tier: "t", DefaultAction: policy.Deny}
 	for i := range n {

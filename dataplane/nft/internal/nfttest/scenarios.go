@@ -13,11 +13,10 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// CountedState returns a state with two endpoints. It is for tests of render.ClassStats, which
-// counts classes and groups. (A class is all addresses that are in the same sets. A group is all
-// endpoints with the same policies in one direction.) Both endpoints have the same policy, so they
-// are one group in each direction. The rules of the policy use two sets: s:a has an IPv4 address
-// and an IPv6 address, and s:b has a prefix.
+// CountedState returns a state with two endpoints, for tests of render.ClassStats, which counts
+// classes and groups. (A class is all addresses that are in the same sets. A group is all endpoints
+// with the same policies in one direction.) Both endpoints have the same policy. Its rules use two
+// sets: s:a has an IPv4 address and an IPv6 address, and s:b has a prefix.
 func CountedState() dptest.State {
 	s := dptest.NewState()
 	s.InSync = true
