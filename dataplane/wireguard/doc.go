@@ -1,42 +1,41 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package wireguard encrypts traffic between nodes with WireGuard.
+// Package wireguard encrypts traffic between nodes with WireGuard. docs/wireguard.md says which
+// packets are encrypted, and what is in the kernel.
 //
-// Packets between two nodes are encrypted once all of the following holds on both nodes:
+// A node has one or two WireGuard devices, each with a key of its own. It announces its public keys
+// in its Node resource (policy.Node.WireguardKeys). If another node announces keys, too, the node
+// encrypts packets to these addresses:
 //
-//   - Keys: the node has received its own Node resource and that of the other node, both with
-//     public keys.
-//   - Device: the WireGuard device is up, and has the private key and the UDP port. Packets from
-//     the other node reach the port.
-//   - Peer: the device has a peer with the other node's key. The allowed IPs of the peer are the
-//     addresses behind the other node.
-//   - Route: the routing table of the Dataplane has a route to these addresses over the device, and
-//     a policy routing rule makes the kernel use the table.
+//   - the workloads of the other node;
+//   - the WireGuard addresses of the other node;
+//   - with Config.HostEncryption, the other node itself.
 //
-// What happens to packets depends on what is missing:
+// Packets to nodes without keys stay unencrypted. Policy applies to the inner packets, which enter
+// and leave through the WireGuard devices.
 //
-//   - keys: packets are sent unencrypted;
-//   - the device, the peer or the route over the device: packets are dropped;
-//   - the rule: packets may be sent unencrypted.
-//
-// A Dataplane makes the devices, the routing table and the rules with a routes.Keeper. It
+// A Dataplane makes the devices, a routing table and policy routing rules with a routes.Keeper. It
 // configures keys and peers with the Go package wgctrl:
 //
 //	events ──▶ Dataplane ──▶ remote nodes ──▶ wgctrl ──▶ wg.way, wg2.way
 //	              │
 //	              └────────▶ routes.Keeper ──▶ devices, a routing table, rules, sysctls
 //
-// A node has one or two WireGuard devices, each with a key of its own. It announces its public keys
-// in its Node resource (policy.Node.WireguardKeys). It encrypts packets to all other nodes that
-// announce keys: to their workloads, to their WireGuard addresses and, with Config.HostEncryption,
-// to the nodes themselves. Traffic with nodes without keys stays unencrypted. Policy applies to the
-// inner packets. Packets of other nodes arrive, decrypted, by the WireGuard device.
+// # When packets are encrypted
+//
+// A node encrypts packets to another node once it has received the public keys of both nodes. From
+// then on, the node drops packets that it cannot encrypt, for example while the device is down. If
+// a policy routing rule or a blackhole route cannot be installed, packets may leave unencrypted,
+// and Apply returns an error.
+//
+// If the node's keys are later removed from its Node resource, the node still encrypts until
+// Teardown or a restart.
 //
 // # What is programmed
 //
-// A Dataplane has a routing table of its own. A block is a prefix of addresses that one node gives
-// to its workloads. For this node's block 10.65.1.0/26 and the block 10.65.2.0/26 of a node n2, it
-// programs
+// A Dataplane has a routing table of its own. In this example, this node has the address 192.0.2.1
+// and gives its workloads addresses from the block (a prefix) 10.65.1.0/26. The node n2 has the
+// block 10.65.2.0/26. The Dataplane programs
 //
 //	ip route add blackhole 10.65.1.0/26 table main metric 2147483648
 //	ip link add wg.way mtu 1420 type wireguard
@@ -48,47 +47,40 @@
 //
 // and a peer of the device with n2's key, whose allowed IPs include n2's block.
 //
-// The blackhole route in table 22361 drops packets while the device is missing or down. The
-// blackhole route in table main drops decrypted packets to workloads that have no route yet:
-// without it, such packets would leave unencrypted by the default route. Therefore it is installed
-// before the peers.
+// The rule with priority 100 leads packets to n2's workloads into the device. The two blackhole
+// routes keep packets from leaving unencrypted:
 //
-// Rules of the first priority (99 above) are exceptions: a packet that matches such a rule skips
-// the lookup in table 22361, and is sent unencrypted. There are these exceptions:
+//   - The route in table 22361 drops packets to n2 while the device is missing or down.
+//   - The route in table main drops decrypted packets to a workload of this node that has no route
+//     yet. It is installed before the peers.
 //
-//   - without Config.HostEncryption, one for packets from each address of this node: requests to
-//     the address are unencrypted, so the answers must be unencrypted, too;
-//   - with HostEncryption, one for packets from the UDP port of each device, because these packets
-//     are encrypted already;
-//   - two for each prefix of Config.UnencryptedHosts: for packets from it and for packets to it.
+// Rules of the first priority (99 above) are exceptions. A packet that matches an exception skips
+// table 22361, so no device encrypts the packet. There are these exceptions:
 //
-// Inside a prefix to which packets are encrypted, there may be addresses to which they must not be
-// encrypted. An example is a local workload with an address from the block of another node. For
-// such addresses, table 22361 has a route of type throw. This route ends the lookup in this table,
-// and the kernel goes on at the next rule.
+//   - Without Config.HostEncryption: packets from each address in this node's Node resource.
+//   - With HostEncryption: packets from the UDP port of each device, which are encrypted already.
+//   - For each prefix of Config.UnencryptedHosts: packets from the prefix, and packets to it.
 //
-// With Config.RequireEncryption, this node also has an nftables table. If this node encrypts
-// packets to another node, the table drops unencrypted packets from that node.
+// A prefix whose packets are encrypted may contain an address whose packets are not, for example
+// the address of a local workload in n2's block. For this address, table 22361 has a route of type
+// throw: the kernel ends the lookup in this table and goes on at the next rule.
+//
+// With Config.RequireEncryption, an nftables table drops unencrypted packets from nodes to which
+// this node encrypts.
+//
+// # Order of dataplanes
 //
 // In DriverConfig.Dataplanes, list this Dataplane before the one that programs unencrypted routes,
 // such as routes.Dataplane. Then no packet to an encrypted prefix uses an unencrypted route:
 //
-//   - When another node gets a prefix, this Dataplane first begins to encrypt packets to it. After
-//     that, the other dataplane adds an unencrypted route.
-//   - When the node loses the prefix, the other dataplane first removes the unencrypted route.
-//     After that, this Dataplane ends the encryption, in Finish.
-//
-// # When traffic is encrypted
-//
-// A node encrypts packets to another node once it has received the public keys of both nodes. From
-// then on it drops packets that cannot be encrypted, for example because the other node does not
-// answer, or because two nodes announce the same key. If this node's keys are later removed from
-// its Node resource, it goes on encrypting until Teardown or a restart.
+//   - When another node gets a prefix, this Dataplane begins to encrypt before the other dataplane
+//     adds its route.
+//   - When the node loses the prefix, this Dataplane ends the encryption in Finish, after the other
+//     dataplane has removed its route.
 //
 // # Rotation of keys
 //
-// If a node has two devices and Config.KeyLifetime is set, it replaces each key at that age. No
-// packets are lost:
+// If a node has two devices and Config.KeyLifetime is set, it replaces each key at that age:
 //
 //  1. The node announces in its Node resource that it rotates the key of one device.
 //  2. Each remote node moves its traffic with this node to the other device, once the other device
@@ -96,14 +88,8 @@
 //  3. The node replaces the key of the first device, which is now unused, and announces the new
 //     key.
 //
-// A remote node may receive these announcements late:
-//
-//   - Before the remote node has received the first announcement, it may still send to the first
-//     device. This device keeps its old key until no remote node uses the device.
-//   - Before the remote node has received the new key, it sends to the other device, whose key does
-//     not change during the rotation.
-//
-// So the node that rotates can decrypt the packets in both cases.
+// No packets are lost, even if a remote node receives an announcement late. The first device keeps
+// its old key until no remote node uses the device. The key of the other device does not change.
 //
 // # Private keys
 //
@@ -123,8 +109,8 @@
 //
 // # Concurrency
 //
-// Only one goroutine at a time may call the methods of a Dataplane. The exception is Watch, which
-// may run concurrently with the other methods.
+// Only one goroutine at a time may call the methods of a Dataplane. Watch is the exception: it may
+// run concurrently with the other methods.
 //
 // # Errors
 //
