@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package conntrack reads the connection tracking table of a network namespace, and ends flows. A
-// flow is an entry of that table. The package has two uses. After a change of policy, it ends the
-// flows that were allowed and are now denied. After an address has moved to another workload, it
-// ends the flows of the address.
+// flow is an entry of that table. The package has two uses:
 //
-// Policy decides only about the first packet of a flow: the rules accept the other packets before
-// they evaluate policy. To end a flow, the package deletes its entry from the table. To the kernel,
-// the next packet is then the first packet of a new flow, and policy decides again.
+//   - After a change of policy, a Sweeper ends the flows that were allowed and are now denied.
+//   - After an address has moved to another workload, a Conn ends the flows of the address.
+//
+// To end a flow, the package deletes its entry from the table. The next packet is then the first
+// packet of a new flow. Only for the first packet of a flow does the ruleset evaluate policy.
 //
 //	ruleset ──Change(before, after)──▶ Sweeper                            kernel
 //	                                   │ walks the table, part by part ◀── dump
@@ -18,33 +18,26 @@
 // # Which flows end
 //
 // A Judge is a function that returns whether a ruleset allows the first packet of a flow. After a
-// change of the ruleset, a Sweeper judges all flows (a sweep). It ends a flow if and only if the
-// old ruleset allows its first packet and the new one denies it. So these flows continue:
+// change of the ruleset, a Sweeper judges all flows; this is called a sweep. A flow ends if the old
+// ruleset allows its first packet and the new ruleset denies it. All other flows continue, for
+// example:
 //
-//   - flows that the new ruleset allows, even if an earlier one of several quick changes denied
-//     them;
 //   - flows that both rulesets deny: they began before there was a ruleset, or under the rules of
 //     another program;
 //   - flows for which the Judge of either ruleset returns Unknown.
 //
-// If the ruleset changes several times before a sweep, the Sweeper ends a flow if the latest
-// ruleset denies it and at least one earlier ruleset allowed it, because the flow may have begun
-// under that earlier ruleset.
+// If the ruleset changes several times before a sweep, a flow ends if the latest ruleset denies it
+// and at least one earlier ruleset allowed it.
 //
-// A flow may end by itself before the Sweeper deletes its entry, and a new flow with the same
-// tuples may begin. Usually the new flow has another ID, and the kernel refuses to delete it. But a
-// new entry often gets the memory of the previous entry, and with it the same ID. Then the Sweeper
-// deletes the entry of the new flow. This is right, because equal tuples get equal verdicts: the
-// latest ruleset denies the new flow, too. If the ruleset changes before the deletion and allows
-// these tuples, the new flow continues: after each change, the Sweeper judges again all flows that
-// it is about to end.
+// There are three special cases:
 //
-// If the size of the kernel's hash table (net.netfilter.nf_conntrack_buckets) changes during a
-// walk, the Sweeper may miss flows, and the kernel does not report that.
-//
-// The kernel expects some flows because of another flow, their master. An example is an FTP data
-// connection. Such a flow gets the verdict of its master. The Sweeper judges the master as if its
-// addresses were not translated, because the kernel returns only the original tuple of a master.
+//   - A flow may end by itself, and a new flow with the same tuples may begin. The Sweeper may then
+//     end the new flow, which the latest ruleset denies, too.
+//   - If the size of the kernel's hash table (net.netfilter.nf_conntrack_buckets) changes during a
+//     sweep, the Sweeper may miss flows, and returns no error.
+//   - A flow that the kernel expected because of another flow (its master), such as an FTP data
+//     connection, gets the verdict of its master. The Sweeper judges the master as if its addresses
+//     were not translated.
 //
 // # Moved addresses
 //
@@ -59,18 +52,16 @@
 //
 // # After a flow has ended
 //
-// Neither side is notified. To the kernel, the next packet of either side is the first packet of a
-// new flow. Policy denies a packet of the client. But a packet of the server begins a flow from
-// server to client, which policy may allow. Then the packets of the client pass as replies, and the
-// connection continues.
+// Neither side is notified. If the client sends the next packet, policy denies it. But if the
+// server sends the next packet, a new flow from server to client begins, which policy may allow.
+// Packets of the client would then pass as replies. Rules must prevent this; those of package nft
+// do:
 //
-//   - TCP: by default, the kernel accepts a first packet from the middle of a connection
-//     (net.netfilter.nf_conntrack_tcp_loose=1). So that an ended connection cannot continue, the
-//     ruleset must drop TCP packets that are in state new and are not a SYN. Package nft does so
-//     with render.Config.TCPFromSYN.
-//   - UDP: a late packet of the server looks like the first packet of a flow that the server may
-//     begin. Config.BeforeEnd gets the flows before they end, so that rules can drop such late
-//     packets. Package nft does so.
+//   - TCP: drop packets in state new that are not a SYN (render.Config.TCPFromSYN). Otherwise the
+//     kernel by default accepts a packet from the middle of a connection as the first packet
+//     (net.netfilter.nf_conntrack_tcp_loose=1).
+//   - UDP: drop the late packets of the server. Config.BeforeEnd receives the flows before they
+//     end, so that these rules can be made.
 //
 // # Usage
 //
