@@ -31,18 +31,17 @@ const (
 
 // EndAddresses ends every flow that has one of the addresses, and returns the number of these
 // flows. The address may be source or destination, in either direction, before or after
-// translation. Use EndAddresses when addresses have moved to another workload after their flows
-// began. EndAddresses may also end flows that begin while it runs. It treats IPv4-mapped IPv6
+// translation. EndAddresses may also end flows that begin while it runs. It treats IPv4-mapped IPv6
 // addresses as IPv4 addresses.
 //
-// EndAddresses finds the flows in walks of the kernel's hash table. It uses the faster of two ways:
+// For each family, EndAddresses takes the faster of two ways:
 //
-//   - It reads all flows of the family in one walk. This takes 2 µs for each flow in the table.
-//   - For IPv4, it can also let the kernel filter the flows by address. This takes four walks for
-//     each address. Each walk takes 0.2 µs for each flow in the table.
+//   - It reads all flows in one walk of the kernel's hash table. The walk takes 2 µs for each flow
+//     in the table.
+//   - For IPv4, it can let the kernel filter the flows, in four walks for each address. Each walk
+//     takes 0.2 µs for each flow in the table.
 //
-// In addition, each walk takes about 10 ms, even if the table has no flows. If no connection is
-// tracked, EndAddresses does not walk.
+// In addition, each walk takes about 10 ms. If no connection is tracked, there is no walk.
 //
 // Errors: as for Flows and End. After an error, EndAddresses may be called again.
 func (c *Conn) EndAddresses(ctx context.Context, addresses ...netip.Addr) (ended int, err error) {

@@ -21,11 +21,11 @@ const (
 
 // Judge returns the verdict of one ruleset on the first packet of a flow. The verdict is Allowed
 // only if the packet passes all hooks, with the egress policy of the source and the ingress policy
-// of the destination. The verdict does not depend on whether replies would pass.
+// of the destination. Replies do not matter.
 //
-// A Judge must always return the same verdict for a flow, so its ruleset must not change. It must
-// not keep or change the flow. Sweeper.Step calls the Judge on the goroutine of its caller. A nil
-// Judge counts as a Judge that returns Unknown for every flow.
+// A Judge must always return the same verdict for a flow. It must not keep or change the flow.
+// Sweeper.Step calls the Judge on the goroutine of its caller. A nil Judge means Unknown for every
+// flow.
 type Judge func(*Flow) Verdict
 
 func (j Judge) verdict(f *Flow) Verdict {

@@ -29,24 +29,19 @@ type pass struct {
 	walked, lost bool
 }
 
-// Step judges flows, and ends those that a change turned from allowed to denied. After a change, a
-// Sweeper must judge every flow of the connection tracking table. This work is called a sweep. One
-// complete walk of the table is called a pass. A sweep is one pass, or several if the first one
-// fails. Each call of Step continues the pass, and returns in these cases:
+// Step judges flows, and ends those that a change turned from allowed to denied. One walk of the
+// connection tracking table, called a pass, judges all flows. Each call of Step continues the pass,
+// and returns in these cases:
 //
-//   - It has judged as many flows as budget says. It may judge up to about 100 more, because it
-//     always judges all flows that one system call returns.
+//   - It has judged as many flows as the parameter budget says, or up to about 100 more.
 //   - Config.JudgeRate or Config.EndRate allows no more flows at the moment.
-//   - It has given flows to Config.BeforeEnd. The next call of Step ends these flows. Between the
-//     two calls of Step, the caller can call Change.
-//   - No change is pending, or it is too early for its sweep (see Config.Delay).
+//   - It has given flows to Config.BeforeEnd. The next call of Step ends these flows.
+//   - No change is pending, or Config.Delay has not passed yet.
 //
 // Errors: the error of the context or of a system call, or ErrInterrupted. At the end of a pass,
-// Step also returns a join of the errors of BeforeEnd and of each *EndError. When Step returns an
-// error, its Progress is zero. After an error of the context, the next call continues the pass.
-// After any other error, the changes are still pending, and the next pass begins after
-// Config.Retry. Until then, each call of Step does nothing, and returns the remaining time in
-// Progress.Wait.
+// Step may also return a join of the errors of BeforeEnd and of *EndErrors. With an error, the
+// Progress is zero. After an error of the context, the next call continues the pass. After any
+// other error, a new pass begins once Config.Retry has passed.
 func (s *Sweeper) Step(ctx context.Context, budget int) (Progress, error) {
 	for {
 		if err := ctx.Err(); err != nil {

@@ -98,13 +98,12 @@ func (s *Sweeper) Close() error {
 }
 
 // Change records that one ruleset has replaced another in the kernel. The parameters are the Judge
-// of the old ruleset and the Judge of the new one. The next calls of Step judge all flows of the
-// connection tracking table. This work is called a sweep. Step ends a flow if the Judge of the old
-// ruleset returns Allowed for the flow, and the Judge of the new one returns Denied.
+// of the old ruleset and the Judge of the new one. The next calls of Step judge all flows, which is
+// called a sweep. Step ends a flow if the old Judge returns Allowed and the new Judge returns
+// Denied.
 //
 // Change may be called again before the sweep is done. Step then ends a flow if the latest ruleset
-// denies it and at least one earlier ruleset allowed it, because the flow may have begun under that
-// earlier ruleset.
+// denies it and at least one earlier ruleset allowed it.
 func (s *Sweeper) Change(before, after Judge) {
 	due := s.cfg.now().Add(max(0, s.cfg.Delay))
 	s.mu.Lock()
