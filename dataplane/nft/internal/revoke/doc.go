@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package revoke ends denied connections: connections that policy allowed when they began, and now
-// denies. A Revoker receives the changes of the nftables table. For each connection, it compares
-// the verdict before a change with the verdict after the change. An Evaluator computes the verdict:
-// it simulates the connection's first packet.
+// Package revoke ends connections that policy allowed when they began, and now denies. A Revoker
+// receives the changes of the nftables table. For each connection, it compares the verdict before a
+// change with the verdict after the change. An Evaluator computes a verdict: it simulates the
+// connection's first packet.
 //
 // # Usage
 //
@@ -20,8 +20,7 @@
 //
 // # Errors
 //
-// If no verdict on a connection can be computed, or if the connection cannot be ended, it
-// continues. The Stats count such connections, and the log has the error. If a change cannot be
-// applied to the Revoker's copy of the table, the Revoker ends no connection until Changed receives
-// a whole table.
+// A connection continues if its verdict is unknown, or if the kernel refuses to end it. The Stats
+// count such connections, and the log has the error. If a change cannot be applied to the Revoker's
+// copy of the table, the Revoker ends no connection until Changed receives a whole table.
 package revoke

@@ -49,17 +49,14 @@ type Config struct {
 
 // Revoker ends connections that an earlier ruleset allowed and the current one denies. The caller
 // reports each change of the table: Changed before the transaction, and Programmed once the kernel
-// has the change. A goroutine has a copy of the table. It applies the change to this copy, and
-// keeps another copy from before the change. Then it begins a sweep, a walk over all connections.
-// If the earlier copy allows a connection, and the present one denies it, the sweep ends the
-// connection.
+// has the change. A goroutine keeps two copies of the table: one from before the change, and the
+// present one. It ends each connection that the earlier copy allows and the present copy denies.
 //
 //	Changed ──▶ pending ──Programmed──▶ queue ──▶ goroutine:
 //	                                                earlier copy ──┐
 //	                                                present copy ──┴──▶ Sweeper
 //
-// Stats may be called from any goroutine. All other methods may be called from one goroutine at a
-// time.
+// Stats may be called from any goroutine, all other methods from one goroutine at a time.
 type Revoker struct {
 	sweeper *conntrack.Sweeper
 	cfg     Config
