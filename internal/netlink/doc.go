@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package netlink is the transport for all netlink families. It has sockets, messages with their acknowledgements,
-// and attributes. It also has dumps, which it repeats if they are interrupted. Packages rtnl, nfnl and conntrack
-// encode and decode the content of the messages.
+// Package netlink is the transport for all netlink families: sockets, messages, acknowledgements, attributes, and
+// dumps, which it repeats if they are interrupted. Packages rtnl, nfnl and conntrack encode and decode the content of
+// messages.
 //
 // # Usage
 //
@@ -19,10 +19,8 @@
 //		return d.Err
 //	})
 //
-// No method of a Conn waits. To wait for notifications, open a KernelSocket with Open (sock in this example), and make
-// a Conn over this socket with NewConn. Join of the KernelSocket subscribes to a group of notifications. Wait returns
-// once there are notifications. Poll of the Conn then passes them, one at a time, to a function (handle in this
-// example):
+// No method of a Conn waits. To wait for notifications, open a KernelSocket with Open, and make a Conn over this socket
+// with NewConn. In this example, the socket is sock, and the function handle gets one notification at a time:
 //
 //	err = sock.Join(unix.RTNLGRP_LINK)
 //	for err == nil {
@@ -33,20 +31,18 @@
 //
 // # Concurrency
 //
-// Only one goroutine at a time may use a Conn, a request or an answer. Several goroutines may use a KernelSocket at
-// once, but only one of these goroutines may call Send. Wait does not block the other methods.
+// Only one goroutine at a time may use a Conn, a request or an answer, or call Send of a KernelSocket. The other methods
+// of a KernelSocket may be called from any goroutine. Wait does not block the other methods.
 //
 // # Errors
 //
 // The errors are:
 //
-//   - *AckError: the kernel refused a request. It has the errno, and the explanation and offset of
-//     the extended acknowledgement.
+//   - *AckError: the kernel refused a request.
 //   - ErrInterrupted: every attempt of a dump was interrupted, because the objects kept changing.
 //   - ErrMalformed: an answer or attribute cannot be read.
 //   - *SizeError: a datagram is too large, and was not sent.
 //   - ErrUnsupported: Dial returns it on systems other than Linux.
-//
-// All other errors are those of the system calls. ENOBUFS means that the kernel had to drop
-// datagrams. The datagrams that were received before and after this error are valid.
+//   - An error of a system call. ENOBUFS means that the kernel dropped datagrams. All datagrams that
+//     were received are valid.
 package netlink

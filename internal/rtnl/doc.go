@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package rtnl reads and changes the network of one namespace by rtnetlink. It lists links, addresses, routes, rules,
-// neighbours and entries of forwarding databases, with the fields that identify their owner. In batches, it changes
-// routes, rules, neighbours and entries of forwarding databases. It also receives notifications. To change single links
-// and addresses, use the handle of vishvananda/netlink that Conn.Handle returns; docs/design.md has the reasons for two
-// libraries.
+// Package rtnl reads and changes the network of one namespace by rtnetlink:
+//
+//   - A Conn lists links, addresses, routes, rules, neighbours and entries of forwarding databases, with the fields that
+//     identify their owner.
+//   - A Batch changes routes, rules, neighbours and entries of forwarding databases.
+//   - A Monitor receives notifications.
+//
+// To change links and addresses, use the handle of vishvananda/netlink that Conn.Handle returns. docs/design.md has the
+// reasons for two libraries.
 //
 // # Usage
 //
@@ -15,16 +19,11 @@
 //	b.DeleteNeighbour(&rtnl.Neighbour{...})
 //	err = conn.Do(&b, func(i int, err error) { ... }) // for each change that the kernel refused
 //
-// Do sends a batch in few system calls. The kernel answers each message that it refuses, and the last message of each
-// call. Do limits the messages in a call, so that the socket's buffer can hold an answer to each.
-//
-// If objects change while the kernel dumps a list, the list may be inconsistent. The kernel then sets the flag
-// NLM_F_DUMP_INTR, sometimes only in the last message of the dump, and the package reads the list again.
+// If objects change while the kernel dumps a list, the package reads the list again.
 //
 // # Concurrency
 //
-// Only one goroutine at a time may use a Conn. The same is true for a Monitor, except for its
-// method Wait.
+// Only one goroutine at a time may use a Conn, or call the methods of a Monitor except Wait.
 //
 // # Errors
 //
