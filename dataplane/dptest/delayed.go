@@ -43,9 +43,9 @@ func NewDelayed(inner dataplane.Dataplane) *Delayed {
 	return &Delayed{inner: inner, pending: map[policy.Key]bool{}, wake: make(chan struct{}, 1)}
 }
 
-// Apply stores the batch, so that Watch applies it later. Meanwhile, the endpoints of all stored
-// batches are pending: for each of them, Apply returns an *ApplyError with Pending set. For all
-// other objects, it returns the last errors of the inner dataplane.
+// Apply stores the batch, so that Watch applies it later. For each endpoint in a stored batch, Apply
+// returns an *ApplyError with Pending set. For all other objects, it returns the last errors of the
+// inner dataplane.
 //
 // In two cases, Apply applies the batch at once, and returns the error of the inner dataplane:
 //

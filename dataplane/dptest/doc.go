@@ -1,24 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package dptest helps to test dataplanes, and programs that send batches to dataplanes. It has a
-// strict dataplane in memory (Mirror) and fault injection (Faulty). The subpackage named
-// conformance has tests for dataplanes: they check that a dataplane does what the interface
-// dataplane.Dataplane requires, and that its verdicts are right. Package dptest itself imports no
-// test library, so programs may use the Mirror, too.
+// Package dptest helps to test dataplanes, and programs that send batches to dataplanes:
+//
+//   - Mirror is a dataplane in memory that refuses wrong batches.
+//   - Faulty wraps a dataplane. The test chooses which calls fail.
+//   - Delayed makes a dataplane asynchronous.
+//   - The subpackage conformance has tests that check a dataplane and its verdicts.
+//
+// Package dptest imports no test library, so programs may use it, too.
 //
 // # Usage
 //
-// A Mirror receives batches, for example those that a calcgraph.Graph computes, and stores the
-// state that results from the batches. A Mirror has these methods, among others:
-//
-//   - Play applies a batch to the state. It refuses a batch that breaks a rule in the documentation
-//     of dataplane.Batch.
-//   - State returns the state.
-//   - Judge returns whether policy in this state allows a packet.
-//   - Unused returns the sets and profiles to which nothing in this state refers. A Graph removes
-//     them, so after the batches of a Graph, the result must be empty.
-//
-// For example:
+// This test plays the first batch of a calcgraph.Graph to a Mirror. Then it checks the state, the
+// verdict on a packet, and that the Graph left no unused sets and profiles:
 //
 //	m := dptest.NewMirror()
 //	require.NoError(t, m.Play(graph.Flush()))
@@ -29,11 +23,9 @@
 // A test can also write a State by hand. Transition returns the batch that leads from one State to
 // another.
 //
-// Faulty wraps a dataplane. The test chooses which calls of the dataplane fail.
-//
 // # Concurrency
 //
-// Mirror and Faulty are safe for concurrent use.
+// Mirror, Faulty and Delayed are safe for concurrent use.
 //
 // # Errors
 //

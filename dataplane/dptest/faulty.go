@@ -47,23 +47,22 @@ type Call struct {
 }
 
 // NewFaulty returns a dataplane that wraps inner. Before each call of Apply, Resync or Teardown, it
-// calls the function fault. The result of this function decides what happens to the call:
+// calls the function fault. The result of fault decides what happens to the call:
 //
-//   - If fault returns nil, or only errors that name an object (see dataplane.ApplyErrors), the
-//     inner dataplane gets the call. The result joins the errors of fault and of the inner
-//     dataplane. A call of Teardown is different: the inner dataplane gets it only if fault returns
-//     nil.
-//   - If fault returns any other error, fault blocks the call: the inner dataplane does not get it.
-//     But Apply must add its batch to the desired state even if Apply fails. So the Faulty stores
-//     the batch, and gives it to the inner dataplane before the next call that is not blocked.
+//   - nil, or only errors that name an object (see dataplane.ApplyErrors): the inner dataplane gets
+//     the call. The result joins the errors of fault and of the inner dataplane.
+//   - Any other error blocks the call: the inner dataplane does not get it. If Apply is blocked, the
+//     Faulty stores the batch, and gives it to the inner dataplane with the next Apply or Resync
+//     that is not blocked.
+//
+// Any error blocks Teardown. A Teardown that is not blocked discards the stored batches.
 func NewFaulty(inner dataplane.Dataplane, fault func(Call) error) *Faulty {
 	return &Faulty{inner: inner, fault: fault, calls: map[string]int{}, watchers: map[*watcher]struct{}{}}
 }
 
 // Apply first calls fault. If fault blocks the call (see NewFaulty), Apply stores the batch, and
-// returns the error of fault. Otherwise Apply first gives the inner dataplane the stored batches,
-// and then this batch. Apply returns the errors of the inner dataplane. If fault returned an error
-// that does not block the call, Apply returns this error, too.
+// returns the error of fault. Otherwise Apply gives the inner dataplane the stored batches, and
+// then this batch. The result joins the errors of fault and of the inner dataplane.
 func (f *Faulty) Apply(ctx context.Context, b dataplane.Batch) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -86,10 +85,8 @@ func (f *Faulty) catchUpLocked(ctx context.Context) error {
 }
 
 // Resync first calls fault. If fault blocks the call (see NewFaulty), Resync returns the error of
-// fault. Otherwise Resync first gives the inner dataplane the batches that blocked calls of Apply
-// have stored: the desired state includes these batches. Then it calls the method Resync of the
-// inner dataplane. Resync returns the errors of the inner dataplane. If fault returned an error that
-// does not block the call, Resync returns this error, too.
+// fault. Otherwise Resync gives the inner dataplane the stored batches, and then calls its Resync.
+// The result joins the errors of fault and of the inner dataplane.
 func (f *Faulty) Resync(ctx context.Context) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -48,18 +48,17 @@ func (e *PlayError) Error() string {
 
 // Play applies the batch to the state, event by event. It refuses these events:
 //
-//   - an event that is not in the order that Batch requires, or a second event of an object
-//   - a reference to an object that does not exist, or to a set of the wrong type
-//   - the removal of an object that does not exist, or to which another object still refers
-//   - an IPSetDelta that adds a member that is present, or removes one that is absent
-//   - a value that is not in its canonical form: unsorted or repeated members, a prefix with host
-//     bits, a named port
+//   - an event in the wrong order (see dataplane.Batch), or a second event of an object
+//   - a reference to a missing object, or to a set of the wrong type
+//   - the removal of a missing object, or of an object to which another object still refers
+//   - an IPSetDelta that adds a present member, or removes an absent member
+//   - a value that is not canonical, such as unsorted members, a prefix with host bits or a named
+//     port
 //   - an endpoint before the batch with InSync, or a second InSync
-//   - at the end of the batch: a route through a tunnel that was removed, or two nodes whose
-//     tunnels have the same address
+//   - at the end of the batch: a route through a removed tunnel, or two nodes whose tunnels have
+//     the same address
 //
-// Errors: *PlayError. After a Mirror has refused an event, each further Play returns the same
-// error.
+// Errors: *PlayError. From then on, each Play returns the same error.
 func (m *Mirror) Play(b dataplane.Batch) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
