@@ -86,11 +86,10 @@ func (s *state) desiredObjects(nodes map[string]*remoteNode, deviceName func(*re
 }
 
 // ownBlackholes returns blackhole routes in the main table for this node's blocks, and for its
-// workloads outside of its blocks. Package routes adds the routes to workloads, and other blackhole
-// routes of blocks, later. Until then, a packet to a workload could leave unencrypted, for example
-// by the default route. Two kinds of packets could: those that this node has decrypted, and those
-// that a throw route leads past the encryption. A workload in a subnet of s.interfaces.bridged gets
-// no blackhole route, because the route to the bridge's subnet is the only one that it ever has.
+// workloads outside of its blocks. Until package routes adds the route to a workload, decrypted
+// packets to the workload could leave by the default route, and so could packets that a throw route
+// leads past the encryption. The blackhole routes drop all of them. A workload in a subnet of
+// s.interfaces.bridged gets no blackhole route, because the workload gets no route of its own.
 func (s *state) ownBlackholes() objects {
 	all := objects{}
 	for dst, r := range s.routes {

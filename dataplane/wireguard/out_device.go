@@ -40,13 +40,11 @@ type outDevice struct {
 type outDevices map[string]outDevice
 
 // targetDevice returns the index of the device by which this node is to send to the remote node:
-// the first usable device whose key neither node rotates. ownName is the name of this node. A
-// device is usable if this node's Node resource has its key, because only then can the remote node
-// have received the key. rotating is the device whose key this node rotates; noDevice for none.
+// the first usable device whose key neither node rotates. If there is none, it is the device whose
+// key the node with the later name rotates, so that the other node can complete its rotation first.
 //
-// If the keys of all usable devices are being rotated, the node whose name sorts first completes
-// its rotation first. Therefore the target is the device whose key the node with the later name
-// rotates.
+// ownName is the name of this node. A device is usable if this node's Node resource has its key.
+// rotating is the device whose key this node rotates; noDevice for none.
 func (n *remoteNode) targetDevice(ownName string, usable []bool, rotating int) int {
 	fallback, found := 0, false
 	for i, p := range n.peers {

@@ -106,12 +106,11 @@ func (r *result) addPeers(anyRefused bool, err error) {
 // table of Config.RequireEncryption.
 //
 // While a rule, a blackhole route or the nftables table cannot be installed, Finish removes
-// nothing. The reason is that the Driver then withholds new and changed routes from the later
-// dataplanes. So a later dataplane may still have an old, unencrypted route to a prefix. If Finish
-// ended the encryption of this prefix, packets would use the old route.
+// nothing: a later dataplane may still have an unencrypted route to a prefix whose encryption
+// Finish would end.
 //
-// Finish returns the error of ctx, and no other error. If anything else fails, Watch makes the
-// Driver call Apply, which tries again and returns the error.
+// Finish returns the error of ctx, and no other error. If a removal fails, Watch makes the Driver
+// call Apply, which tries again and returns the error.
 func (d *Dataplane) Finish(ctx context.Context) error {
 	if err := ctx.Err(); err != nil || d.last.unfinished == nil {
 		return err

@@ -29,10 +29,9 @@ func (d *Dataplane) rotates() bool { return d.cfg.KeyLifetime > 0 && len(d.devic
 // rotate takes the next step of a rotation, if it is due. These are the steps:
 //
 //  1. The node announces that it rotates the key of a device.
-//  2. After RotationDelay, all other nodes have received that announcement. Once no node uses the
-//     device, the key is replaced.
-//  3. After another RotationDelay, all other nodes have received the new key. The rotation ends,
-//     and both devices are used again.
+//  2. After RotationDelay, all nodes have received that announcement. Once no node uses the device,
+//     the node replaces the key.
+//  3. After another RotationDelay, all nodes have received the new key. The rotation ends.
 //
 // After an error the device has the old key, but the key file may have the new one.
 func (d *Dataplane) rotate(nodes map[string]*remoteNode) error {

@@ -16,17 +16,17 @@ import (
 const minCheckInterval, maxCheckInterval = 100 * time.Millisecond, 30 * time.Second
 
 // Watch implements dataplane.Watcher. It restores devices, routes and rules that another process
-// removes or changes. It makes the Driver call Apply in these cases:
+// removes or changes. Keys and peers are different: the kernel sends no notifications about them,
+// so only Resync repairs them.
+//
+// Watch makes the Driver call Apply in these cases:
 //
 //   - A device was recreated, and has no peers yet.
-//   - Traffic with a remote node moves to another device of this node, and Apply must check whether
-//     the move is complete.
+//   - Apply must check whether traffic with a remote node has moved to another device of this node.
 //   - A step of a key rotation is due.
 //   - A removal failed.
-//   - The node's addresses move to other interfaces, or a bridge gets or loses an address.
-//
-// The kernel sends no notifications about keys and peers. If another process changes them, only
-// Resync repairs them.
+//   - The node's addresses move to other interfaces.
+//   - A bridge gets or loses an address or its carrier.
 //
 // Watch calls drifted from several goroutines. It returns the errors of routes.Keeper.Watch and
 // interfaces.Watch.
