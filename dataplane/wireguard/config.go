@@ -75,10 +75,9 @@ type Config struct {
 	//     drops them.
 	UnencryptedHosts []netip.Prefix
 	// RequireEncryption means that an unencrypted packet is dropped if this node encrypts packets
-	// to the source of that packet. Only packets to this node's workloads and WireGuard devices are
-	// dropped and, with HostEncryption, packets to its own addresses. Set RequireEncryption only
-	// when all nodes encrypt: until a node has received the keys of another node, it sends
-	// unencrypted packets.
+	// to the source of that packet. This applies to packets to this node's workloads and WireGuard
+	// devices and, with HostEncryption, to its own addresses. Set RequireEncryption only when all
+	// nodes encrypt.
 	RequireEncryption bool
 	// FilterTable is the nftables table of RequireEncryption, of family inet. Nothing else may use
 	// it. Empty means DefaultFilterTable.

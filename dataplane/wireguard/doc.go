@@ -61,12 +61,8 @@
 //   - With HostEncryption: packets from the UDP port of each device, which are encrypted already.
 //   - For each prefix of Config.UnencryptedHosts: packets from the prefix, and packets to it.
 //
-// A prefix whose packets are encrypted may contain an address whose packets are not, for example
-// the address of a local workload in n2's block. For this address, table 22361 has a route of type
-// throw: the kernel ends the lookup in this table and goes on at the next rule.
-//
-// With Config.RequireEncryption, an nftables table drops unencrypted packets from nodes to which
-// this node encrypts.
+// docs/wireguard.md explains the other objects: routes of type throw, for unencrypted addresses in
+// encrypted prefixes, and the nftables table of Config.RequireEncryption.
 //
 // # Order of dataplanes
 //
@@ -94,8 +90,7 @@
 // # Private keys
 //
 // A private key is generated on the node. It is stored in the kernel and in a file of mode 0600.
-// Events, errors, logs and plans never contain it. Teardown keeps the file, so that the node has
-// the same keys afterwards.
+// Events, errors, logs and plans never contain it. Teardown keeps the file.
 //
 // # Usage
 //

@@ -60,11 +60,10 @@ func filterFamilies() []filterFamily {
 	}
 }
 
-// table returns the nftables table. It drops a packet that did not enter by a WireGuard device, if
-// its destination is in one of the own prefixes and this node's route to its source is over such a
-// device. Because the source is looked up in the routing tables, the exceptions among routes and
-// rules hold in both directions. The chain called translated checks the same after the translation
-// of the destination.
+// table returns the nftables table. It drops a packet if all of this holds: the packet did not enter
+// by a WireGuard device, its destination is in one of the own prefixes, and this node's route to its
+// source is over a WireGuard device. The chain called translated checks the same after the
+// translation of the destination.
 func (f *filter) table(own ownPrefixes) *ruleset.Table {
 	var names []ruleset.Value
 	for _, d := range f.cfg.Devices {
