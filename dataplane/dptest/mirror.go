@@ -52,7 +52,7 @@ func (e *PlayError) Error() string {
 //   - a reference to a missing object, or to a set of the wrong type
 //   - the removal of a missing object, or of an object to which another object still refers
 //   - an IPSetDelta that adds a present member, or removes an absent member
-//   - a value that is not canonical, such as unsorted members, a prefix with host bits or a named
+//   - a value that is not canonical: unsorted or repeated members, a prefix with host bits, a named
 //     port
 //   - an endpoint before the batch with InSync, or a second InSync
 //   - at the end of the batch: a route through a removed tunnel, or two nodes whose tunnels have

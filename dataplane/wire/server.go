@@ -115,12 +115,11 @@ func NewServer(cfg ServerConfig) (*Server, error) {
 }
 
 // Apply implements dataplane.Dataplane. It returns once the client has applied the batch. While no
-// client is connected, it only records the batch. The next client receives it.
+// client is connected, Apply only records the batch for the next client.
 //
 // Errors: a join of the *dataplane.ApplyError that the client's dataplane returned. While no client
-// is connected, Apply returns nil at first: a client need not program anything until the event
-// InSync completes the desired state. From this event on, it returns an error that wraps
-// ErrNotConnected.
+// is connected, Apply returns nil until the event InSync. From this event on, it returns an error
+// that wraps ErrNotConnected.
 func (s *Server) Apply(ctx context.Context, b dataplane.Batch) error {
 	s.mu.Lock()
 	s.desired.Apply(b)

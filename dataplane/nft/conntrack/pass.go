@@ -39,7 +39,7 @@ type pass struct {
 //   - No change is pending, or Config.Delay has not passed yet.
 //
 // Errors: the error of the context or of a system call, or ErrInterrupted. At the end of a pass,
-// Step may also return a join of the errors of BeforeEnd and of *EndErrors. With an error, the
+// Step may also return a join of the errors of BeforeEnd and of each *EndError. With an error, the
 // Progress is zero. After an error of the context, the next call continues the pass. After any
 // other error, a new pass begins once Config.Retry has passed.
 func (s *Sweeper) Step(ctx context.Context, budget int) (Progress, error) {
