@@ -50,8 +50,8 @@
 // do not follow from its addresses.
 //
 // A stage is a place on the packet's way where policy is evaluated. Most stages with policy of a host endpoint are at a
-// host interface. In the table below, the stages with (*) are at the interface of a workload, and have the policy of the
-// host endpoint for all interfaces (its InterfaceName is "*").
+// host interface. In the table below, the stages with (*) are at the interface of a workload, and have the policy of
+// the host endpoint for all interfaces (its InterfaceName is "*").
 //
 // The table has the stages in order. The row is the place where the packet enters the node, and the column the place
 // where it leaves the node. Explanation.Stages leaves out a stage without policy.
