@@ -29,14 +29,14 @@ func (e *ParseError) Error() string {
 }
 
 // Parse reads a table in nft syntax: one "table inet name { ... }" block. The text may come from
-// String, from a listing of nft (with or without handles), or from a user. Parse reads a rule as
-// nft does, so the result contains the matches that nft derives from others. Elements, sets and
-// chains keep the order of the text: see Normalize.
+// String, from a listing of nft (with or without handles), or from a user. The result contains the
+// matches that nft derives from others. Elements, sets and chains keep the order of the text: see
+// Normalize.
 //
-// A Table has no fields for some parts of nft syntax. Parse ignores these parts if they do not
-// change the verdict on a packet: comments after a number sign, counts of counters, remaining times
-// of elements, auto-merge, and the owner of the table. All others are errors. Parse checks only the
-// syntax. Validate checks that referenced objects exist and that elements are distinct.
+// Parse supports the fields, types and values that String writes. It ignores some other parts,
+// which do not change the verdict on a packet: comments after a number sign, counts of counters,
+// remaining times of elements, auto-merge, and the owner of the table. Everything else is an error.
+// Parse checks only the syntax: call Validate for the rest.
 //
 // Errors: a *ParseError for the first word that is not valid.
 func Parse(text string) (*Table, error) {
