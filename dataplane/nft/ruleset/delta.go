@@ -26,15 +26,16 @@ type Delta struct {
 }
 
 // ElementDelta changes the elements of one set. It adds the elements in Add and Early, and deletes
-// those in Delete and Late. A deleted element is identified by its key, and a deleted range also by
-// its end. The verdict, data and comment of a deleted element are ignored. An added element
-// replaces an element with the same key. If a key is both deleted and added, the result is a new
-// element.
+// those in Delete and Late. An added element replaces an element with the same key. A deleted
+// element is identified by its key, and a deleted range also by its end. The verdict, data and
+// comment of a deleted element are ignored.
 //
-// The elements in Add and Delete change at the same moment as the rest of the Delta. No packet
-// looks up an element in Early before this moment, so these elements are added first. No packet
-// looks up an element in Late after this moment, so these elements are deleted last. A key may be
-// in both Add and Delete. Otherwise, a key may be in only one of the four lists.
+// The elements in Add and Delete change at the same moment as the rest of the Delta. Early is for
+// elements that no packet looks up before this moment: they are added first. Late is for elements
+// that no packet looks up after this moment: they are deleted last.
+//
+// A key may be in both Add and Delete: the result is a new element. Otherwise, a key may be in only
+// one of the four lists.
 type ElementDelta struct {
 	Set         string
 	Add, Delete []Element

@@ -76,12 +76,13 @@ type planner struct {
 // elements as possible stay in the kernel. (If more than about 1,000 rules of a chain differ, a few
 // more may be replaced.) The state does not change until Commit.
 //
-// A chain whose hook, type or priority changes is made again: it is deleted, and a new one is
-// added. A set is also made again if anything except its elements changes, for example its type.
+// If the hook, type or priority of a chain changes, the chain is made again: it is deleted, and a
+// new one is added. A set is made again if anything except its elements changes, such as its type.
 //
-// Prepare takes time in proportion to the Delta, with two exceptions. For an object that is made
-// again, it takes time in proportion to the number of references to the object. And in an interval
-// set of a concatenation, Prepare compares each added range with the whole set.
+// Prepare takes time in proportion to the Delta, with two exceptions:
+//
+//   - An object that is made again takes time in proportion to the references to it.
+//   - A range that is added to an interval set of a concatenation is compared with the whole set.
 //
 // The operations come in this order:
 //
@@ -97,12 +98,10 @@ type planner struct {
 //  9. other deletions
 //
 // In a transaction, the kernel first changes all rules, wherever they are in the list. Shortly
-// after that, it changes the base chain policies one by one, in the order of the list. Between two
-// of these policy changes, packets are dropped rather than accepted, because changes to drop come
-// before changes to accept.
+// after that, it changes the base chain policies one by one, in the order of the list. So between
+// two policy changes, packets are dropped rather than accepted.
 //
-// If no object is made again, the caller may also divide the list, at any place, into several
-// transactions.
+// If no object is made again, the caller may split the list anywhere into several transactions.
 //
 // Errors: a join of one error for each problem, as Validate returns them. It is also an error if
 // something still refers to a deleted object.
