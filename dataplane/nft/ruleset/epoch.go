@@ -2,23 +2,21 @@
 
 package ruleset
 
-// Epoch names a set, and the chains with rules that look into this set. The set serves to detect
-// stale packets: packets that may have been evaluated partly by the state before a transaction and
-// partly by the state after it. The renderer defines the set and the rules; the applier replaces
-// the set.
+// Epoch names a set that serves to detect stale packets, and the chains with rules that look into
+// this set. A packet is stale if it may have met a mix of two states: the one before a transaction
+// and the one after it. The renderer defines the set and the rules; the applier replaces the set.
 //
-// The kernel evaluates a packet by the rules that it has when the packet enters a base chain, but
-// by the elements that sets and maps have at the moment of each lookup. So if a transaction comes
-// in between, one lookup may find old elements and the next one new elements.
+// A packet in a base chain meets the rules that the kernel had when the packet entered the chain.
+// But each lookup finds the elements that the set or map has at that moment. So if a transaction
+// comes between two lookups, the packet may meet old elements first and new ones later.
 //
-// If a transaction could affect packets in this way, it begins a new epoch. It deletes the set,
-// adds a set with the same name and elements, and replaces the rules that look into the set. A
-// packet that entered the base chain before the transaction is still evaluated by the old rules.
-// These look into the deleted set, which is empty, so the packet does not match. A packet that does
-// not match the set is stale.
+// If a transaction could have this effect, it begins a new epoch. It deletes the set, adds a set
+// with the same name and elements, and replaces the rules that look into the set. A packet that
+// entered the base chain before the transaction still meets the old rules. The old rules look into
+// the deleted set, which is empty. So the packet does not match: it is stale.
 //
-// The applier adds the operations of a new epoch to the transaction of a change. But the applier
-// begins no new epoch if the change itself does one of the following:
+// The applier adds a new epoch to the transaction of a change. It does not do so if the change
+// itself does one of the following:
 //
 //   - It changes the set.
 //   - It replaces a chain in Chains.
@@ -29,12 +27,10 @@ type Epoch struct {
 }
 
 // Stage names a base chain that evaluates network policy before other base chains do. During a
-// change, a packet may be evaluated by the old state of this chain and by the new state of the
-// later ones.
+// change, a packet could meet the old state of this chain and the new state of a later one.
 //
-// So the applier makes a change in four steps if the change concerns both this chain and later
-// ones. A set counts as a part of both if both look it up. After each of the first three steps, the
-// applier waits for a grace period:
+// So the applier takes four steps if a change concerns both this chain and a later one, or a set
+// that both look up. After each of the first three steps, it waits for a grace period:
 //
 //  1. It adds the stage guard: a base chain behind this chain, which drops packets that the new
 //     state of this chain denies.
@@ -51,25 +47,22 @@ type Stage struct {
 	//     before the others.
 	Chain string
 	// Behind is the nftables priority of the stage guard. It must be greater than the priority of
-	// Chain. The table may have a second base chain, which evaluates again the packets that are
-	// stale in Chain (see Epoch). Then Behind must be greater than the priority of the second
-	// chain, too.
+	// Chain. If a second base chain evaluates the stale packets of Chain again (see Epoch), Behind
+	// must also be greater than the priority of the second chain.
 	Behind int
 }
 
 // Translation names a map that destination NAT looks up. The first packet of a connection is
-// translated in one hook, and filter rules see the packet in a later hook. While the table changes,
-// the packet could be translated by the old map and filtered by the new rules. Its connection would
-// keep the old translation.
+// translated in one hook, and filtered in a later hook. During a change, the packet could be
+// translated by the old map and filtered by the new rules. Its connection would keep the old
+// translation.
 //
-// So if a change adds, removes or replaces elements of the map, the applier first adds rules that
-// drop new connections to the keys of these elements. It adds such rules in all hooks in which
-// destination NAT is possible. It waits for a grace period, makes the change, and then deletes the
-// rules. Other connections are not affected.
+// So while a change adds, removes or replaces elements of the map, the applier drops new
+// connections to the keys of these elements. Other connections are not affected.
 //
-// A table can have an owner: a netlink socket that alone may change it. If the table in the kernel
-// was made without one, the applier replaces the whole table. Meanwhile, such rules drop new
-// connections to all keys of the old and of the new map.
+// A table can have an owner: a netlink socket that alone may change the table. If the table in the
+// kernel was made without an owner, the applier replaces the whole table. Meanwhile, the applier
+// drops new connections to all keys of the old and of the new map.
 type Translation struct {
 	// Map is the name of the map.
 	Map string

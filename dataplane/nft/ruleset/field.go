@@ -13,10 +13,11 @@ type Field uint8
 // The fields, with their nft names.
 //
 // A field of one family or protocol does not limit a rule to this family or protocol. The caller
-// must add matches on NFProto (Protocol in tables of family bridge) and L4Proto before it; String
-// omits those that nft implies. Fields of the Ethernet header, of VLAN tags and of ARP are for
-// tables of family bridge. nft 1.0.6 has no names for VLANTag and NDTarget: it lists their bytes,
-// and cannot read back a rule with NDTarget.
+// must add matches on NFProto (Protocol in tables of family bridge) and L4Proto before the field.
+// String omits the matches that nft implies.
+//
+// Fields of the Ethernet header, of VLAN tags and of ARP are for tables of family bridge. nft 1.0.6
+// lists VLANTag and NDTarget as bytes, and cannot read back a rule with NDTarget.
 const (
 	IIFName          Field = iota + 1 // iifname
 	OIFName                           // oifname

@@ -23,17 +23,14 @@ type Flowtable struct {
 }
 
 // FlowAdd adds the packet's connection to a flowtable. The kernel accepts this statement only in
-// the hook forward.
+// the hook forward. It must be the last statement of its rule: evaluation continues with the next
+// rule, whether the kernel has added the connection or not.
 //
 // The kernel does not add a connection in these cases:
 //
 //   - The packet is ICMP, or has no connection.
 //   - The packet is TCP, and its connection is not established or is closing.
 //   - The connection has a helper, or is in a flowtable already.
-//
-// In these cases, the kernel skips the rest of the rule. So FlowAdd must be the last statement of
-// its rule. Then evaluation continues with the next rule, whether the kernel has added the
-// connection or not.
 type FlowAdd struct{ Flowtable string }
 
 func (FlowAdd) statement() {}

@@ -11,13 +11,11 @@ type Match interface{ match() }
 // Compare matches if the field equals Value. If Last is set, it matches values from Value to Last,
 // inclusive. With a Mask, only the bits of the mask are compared. Not negates the match.
 //
-// If the field is an interface name, the length of Value decides what matches. A Value of
-// IfnameSize bytes (see Ifname) matches only that name. A shorter Value (see IfnamePrefix) is a
-// prefix, and matches all names that begin with it.
+// If the field is an interface name, a Value of IfnameSize bytes (see Ifname) matches only that
+// name. A shorter Value (see IfnamePrefix) matches all names that begin with it.
 //
-// Some types consist of bits (Type.Bits: ct state, ct status, tcp flags). For these types, without
-// a Mask, Value matches if the field has any of the bits in Value. With Not, it matches if the
-// field has none of them.
+// If the field's type consists of bits (Type.Bits: ct state, ct status, tcp flags) and there is no
+// Mask, Value matches if the field has any of its bits. With Not, it matches if the field has none.
 type Compare struct {
 	Field Field
 	Not   bool

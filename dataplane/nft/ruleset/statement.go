@@ -65,10 +65,11 @@ type Notrack struct{}
 
 // NAT translates the packet's connection. It is for base chains of type nat.
 //
-// The new address is Addr, and the new port is Port, or a port from Port to PortLast. If Map is
-// set, the rule looks up Fields in this map instead, and the data that it finds is the new address,
-// or the new address and port. Masquerade and Redirect use the address of an interface as the new
-// address. So they must not have an Addr, but may have ports.
+// The new address is Addr. The new port is Port, or a port from Port to PortLast. If Map is set,
+// the rule looks up Fields in this map instead. The data that the rule finds is the new address, or
+// the new address and port.
+//
+// Masquerade and Redirect use the address of an interface. They may have ports, but no Addr.
 type NAT struct {
 	Kind NATKind
 	// Family is needed if SNAT or DNAT sets an address in a table of family inet. Then it is the

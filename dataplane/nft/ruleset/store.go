@@ -11,12 +11,13 @@ import (
 	"sort"
 )
 
-// store keeps the elements of one set as records of equal length, without pointers. An IPv4 address
-// takes 5 to 12 bytes in total. A record consists of the key, its end in sets of ranges, the data,
-// and the number of the verdict:
+// store keeps the elements of one set as records of equal length, without pointers:
 //
 //	key . key . key │ end . end . end │ data . data │ verdict
 //	└──────────── id ───────────────┘
+//
+// Only sets of ranges have the end. The verdict is a number. An IPv4 address takes 5 to 12 bytes in
+// total.
 //
 // In sets of ranges with one field, records are sorted, so that overlaps can be found. In all other
 // sets, records are in a hash table with open addressing, linear probing and backward shift

@@ -37,7 +37,7 @@ const (
 //   - at most MaxDepth jumps follow one another, without a loop.
 //
 // Some statements and fields (NAT, reject, fib) are valid only in some hooks or after some matches.
-// Validate does not check that. Only the kernel and nft do.
+// Only the kernel and nft check that.
 //
 // Errors: a join of one error for each problem.
 func (t *Table) Validate() error {
