@@ -195,15 +195,13 @@ func (c *Classifier) Pending() bool { return c.v4.changed() || c.v6.changed() }
 
 // Flush appends the changes of the class maps since the last Flush to the delta.
 //
-// The caller may have other maps, whose keys are numbers of classes. To add the changes of such a
-// map to the same delta, the caller calls sets.ElementSet.FlushUnseen with the function unseen that
-// Flush returns. This function returns true for the number of a class that packets look up only
-// before the delta, or only after it. Packets look up the number of a class only while the class
-// has addresses. So these are the classes that got their first address, or lost their last one,
-// since the last Flush.
+// The caller may have other maps, whose keys are numbers of classes. To add their changes to the
+// same delta, call sets.ElementSet.FlushUnseen with the function unseen that Flush returns. The
+// function returns true for the number of a class that got its first address, or lost its last one,
+// since the last Flush. Packets look up this number only after the delta, or only before it.
 //
-// If Renumber was called since the last Flush, the function unseen always returns false, because
-// the number may have belonged to another class.
+// If Renumber was called since the last Flush, the function always returns false, because the
+// number may have belonged to another class.
 func (c *Classifier) Flush(d *ruleset.Delta) (unseen func(key string) bool) {
 	c.v4.flush(d)
 	c.v6.flush(d)

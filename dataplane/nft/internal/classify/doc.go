@@ -8,9 +8,8 @@
 //   - A Classifier computes the classes, and gives each of them a number. It renders the kernel's
 //     maps from addresses to these numbers, and the chains that look the maps up.
 //
-// For each family, there is one map of full-length addresses and one map of prefixes. The address
-// that rules look up is that of the other side: the source for ingress policy, the destination for
-// egress policy.
+// For each family, there is one map of full-length addresses and one map of prefixes. Rules look up
+// the address of the other side: the source for ingress policy, the destination for egress policy.
 //
 //	address ──▶ Class (number)
 //

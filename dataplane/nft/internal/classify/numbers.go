@@ -34,10 +34,10 @@ func (n *Numbered) Content() string { return n.content }
 // current contents, and not on the order in which the contents were added. So a restarted process
 // programs the same numbers.
 //
-// Each content has an endless sequence of hashes. A number is made from each hash, and different
-// hashes may give the same number. A content first tries the number of its first hash. If two
-// contents try the same number, the smaller content (as a string) gets the number, and the other
-// content tries the number of its next hash. (This is an ordered hash table, Amble and Knuth 1974.)
+// Each content has an endless sequence of hashes, and first tries the number that is made from its
+// first hash. If two contents try the same number, the smaller content (as a string) gets the
+// number. The other content tries the number of its next hash. (This is an ordered hash table,
+// Amble and Knuth 1974.)
 type Numbers struct {
 	// number returns a valid number for a hash.
 	number func(hash uint32) uint32

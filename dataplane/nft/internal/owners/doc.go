@@ -3,10 +3,10 @@
 // Package owners tracks which workload endpoint owns each address. It ends the connections of an
 // address before a new owner gets the address.
 //
-// When an address moves to another endpoint, its connections must end (case S168 of
-// docs/semantics.md), because policy allowed them for the former owner. Policy does not deny their
-// later packets, because the table accepts established connections before policy. So this package
-// ends the connections between two transactions:
+// Policy allowed the connections of an address for the owner that the address had then. The table
+// accepts later packets of these connections before policy. So when the address moves to another
+// endpoint, this package ends the connections between two transactions (case S168 of
+// docs/semantics.md):
 //
 //	remove old owner ─▶ grace period ─▶ end connections ─▶ admit new owner
 //	(new owner drops)   no packet of
@@ -19,11 +19,11 @@
 //   - The address has no new owner. Then its connections end after the transaction.
 //   - The address has no former owner and no connections.
 //
-// An address may have connections although it has no former owner on this node: another host may
-// have used it before, or may still use it. The package treats such an address as moved.
+// An address that is new on this node may already have connections, because another host uses or
+// used it. Such an address counts as moved.
 //
-// An endpoint may also send from the prefixes of its AllowedSources. If a prefix moves from one
-// endpoint to another, the package takes the same steps for the prefix.
+// An endpoint may also send from the prefixes of its AllowedSources. The package takes the same
+// steps for a prefix that moves.
 //
 // # Usage
 //

@@ -39,13 +39,13 @@ type Connections struct {
 }
 
 // Handover programs the desired state by Kernel.Program, and ends the connections of addresses and
-// prefixes that have moved. Until these connections are ended, it withholds the new owners: it
-// programs them as if they were down. done reports whether the kernel has the desired state, except
-// for objects that the kernel refused.
+// prefixes that have moved. Until these connections are ended, Handover programs the new owners as
+// if they were down. done reports whether the kernel has the desired state, except for objects that
+// the kernel refused.
 //
-// Errors: those of Program, and the context's. If the connections of an address or prefix could not
-// be ended, there is a *dataplane.ApplyError with the key of the new owner, or of the former owner
-// if there is no new one. The next call tries to end these connections again.
+// Errors: those of Program, and the context's. If the connections of an address or prefix cannot be
+// ended, there is a *dataplane.ApplyError with the key of the new owner. If there is no new owner,
+// the error has the key of the former one. The next call tries again.
 func (o *Tracker) Handover(ctx context.Context, k Kernel) (errs []error, done bool) {
 	h := handover{o, k}
 	all, gained, taken := o.moves()

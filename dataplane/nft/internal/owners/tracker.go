@@ -236,12 +236,13 @@ func (o *Tracker) ended(of moves) {
 	o.endedSources(of.prefixes)
 }
 
-// Adopt compares the owners of addresses with the owners in the table of an earlier process. If an
-// address has other owners now, or none, Adopt marks the address as moved. The parameter has the
-// contents of the earlier table: the interfaces of each address's owners. If no endpoint with an
-// address is up, an endpoint that is down still counts as the owner if it had the address in the
-// earlier table. Floating addresses are never marked, because the table does not record their
-// owners.
+// Adopt compares the owners of addresses with the table of an earlier process. The parameter before
+// has the interfaces of each address's owners in that table. If an address has other owners now, or
+// none, Adopt marks the address as moved. Floating addresses are never marked, because the table
+// does not record their owners.
+//
+// If all endpoints with an address are down, those of them that had the address in the earlier
+// table still count as its owners.
 func (o *Tracker) Adopt(before map[netip.Addr][]string) {
 	o.Forget()
 	for a := range o.claims {
