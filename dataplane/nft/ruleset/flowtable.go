@@ -23,7 +23,7 @@ type Flowtable struct {
 }
 
 // FlowAdd adds the packet's connection to a flowtable. The kernel accepts this statement only in
-// the hook forward. It must be the last statement of its rule: evaluation continues with the next
+// the hook forward. It must be the last statement of its rule. Evaluation continues with the next
 // rule, whether the kernel has added the connection or not.
 //
 // The kernel does not add a connection in these cases:

@@ -129,12 +129,12 @@ func (l *lookedUp) add(e *ruleset.ElementDelta, ranges bool, local *LocalAddress
 }
 
 // apart reports whether the rules look up at most one of the changes for each packet, and only
-// once. There are two cases in which they may look up more:
+// once. There are two exceptions:
 //
-//   - They look up two changes if a changed address is in a changed range.
-//   - They may look up a change twice if the address belongs to a workload of this node, because
-//     the workload may send to itself through a service. If sources is set, any address may belong
-//     to such a workload.
+//   - If a changed address is in a changed range, the rules look up two changes.
+//   - If the address belongs to a workload of this node, the rules may look up a change twice: the
+//     workload may send to itself through a service. If the parameter sources is set, any address
+//     may belong to such a workload.
 func (l *lookedUp) apart(sources bool) bool {
 	if l.local > 0 || sources && len(l.ranges)+len(l.hosts) > 0 {
 		return false
