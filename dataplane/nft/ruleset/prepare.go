@@ -98,8 +98,8 @@ type planner struct {
 //  9. other deletions
 //
 // In a transaction, the kernel first changes all rules, wherever they are in the list. Shortly
-// after that, it changes the base chain policies one by one, in the order of the list. So between
-// two policy changes, packets are dropped rather than accepted.
+// after that, the kernel changes the base chain policies one by one, in the order of the list. So
+// between two of these changes, packets are dropped rather than accepted.
 //
 // If no object is made again, the caller may split the list anywhere into several transactions.
 //

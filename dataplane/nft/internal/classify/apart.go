@@ -12,10 +12,9 @@ import (
 )
 
 // LocalAddresses counts the addresses of this node's workloads. For a packet between two workloads
-// of this node, policy looks up two addresses: the sender's policy looks up the destination, and the
-// receiver's policy looks up the source. For any other packet, policy of workloads looks up at most
-// one address. From the counts, Classifier.Apart finds out whether a packet may look up two
-// addresses whose classes change.
+// of this node, policy looks up two addresses: the sender's policy looks up the destination, and
+// the receiver's policy looks up the source. For any other packet, policy of workloads looks up at
+// most one address. Classifier.Apart uses the counts.
 type LocalAddresses struct {
 	count map[netip.Addr]int
 	// sources is the number of prefixes that workloads may send from, in addition to their
