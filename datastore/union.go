@@ -36,9 +36,9 @@ type UnionConfig struct {
 	Sources []NamedSource
 	// Updated is called with the changes of the union, before the receiver. Optional.
 	Updated func(updates []policy.Update)
-	// Overruled is called if two sources have the same object, when the second of them reports it. The parameter
-	// effective is the name of the source that comes first in Sources: the Union uses its object. The parameter
-	// source is the name of the source whose object is not used. Optional.
+	// Overruled is called if a source reports a new object that another source already has. Of the two, the Union
+	// uses the object of the source that comes first in Sources: the parameter effective names this source. The
+	// parameter source names the other one, whose object is not used. Optional.
 	Overruled func(source string, key policy.Key, effective string)
 	// Exclude decides which objects are left out, for example endpoints whose interface belongs to another endpoint.
 	// Only objects of yielding sources can be left out: those are the sources whose field Yields is true. The Union

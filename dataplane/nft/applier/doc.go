@@ -80,10 +80,11 @@
 //     tries again. From Linux 5.12 on, the kernel deletes the guard when the process ends. In any
 //     case, the guard stops dropping packets after ten seconds.
 //
-// When a transaction deletes a base chain, packets still pass the chain for a moment. Its rules
-// then look into empty sets, so they may drop packets that both states allow. The Applier prevents
-// this if the base chain has the policy accept, and no other chain replaces it: one transaction
-// deletes the rules of the chain, and a second one deletes the chain.
+// When a transaction deletes a base chain, packets still pass the chain for a moment. But the sets
+// into which its rules look may already be empty. Then these rules may drop packets that both
+// states allow. The Applier prevents this if the base chain has the policy accept, and no other
+// chain replaces it: one transaction deletes the rules of the chain, and a second one deletes the
+// chain.
 //
 // The kernel sends a notification for each element of a transaction to listeners in all network
 // namespaces. This doubles the time of a large transaction. The Applier does not listen during its

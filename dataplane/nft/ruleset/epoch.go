@@ -15,8 +15,8 @@ package ruleset
 // entered the base chain before the transaction still meets the old rules. The old rules look into
 // the deleted set, which is empty. So the packet does not match: it is stale.
 //
-// The applier adds a new epoch to the transaction of a change. It does not do so if the change
-// itself does one of the following:
+// The applier adds a new epoch to each such transaction, except if the change itself does one of the
+// following:
 //
 //   - It changes the set.
 //   - It replaces a chain in Chains.
@@ -60,14 +60,14 @@ type Stage struct {
 // So while a change adds, removes or replaces elements of the map, the applier drops new
 // connections to the keys of these elements. Other connections are not affected.
 //
-// A table can have an owner: a netlink socket that alone may change the table. If the table in the
-// kernel was made without an owner, the applier replaces the whole table. Meanwhile, the applier
+// A table can have an owner: a netlink socket that alone may change the table. To give an owner to a
+// table that was made without one, the applier replaces the whole table. Meanwhile, the applier
 // drops new connections to all keys of the old and of the new map.
 type Translation struct {
 	// Map is the name of the map.
 	Map string
-	// Matches and Fields are those of the rule that looks up the map. The priority of the rule's
-	// chain must be greater than -100, which is the priority of destination NAT.
+	// Matches and Fields are those of the rule that looks up the map. The base chain of this rule
+	// must have a priority greater than -100 (NF_IP_PRI_NAT_DST).
 	Matches []Match
 	Fields  []Field
 }

@@ -91,15 +91,17 @@ type planner struct {
 //     of these objects
 //  3. new sets, and new chains that are not base chains, with their elements and rules
 //  4. additions of the elements in ElementDelta.Early
-//  5. in sets that stay, changes of the other elements; then, in chains that stay, changes of rules
+//  5. in sets that stay, changes of elements that are neither in Early nor in Late; then, in chains
+//     that stay, changes of rules
 //  6. new base chains, with their rules
 //  7. changes of base chain policies from drop to accept
 //  8. deletions of the elements in ElementDelta.Late
 //  9. other deletions
 //
 // In a transaction, the kernel first changes all rules, wherever they are in the list. Shortly
-// after that, the kernel changes the base chain policies one by one, in the order of the list. So
-// between two of these changes, packets are dropped rather than accepted.
+// after that, the kernel changes the base chain policies one by one, in the order of the list: first
+// those to drop, then those to accept. So between two of these changes, packets are dropped rather
+// than accepted.
 //
 // If no object is made again, the caller may split the list anywhere into several transactions.
 //

@@ -20,10 +20,10 @@ import (
 // Group consists of the endpoints that have the same tiers and profiles in one direction. Untracked
 // and pre-DNAT policy have groups of their own.
 //
-// A class is a set of addresses that satisfy the same conditions of rules. If rules of the group
-// have at least one of these conditions, the group has an outcome for the class: the rules that can
-// match addresses of the class, compiled to a short chain. All other addresses of a family share
-// one outcome.
+// A predicate is a condition of rules on an address. All addresses of a class satisfy the same
+// predicates. If a class satisfies at least one predicate of the group's rules, the group has an
+// outcome for the class: the rules that can match addresses of the class, compiled to a short chain.
+// All other addresses of a family share one outcome.
 type Group struct {
 	groupKind
 	cost  groupCost
