@@ -131,10 +131,10 @@ func (c DriverConfig) validate() error {
 // # Faults
 //
 // An object is at fault if a dataplane cannot program it. If an endpoint or one of its policies or
-// profiles is at fault, the Driver withholds the endpoint's new state from the later dataplanes. A
-// later dataplane that already has the endpoint keeps its former interface and addresses. Only its
-// lists of policies are replaced by the new ones, because the former lists may name policies that
-// are removed. All of this also holds for host endpoints.
+// profiles is at fault, the Driver withholds the endpoint's new state from the later dataplanes. If
+// a later dataplane already has the endpoint, it gets the endpoint with the former interface and
+// addresses, but with the new lists of policies: the former lists may name policies that are
+// removed. All of this also holds for host endpoints.
 //
 // A general error is an error that names no object. After a general error of a dataplane, the
 // Driver treats all endpoints and host endpoints as at fault. The later dataplanes also get no new

@@ -14,8 +14,8 @@ import (
 // bytes, and 16 more for each label. Names and values are interned by package unique: all objects and selectors of the
 // process share them.
 //
-// An interned string that no other object or selector has takes about 250 bytes. If a third or more of the labels have
-// such a name or value, a Map is smaller.
+// A name or value that only one object uses takes about 250 bytes, because it is interned. If a third or more of the
+// labels have such a name or value, a Map is smaller.
 //
 // Selector.Match is fastest with a Compact, because it compares interned strings by address. A lookup is linear in the
 // number of labels: Compact is for objects with up to some dozens of labels.

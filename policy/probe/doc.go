@@ -81,13 +81,13 @@
 //     this family.
 //   - the other protocols that rules mention, and one protocol that nothing mentions
 //
-// Every other flow between workload endpoints and outside addresses has the same verdict as one of these flows, with
-// two exceptions:
+// The package evaluates the flows between these representatives. Every other flow between workload endpoints and outside
+// addresses has the same verdict as one of them, with two exceptions:
 //
-//   - All these flows have the same source port. If a rule matches source ports (see Partition.SourcePorts), flows with
-//     other source ports may have other verdicts.
-//   - All these flows have the zero policy.Header. If a rule matches a field of policy.Header, flows with other values
-//     may have other verdicts.
+//   - If a rule matches source ports (see Partition.SourcePorts), flows with other source ports may have other verdicts:
+//     all evaluated flows have the same source port.
+//   - If a rule matches a field of policy.Header, flows with other values may have other verdicts: all evaluated flows
+//     have the zero Header.
 //
 // The flows have an empty Flow.Node, so only policy of the workload endpoints applies to them, not policy of host
 // endpoints.

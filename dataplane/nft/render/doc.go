@@ -29,7 +29,9 @@
 // policy: see below.) The chain sender then jumps to the outcome.
 //
 // If the map lacks the interface of a workload, the chain sender records that the packet is denied.
-// The chain receiver does the same for the receiver of the packet, with the chains to/NS/NAME.
+//
+// The chain receiver treats the receiver of the packet as the chain sender treats the sender. The
+// chains of the endpoints are then to/NS/NAME.
 //
 // These are the base chains, and the chains that lead to endpoints:
 //

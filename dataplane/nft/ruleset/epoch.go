@@ -47,7 +47,7 @@ type Stage struct {
 	//     before the others.
 	Chain string
 	// Behind is the nftables priority of the stage guard. It must be greater than the priority of
-	// Chain. If a second base chain evaluates the stale packets of Chain again (see Epoch), Behind
+	// Chain. If a second base chain evaluates packets that are stale after Chain (see Epoch), Behind
 	// must also be greater than the priority of the second chain.
 	Behind int
 }

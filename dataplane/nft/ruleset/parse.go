@@ -29,9 +29,9 @@ func (e *ParseError) Error() string {
 }
 
 // Parse reads a table in nft syntax: one "table inet name { ... }" block. The text may come from
-// String, from a listing of nft (with or without handles), or from a user. The result contains the
-// matches that nft derives from others. Elements, sets and chains keep the order of the text: see
-// Normalize.
+// String, from a listing of nft (with or without handles), or from a user. Like nft, Parse adds
+// matches that another match needs, for example the protocol before a port. Elements, sets and
+// chains keep the order of the text: see Normalize.
 //
 // Parse supports the fields, types and values that String writes. It ignores some other parts,
 // which do not change the verdict on a packet: comments after a number sign, counts of counters,

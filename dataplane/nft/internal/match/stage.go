@@ -75,11 +75,10 @@ func (s Stage) Original() bool { return s == StagePreDNATRecheck || s == StageRa
 // If the destination of a packet was translated, the kernel cannot look up the original port in a
 // set. So a rule with a named port does not match such a packet. For an Allow rule this is safe:
 // policy then allows less. But if a Deny or Pass rule does not match, policy could allow more. So
-// Adapt changes these rules if they have a named port:
+// Adapt makes these rules match all ports:
 //
-//   - A Deny rule of StageRawDNAT then matches all ports.
-//   - A Pass rule of StageRawDNAT becomes a Deny rule that matches all ports.
-//   - A Pass rule of StagePreDNATRecheck then matches all ports.
+//   - At StageRawDNAT, a Deny rule stays a Deny rule, and a Pass rule becomes a Deny rule.
+//   - At StagePreDNATRecheck, which has no Deny rules, a Pass rule stays a Pass rule.
 func (s Stage) Adapt(m *Merged) bool {
 	d := &m.Destination
 	switch {

@@ -70,8 +70,8 @@ type Writer interface {
 // outcome.
 //
 // All groups share the maps from addresses to classes. Each group has its own map from classes to
-// outcomes. The groups of workloads (Policy.Return is set) share the maps outcomes-ingress and
-// outcomes-egress. Each other group has its own map go-GROUP.
+// outcomes. If Policy.Return is set, a group is a group of workloads: these groups share the maps
+// outcomes-ingress and outcomes-egress. Each other group has its own map go-GROUP.
 type Lookups struct {
 	cfg      Config
 	classes  *classify.Classifier
