@@ -14,40 +14,21 @@ import (
 // the list. A revision means nothing without its History, because a database that was lost or
 // restored uses the same numbers again.
 //
-// The Source and the Reporter compare what they have read and written with the store. If the store
-// no longer has the same data, the history ends, and the Source lists everything again. The history
-// ends in each of these cases:
+// The Source and the Reporter compare the store with the data that they have read and written. If
+// the store no longer has this data, the History ends, and the Source lists everything again. A
+// History ends in each of these cases:
 //
-//   - The mark has another value or revision. (The mark is the key that Store.Init creates. Its
-//     value is a random id.) The reason is that the database was lost and rebuilt, or that the
-//     address leads to another database.
+//   - The mark (the key that Store.Init creates) has another value or revision.
 //   - The etcd cluster has another id.
-//   - The revision or the raft term is lower than before. The reason is that a backup was restored:
-//     a restore by etcdutl begins at the lowest term, and each election raises the term.
-//   - The store does not have the newest key that the Source has read, with the same value at the
-//     same revision. The reason is that a backup was restored, and that later writes have raised
-//     the revision of the store to that of the Source again.
-//   - The key of the node's report is not as the node's Reporter wrote it. The reason is that a
-//     backup was restored, or that the report expired while the node was cut off.
+//   - The revision or the raft term is lower than before.
+//   - The store lacks the newest key that the Source has read, or has another value at its
+//     revision.
+//   - The key of the node's report is not as the node's Reporter wrote it.
 //
-// A restored backup may stay undetected if it was restored under the same cluster id, and if the
-// node connects to the restored servers only after these servers have reached the raft term and the
-// revision that the node has read. There are three such cases:
-//
-//   - The newest key that the Source has read is also in the backup. An example: after the backup
-//     is made, objects are deleted, and nothing else is written. Then the Source lists the store.
-//     The backup is restored before the node writes a report. Now the deleted objects are in the
-//     store again, but not on the node.
-//   - The newest key that the Source has read is missing from the backup, or is written again after
-//     the restore. Usually the Source detects this by reading the key at the revision that it
-//     remembers. But it cannot read that revision if etcd has compacted it. Then the node may have
-//     objects that the store lacks, and may lack objects that the store has.
-//   - The backup has a report of the node. Until the lease of the report expires, the report counts
-//     as a report about the restored objects.
-//
-// To prevent these cases, raise the revisions or change the cluster id when you restore a backup.
-// If you did neither, restart each node's Source: it then lists everything again, which ends the
-// first two cases. The third case ends by itself.
+// If a backup is restored under the same cluster id, a node may miss the restore: see "To restore a
+// backup" in docs/datastore.md. To prevent this, raise the revisions or change the cluster id when
+// you restore a backup. If you did neither, restart each node's Source: it then lists everything
+// again.
 //
 // The zero History belongs to no store: if a Report has the zero History, the Reporter writes it
 // without a revision. A History is safe for concurrent use.
