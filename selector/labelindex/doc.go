@@ -32,49 +32,30 @@
 //
 // # Cost
 //
-// Selectors with the same canonical form share one query, which is evaluated once for all of them. The index files
-// each query under a term: a label name, or a pair of name and value. An item without this term cannot match the
-// query. A query such as `k in {"v", "w"}` is filed under two terms, k=v and k=w: an item with neither of them cannot
-// match it. The index numbers all items, parents, queries and terms. For each term, it has these sets of numbers:
+// The index evaluates a selector only for items that it may match. For this, it files each selector under a label that
+// the selector requires:
 //
-//	          ┌── items    {3, 4, 9, ...}   with the label as their own
-//	app=web ──┼── parents  {1}  ──▶ items {2, 7}   which inherit the label
-//	          └── queries  {5}  ──▶ the selector, its ids, the items that it matches
+//	selector app == "web" && env == "prod"   filed under app=web or env=prod
+//	selector has(app)                        filed under the name app
+//	selector k in {"v", "w"}                 filed under both k=v and k=w
+//	selector !has(x), has(x) || has(y)       loose: requires no particular label
 //
-//	item 3 ──▶ its pairs [app=web, tier=fe], its parents [1, 6]
+// If a selector requires several labels, the index files it under the label with the fewest items. If this label
+// becomes common, the index files the selector under another one. Each kind of change leads to these evaluations:
 //
-// So the index evaluates a new selector only for the items that have its term. For a new item, it evaluates only the
-// queries that are filed under a term of the item, which the item has itself or inherits. A query such as
-// `app == "web" && env == "prod"` requires two terms. The index files it under only one of them: the term with the
-// fewest items. If both have equally many items, for example none, it chooses the term with the fewest queries.
-//
-// A term can become common later. Therefore the index counts the evaluations of a query that gave no match. When the
-// count reaches the limit of the query, the index looks for another term that has less than half as many items, and
-// files the query under it. If there is no such term, the limit doubles.
-//
-// The first limit of a query is 4 × (L + V), but at least 16. L is the number of labels that an item must have to match
-// the query. V is the number of values that the query allows for these labels. The limit never exceeds 8 times the
-// first limit.
-//
-// Some queries need no particular label, such as `!has(x)`, `a != "b"`, `all()` or `has(x) || has(y)`. These queries
-// are called loose. They are in a list of their own, and have no term. Adding or removing an item takes time linear
-// in the number of loose queries.
-//
-// When labels of an item change, the index evaluates only queries that mention a changed name. If there are more than
-// 16 such queries, the index evaluates only some of them: the loose ones, and those that are filed under a term that
-// the item had before the change or has afterwards. If labels of a parent change, but no query mentions their names,
-// the index does not visit the items of the parent.
+//   - New selector: it is evaluated for all items that have its label, as their own or inherited. A loose selector is
+//     evaluated for all items. A selector with the same canonical form as another one is not evaluated again.
+//   - New item: the selectors that are filed under its labels are evaluated, and all loose selectors. So the time is
+//     linear in the number of loose selectors, also to remove an item.
+//   - Changed labels of an item: only selectors that mention a changed name are evaluated.
+//   - Changed labels of a parent: the same, for each item that names the parent.
 //
 // To look up a label of an item takes time linear in the number of its labels. So the evaluation is slow for an item
-// with thousands of labels or thousands of parents, and for the items of a parent with thousands of labels.
+// with thousands of labels or parents, and for the items of a parent with thousands of labels.
 //
-// A set of numbers is stored as a single word, a short sorted list or a bitmap, depending on its size. Lists are in
-// blocks of memory without pointers. The index allocates memory for up to 128 items or lists at once, and frees this
-// memory when none of these is left. So after most of very many items have been removed, the index may take more memory
-// than a new index with the remaining items.
-//
-// If a call reports matches of at least half of all items, the index sorts all items. It keeps this order, at 4 bytes
-// an item, until one item in eight has been added or removed. It keeps no other large buffers between calls.
+// The index allocates memory for up to 128 items or lists at once, and frees it when all of these have been removed. So
+// after most of very many items have been removed, the index may take more memory than a new index with the remaining
+// items.
 //
 // # Concurrency
 //

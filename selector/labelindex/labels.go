@@ -40,7 +40,11 @@ type pair struct {
 	term  uint32 // number of the term plus one; zero if the pair has none
 }
 
-// vocabulary numbers label names and pairs, and has the items, parents and queries of each.
+// vocabulary numbers label names and pairs, and has the items, parents and queries of each. An example:
+//
+//	          ┌── items    {3, 4, 9, ...}   with the label as their own
+//	app=web ──┼── parents  {1}  ──▶ items {2, 7}   which inherit the label
+//	          └── queries  {5}  ──▶ the selector, its ids, the items that it matches
 type vocabulary struct {
 	sets    sets
 	names   idtable.Map[string, name]
