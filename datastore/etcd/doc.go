@@ -17,30 +17,32 @@
 //	defer client.Close()
 //
 // To set up a cluster, write its objects and then call Store.Init once. Init creates a key, the mark, which means that
-// the objects are complete. While there is no mark, a Source ignores the store: it keeps the objects that it has, and
-// is not in sync if it has none. So no node loses its policy while you fill a lost database again.
+// the objects are complete. While there is no mark, a Source keeps the objects that it has, and a new Source is not in
+// sync. So no node loses its policy while you fill a lost database again.
 //
 //	store, err := etcd.NewStore(etcd.StoreConfig{Client: client})
 //	revision, err := store.Put(ctx, resource, etcd.Any)
 //	err = store.Init(ctx)
 //
-// A node runs a Source with the receiver of its updates, usually a calcgraph.Runner. It also runs a Reporter, which
-// writes a revision to etcd: the node has applied all changes up to this revision.
+// A Writer keeps objects in the store equal to a stream of manifests.
+//
+// A node runs a Source with the receiver of its updates, usually a calcgraph.Runner:
 //
 //	source, err := etcd.NewSource(etcd.SourceConfig{Client: client})
 //	err = source.Run(ctx, runner)
 //
-// A Writer keeps objects in the store equal to a stream of manifests. It also deletes objects that it wrote before if
-// the stream no longer has them.
+// It also runs a Reporter, which writes to etcd the revision up to which the node has applied all changes.
 //
 // # Values that cannot be read
 //
-// A Source may read a value that it cannot decode, or that has members or a schema version that this package does not
-// know. Then it calls the hook SourceHooks.Rejected with an error, and the receiver does not get the object. A policy
-// with some rules that cannot be read is an exception: the Source sends the policy with these rules closed, which means
-// that they allow nothing. The receiver finds out which rules these are when it calls policy.Update.Admit. A Store and
-// a Writer assume that a newer version of this package wrote such a policy, and do not overwrite it. If a newer version
-// has written the mark, the Source stops reading and keeps its objects.
+// A value may have a wrong syntax, or a schema version or a member that this package does not know. For each value that
+// a Source cannot read, it calls the hook SourceHooks.Rejected with an error. The receiver does not get the object. Two
+// values are treated in another way:
+//
+//   - A policy with some rules that cannot be read: the Source sends the policy with these rules closed, which means
+//     that they allow nothing. When the receiver calls policy.Update.Admit, it finds out which rules these are. A Store
+//     and a Writer do not overwrite the policy.
+//   - A mark that a newer version of this package wrote: the Source stops reading and keeps its objects.
 //
 // # Concurrency
 //
