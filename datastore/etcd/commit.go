@@ -28,16 +28,18 @@ type Write struct {
 	Expect Revision
 }
 
-// Put writes an object if the stored object has the expected revision, and returns the new revision of the store. If
-// the object belongs to the stream of a Writer (see WriterConfig.Owner), it still does after Put.
+// Put writes an object if the stored object has the expected revision, and returns the new revision of the store. The
+// object keeps its owner (see WriterConfig.Owner).
 //
 // AppliedAt returns which nodes have applied the returned revision. But if the stored object is already the same, Put
-// writes nothing, and nodes may never report the returned revision. In this case, call AppliedAt with the revision that
-// Barrier returns.
+// writes nothing, and nodes may never report the revision. Then call AppliedAt with the revision that Barrier returns.
 //
-// Errors: *policy.ValidationError; ErrConflict; errors of the client, after which it is not known whether the object
-// was written. A *ValueError that wraps ErrNewer means that this version cannot read the stored object. Put does not
-// overwrite such an object, but Delete can delete it.
+// Errors:
+//
+//   - *policy.ValidationError or ErrConflict.
+//   - A *ValueError that wraps ErrNewer: this version cannot read the stored object. Put does not overwrite such an
+//     object, but Delete can delete it.
+//   - Errors of the client: it is not known whether the object was written.
 func (s *Store) Put(ctx context.Context, r policy.Resource, expect Revision) (Revision, error) {
 	var u policy.Update
 	if !policy.Equal(r, nil) {

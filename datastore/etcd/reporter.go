@@ -68,15 +68,14 @@ func (c ReporterConfig) validate() error {
 	return errors.Join(errs...)
 }
 
-// Reporter writes the revision that a node has applied, and the status of its endpoints, to the store. The keys have a
-// lease: if the node no longer renews the lease, the store deletes the node's reports.
+// Reporter writes the revision that a node has applied, and the status of its endpoints, to the store. If the node no
+// longer renews the lease of these keys, the store deletes them.
 //
 // A revision belongs to a History: the data that a Source has read. If the store no longer has this data, for example
 // after a restore, the Reporter writes the report without the revision, and as not in sync.
 //
 // Give the Reporter and the Source the same Client. The etcd user of this Client needs the right to read the keys below
-// state/. One of these keys is the mark, which Store.Init creates. When the Reporter writes a revision, it checks that
-// the mark is still the same: otherwise, the store no longer has the data of the History.
+// state/, because the Reporter checks the mark there (the key that Store.Init creates).
 //
 // Set is safe for concurrent use. Run may run once at a time.
 type Reporter struct {

@@ -148,13 +148,12 @@ func (s *Store) setting(kv *mvccpb.KeyValue) (json.RawMessage, error) {
 	return v.Settings, nil
 }
 
-// WatchSettings blocks until the settings for a node differ from the given ones, and returns the new settings. (The
-// agent then restarts with the new settings.) WatchSettings watches the settings, and also reads them every
-// StoreConfig.Recheck, because a watch does not report the changes of a restored database.
+// WatchSettings blocks until the settings for a node differ from the given ones, and returns the new settings. It
+// watches the settings, and also reads them every StoreConfig.Recheck, because a watch does not report the changes of a
+// restored database.
 //
-// If WatchSettings cannot read or watch the settings, it calls failed(err), and continues to wait. It does the same if
-// the store does not have the key that Init creates (the mark; see Settings). When WatchSettings has read the settings
-// again, it calls failed(nil).
+// If WatchSettings cannot read or watch the settings, or if the store is not initialised (see Settings), it calls
+// failed(err), and continues to wait. When it has read the settings again, it calls failed(nil).
 //
 // Errors: that of ctx; an invalid node.
 func (s *Store) WatchSettings(ctx context.Context, node string, now Settings, failed func(error)) (Settings, error) {

@@ -106,12 +106,11 @@ func (c SourceConfig) validate() error {
 }
 
 // Source reads the objects of a cluster: first all of them at one revision, in pages, and then each change. After a
-// failure, it compares the store with the state of the receiver, and sends only the differences. So the receiver keeps
-// the objects that have not changed, and does not receive them again.
+// failure, it sends only the differences between the store and the state of the receiver.
 //
-// If the receiver is slow, the Source keeps the changes that the receiver has not got yet, but only the latest value of
-// each object. At SourceConfig.MaxPending such objects, it stops reading until the receiver has got them. In addition,
-// a Source keeps the name of each object of the store, and hashes of its value.
+// If the receiver is slow, the Source keeps the latest value of each object that the receiver has not got yet. At
+// SourceConfig.MaxPending such objects, it stops reading until the receiver has got them. In addition, a Source keeps
+// the name of each object of the store, and hashes of its value.
 //
 // Run may run once at a time. Stats and Unusable are safe for concurrent use.
 type Source struct {

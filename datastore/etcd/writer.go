@@ -90,10 +90,9 @@ type Result struct {
 // Write makes the objects of the owner equal to those of the stream. If the stream has an error, Write writes nothing.
 // It does not write objects that are already the same.
 //
-// Write uses one transaction if it writes and deletes at most MaxWrites objects. Otherwise it uses several. It first
-// writes the objects to which policies refer, then policies, then endpoints, each sorted by name. Then it deletes
-// objects in the reverse order. So there is never an endpoint without its policies. If Write fails after some of the
-// transactions, call it again: it writes the rest.
+// Write uses one transaction if it writes and deletes at most MaxWrites objects. Otherwise it uses several: it writes
+// the objects to which policies refer, then policies, then endpoints, and deletes in the reverse order. So there is
+// never an endpoint without its policies. If Write fails in between, call it again: it writes the rest.
 //
 // Errors: a *StreamError; ErrEmptyStream; ErrOwned; those of Store.Commit.
 func (w *Writer) Write(ctx context.Context, file string, data []byte) (Result, error) {

@@ -12,12 +12,12 @@ import (
 // the object. Give Transform to informers.WithTransform. If you use another transform, it must keep
 // at least the same fields. Transform changes the given object, and returns it.
 //
-//   - Of a Pod, it keeps metadata (without owners and finalizers), the name of the node, the service
+//   - Pod: it keeps metadata (without owners and finalizers), the name of the node, the service
 //     account, ports, phase, addresses, and whether the Pod has host networking.
-//   - Of a Node's status, it keeps only the addresses.
-//   - Of a ServiceAccount, it removes the secrets.
-//   - Of the endpoints in an EndpointSlice, it keeps only addresses and conditions.
-//   - Of every object, it removes the managed fields.
+//   - Node: of the status, it keeps only the addresses.
+//   - ServiceAccount: it removes the secrets.
+//   - EndpointSlice: of the endpoints, it keeps only addresses and conditions.
+//   - Every object: it removes the managed fields.
 func Transform(object any) (any, error) {
 	if o, ok := object.(metav1.Object); ok {
 		o.SetManagedFields(nil)
