@@ -12,26 +12,23 @@ import (
 
 // History identifies the data that a Source has read: one list of a store, and the changes after
 // the list. A revision means nothing without its History, because a database that was lost or
-// restored uses the same numbers again.
+// restored uses the same revisions again.
 //
-// The Source and the Reporter compare the store with the data that they have read and written. If
-// the store no longer has this data, the History ends, and the Source lists everything again. A
-// History ends in each of these cases:
+// A History ends if the store no longer has this data. The Source then lists everything again. The
+// Source and the Reporter look for these signs:
 //
 //   - The mark (the key that Store.Init creates) has another value or revision.
 //   - The etcd cluster has another id.
 //   - The revision or the raft term is lower than before.
-//   - The store lacks the newest key that the Source has read, or has another value at its
-//     revision.
+//   - The newest key that the Source has read is missing or has another value at its revision.
 //   - The key of the node's report is not as the node's Reporter wrote it.
 //
-// If a backup is restored under the same cluster id, a node may miss the restore: see "To restore a
-// backup" in docs/datastore.md. To prevent this, raise the revisions or change the cluster id when
-// you restore a backup. If you did neither, restart each node's Source: it then lists everything
-// again.
+// If a backup is restored under the same cluster id, a node may miss the restore. To be sure,
+// restart each node's Source: it then lists everything again. See "To restore a backup" in
+// docs/datastore.md.
 //
-// The zero History belongs to no store: if a Report has the zero History, the Reporter writes it
-// without a revision. A History is safe for concurrent use.
+// If a Report has the zero History, the Reporter writes it without a revision. A History is safe
+// for concurrent use.
 type History struct {
 	cluster, term uint64 // at the beginning of the list
 	mark          string // the value of the mark

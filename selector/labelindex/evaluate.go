@@ -83,10 +83,10 @@ func (s *store) candidatesOf(buf []uint32, id uint32) []uint32 {
 	return buf
 }
 
-// affected collects in candidates the queries that the item in view may match, or may have matched, before the change.
-// It includes all of these that mention a changed name. It may include others, and may include a query several times. A
-// query that the item matched is filed under a term that the item still has, or under a changed name with a removed or
-// hidden value. If there are limit candidates or more, affected stops and reports false.
+// affected collects in candidates the queries that the item in view may match, or may have matched before the change,
+// if they mention a changed name. It may include other queries, and a query several times. A query that the item
+// matched is filed under a term that the item still has, or under a changed name with a removed or hidden value. If
+// there are limit candidates or more, affected reports false.
 func (s *store) affected(limit int) bool {
 	epoch := s.nextEpoch()
 	s.candidates = s.candidates[:0]
