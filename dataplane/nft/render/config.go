@@ -128,8 +128,8 @@ type ClassesConfig struct {
 	//
 	//   - A class costs 1.
 	//   - An outcome costs 2, for its element in a map. Classes of one family (IPv4 or IPv6) share
-	//     an outcome of a group if each condition of the group's rules on addresses holds for all
-	//     of these classes or for none.
+	//     an outcome of a group if the group's rules do not distinguish them: each condition on
+	//     addresses in these rules holds for all of the classes, or for none.
 	//   - The chain of an outcome costs 4. Outcomes of a group with equal rules share a chain.
 	//   - A list of ports in a chain costs 32, and 1 for each range.
 	//   - A rule of a chain costs 4 if it logs, or matches more than addresses, protocol and

@@ -29,10 +29,10 @@
 //     That chain looks up the outcome of the class.
 //  4. outcome-DIR/... is the chain of the outcome. It decides about the packet.
 //
-// There is one exception to step 3. If Policy.Return is set, and the peer's address satisfies a
-// predicate of the group's rules, the packet returns from the chains of steps 1 to 3. The chain
-// that called the chain of the endpoint then looks up the outcome, with the rule of the function
-// Dispatch.
+// There is one exception. If Policy.Return is set, and the peer's address satisfies a predicate of
+// the group's rules, the chain of the group does not look up the outcome. The packet returns from
+// the chains of steps 1 to 3. The chain that jumped to the chain of the endpoint then looks up the
+// outcome, with the rule of the function Dispatch.
 //
 // A group whose cost is over a limit has no outcomes: its endpoints need chains of rules.
 //
