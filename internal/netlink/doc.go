@@ -31,8 +31,8 @@
 //
 // # Concurrency
 //
-// Only one goroutine at a time may use a Conn, a request or an answer, or call Send of a KernelSocket. The other methods
-// of a KernelSocket may be called from any goroutine. Wait does not block the other methods.
+// Only one goroutine at a time may use a Conn, a request or an answer, or call Send of a KernelSocket. The other
+// methods of a KernelSocket may be called from any goroutine. Wait does not block the other methods.
 //
 // # Errors
 //

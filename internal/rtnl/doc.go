@@ -2,8 +2,8 @@
 
 // Package rtnl reads and changes the network of one namespace by rtnetlink:
 //
-//   - A Conn lists links, addresses, routes, rules, neighbours and entries of forwarding databases, with the fields that
-//     identify their owner.
+//   - A Conn lists links, addresses, routes, rules, neighbours and entries of forwarding databases, with the fields
+//     that identify their owner.
 //   - A Batch changes routes, rules, neighbours and entries of forwarding databases.
 //   - A Monitor receives notifications.
 //
