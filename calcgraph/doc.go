@@ -65,8 +65,8 @@
 //	ActiveRules      has one selector in its index for all policies with that selector; policies of
 //	                 namespaces without a local endpoint are not indexed
 //	RuleScanner      resolves only the rules of a policy that changed
-//	IPSets           computes the members of a set from the set's selector, and from the labels and
-//	                 prefixes of the objects, in place of storing them
+//	IPSets           does not store the members of a set: computes them from the set's selector, and
+//	                 from the labels and prefixes of the objects
 //	PolicyResolver   shares lists of policies between endpoints that the same selectors select
 //	Sequencer        stores the emitted state of all objects except IP sets; for IP sets, stores only
 //	                 the members that changed since the last flush
