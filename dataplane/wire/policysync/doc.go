@@ -37,8 +37,8 @@
 // the event that removes the object when nothing refers to it any longer.
 //
 // A subscriber that reads too slowly gets a new snapshot in place of the changes that it missed.
-// Apply does not wait until subscribers have read their responses. It only waits while the content
-// of one response is collected. The response is encoded and sent while Apply can run.
+// Apply does not wait until subscribers have read their responses. Collecting the content of a
+// response blocks Apply; encoding and sending the response does not.
 //
 // Apply checks the objects of each batch, even if there are no subscribers. It encodes and decodes
 // changed policies, profiles and endpoints, and checks changed members of sets.
