@@ -385,7 +385,14 @@ func TestFastPathEndsWithName(t *testing.T) {
 	cancel()
 	require.ErrorIs(t, <-ended, context.Canceled)
 	require.NoError(t, n.plane.Resync(t.Context()))
-	n.requireCut(t, conns)
+	// Before Linux 6.2, the interface loses its routes, because it must be down to get a name. Later, packets go on,
+	// but meet the chains.
+	for name, conn := range conns {
+		before := n.slow(t)
+		if exchange(conn, impatience) {
+			require.GreaterOrEqual(t, n.slow(t)-before, 2, name)
+		}
+	}
 }
 
 // Connection tracking counts the packets on the fast path.
