@@ -49,7 +49,7 @@ type Table struct {
 // Column shows one figure of each row.
 type Column struct {
 	Title string
-	// Bench is inserted in place of {} in that of the row, or appended to it.
+	// Bench replaces {} in the Bench of the row. If the row's Bench has no {}, the column's is appended to it.
 	Bench string
 	Unit  string
 }
@@ -58,8 +58,9 @@ type Column struct {
 type Row struct {
 	Text  string
 	Bench string // the name of a benchmark without the word Benchmark
-	Unit  string // instead of that of the first column
-	// Base is a benchmark, with that of the column in place of {}. The ratio of both minima is shown in brackets.
+	Unit  string // replaces the unit of the first column
+	// Base is another benchmark, in which the column's Bench replaces {}. The ratio of the two minima is shown in
+	// brackets.
 	Base string
 	// Target and Peer begin with a value and its unit, such as "0.6 s". More text may follow.
 	Target, Peer string

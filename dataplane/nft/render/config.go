@@ -112,9 +112,9 @@ type Config struct {
 //   - A class is a set of addresses: all addresses that are in the same IP sets and lists of
 //     prefixes.
 //   - A group is a set of endpoints: all endpoints with the same policies and profiles in one
-//     direction. Untracked policy has groups of its own, up to five for each endpoint, because the
-//     table tests packets by this policy at several places. Pre-DNAT policy has up to two for each
-//     endpoint.
+//     direction. Untracked policy has separate groups, because the table applies it at several
+//     places: one endpoint can be in up to five of these groups. For pre-DNAT policy, it can be in
+//     up to two.
 //   - An outcome belongs to a group and a class. It consists of those rules of the group that hold
 //     for addresses of the class. These rules are compiled to a short chain.
 type ClassesConfig struct {

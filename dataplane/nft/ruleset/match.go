@@ -9,7 +9,8 @@ import "slices"
 type Match interface{ match() }
 
 // Compare matches if the field equals Value. If Last is set, it matches values from Value to Last,
-// inclusive. With a Mask, only the bits of the mask are compared. Not negates the match.
+// inclusive. With a Mask, only the bits of the mask are compared. If Not is set, the result is
+// negated.
 //
 // If the field is an interface name, a Value of IfnameSize bytes (see Ifname) matches only that
 // name. A shorter Value (see IfnamePrefix) matches all names that begin with it.
@@ -30,15 +31,16 @@ func (c *Compare) Whole() bool {
 	return c.Mask != nil && !slices.ContainsFunc(c.Mask, func(b byte) bool { return b != 0xff })
 }
 
-// Lookup matches if the concatenation of the fields is in the named set. Not negates it.
+// Lookup matches if the concatenation of the fields is in the named set. If Not is set, it matches
+// if the concatenation is not in the set.
 type Lookup struct {
 	Fields []Field
 	Not    bool
 	Set    string
 }
 
-// In matches if the concatenation of the fields is in an anonymous set of the elements. Not negates
-// it.
+// In matches if the concatenation of the fields is in an anonymous set of the elements. If Not is
+// set, it matches if the concatenation is not in this set.
 type In struct {
 	Fields   []Field
 	Not      bool

@@ -113,7 +113,8 @@ func (s ruleSide) lookups(field ruleset.Field, f sets.Family, id dataplane.IPSet
 	return out
 }
 
-// Nets returns a match on a field with ranges of addresses. Not negates it.
+// Nets returns a match for packets whose field has an address in one of the ranges. If not is true,
+// it returns the opposite match.
 func Nets(field ruleset.Field, nets []sets.Range, not bool) ruleset.Match {
 	elements := make([]ruleset.Element, len(nets))
 	for i, n := range nets {
@@ -208,7 +209,8 @@ func AllPorts(ranges []policy.Port) bool {
 	return len(ranges) == 1 && ranges[0].First == 0 && ranges[0].Last == 65535
 }
 
-// Ports returns a match on a field with ranges of ports. Not negates it.
+// Ports returns a match for packets whose field has a port in one of the ranges. If not is true, it
+// returns the opposite match.
 func Ports(field ruleset.Field, ranges []policy.Port, not bool) ruleset.Match {
 	elements := make([]ruleset.Element, len(ranges))
 	for i, p := range ranges {

@@ -39,8 +39,8 @@ type Packet struct {
 	// packet is the first fragment. Transport may then be shorter than the transport header.
 	MoreFragments bool
 	// Header has fields of the IP header and of transport headers. A field of a transport header is
-	// ignored if packets of Protocol do not have this field (HeaderField.In). Values above the Max
-	// of a field are truncated.
+	// ignored if packets of Protocol do not have this field (HeaderField.In). If a value is above
+	// the Max of its field, only its low bits are used.
 	Header [ruleset.HeaderFields]uint16
 	// Mark and Priority are those of the kernel's packet buffer (skb).
 	Mark, Priority uint32
