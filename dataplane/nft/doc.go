@@ -13,9 +13,9 @@
 // pass these hooks. For some other packets, the hooks see the interface of a bridge in place of the
 // endpoint's interface, or only the outer header of a tunnel. These are the cases:
 //
-//   - Frames that a bridge forwards between its own ports pass the hooks only if the sysctls
-//     net.bridge.bridge-nf-call-iptables and -ip6tables are set, or the attributes nf_call_iptables
-//     and nf_call_ip6tables of the bridge.
+//   - Frames that a bridge forwards between its own ports pass the hooks only if one of these pairs
+//     is set: the sysctls net.bridge.bridge-nf-call-iptables and -ip6tables, or the bridge's
+//     attributes nf_call_iptables and nf_call_ip6tables.
 //   - If packets are routed to or from a port of a bridge, the hooks see the bridge as their
 //     interface, and not the port. If render.Config.Bridges names the bridge, the table identifies
 //     the endpoints behind the bridge by their addresses. The table cannot identify an endpoint

@@ -13,6 +13,7 @@ type WatchConfig struct {
 	// Missed is called each time that the kernel has dropped notifications because the receive
 	// buffer was full. Optional.
 	Missed func()
-	// Started is called once the socket receives notifications: every flow that ends later is reported. Optional.
+	// Started is called when the socket has begun to receive notifications. Every flow that ends
+	// after that is reported, unless the kernel drops its notification (see Missed). Optional.
 	Started func()
 }

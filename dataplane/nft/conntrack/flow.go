@@ -104,15 +104,15 @@ type Flow struct {
 // Source returns the source of the first packet. Policy matches this address.
 func (f *Flow) Source() netip.AddrPort { return f.Original.Source }
 
-// Destination returns the destination of the first packet after destination NAT. All policy except
-// pre-DNAT policy matches this address.
+// Destination returns the destination that the first packet has after destination NAT. Normal
+// policy matches this address.
 func (f *Flow) Destination() netip.AddrPort { return f.Reply.Source }
 
-// Requested returns the destination of the first packet before destination NAT. Pre-DNAT policy
-// matches this address.
+// Requested returns the destination that the first packet has before destination NAT. Untracked and
+// pre-DNAT policy match this address.
 func (f *Flow) Requested() netip.AddrPort { return f.Original.Destination }
 
-// Translated returns the source of the first packet after source NAT.
+// Translated returns the source that the first packet has after source NAT.
 func (f *Flow) Translated() netip.AddrPort { return f.Reply.Destination }
 
 // Protocol returns the IP protocol number.

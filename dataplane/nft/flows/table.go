@@ -13,13 +13,14 @@ import (
 type Config struct {
 	// MaxFlows limits the number of flows. Default 10,000.
 	MaxFlows int
-	// MaxConnections is the maximum number of tuples whose packets are counted at a time. It is
-	// also the maximum number of conntrack entries with these tuples; the packets of further
-	// entries are counted when the entries end. Default 65,536.
+	// MaxConnections is the maximum number of tuples whose packets are counted at a time. The
+	// packets of further tuples are not counted: see Stats.Uncounted. Several conntrack entries may
+	// have the same tuple. Update counts the packets of at most MaxConnections entries. The packets
+	// of further entries are counted when the entries end. Default 65,536.
 	//
 	// With the defaults of MaxFlows and MaxConnections, a full table takes 40 MiB if two policies
-	// decide about each connection. If flows were evicted, it takes 16 MiB more for each of these
-	// two policies.
+	// decide about each connection. If flows were evicted, it takes up to 32 MiB more: 16 MiB for
+	// each policy.
 	MaxConnections int
 	// MaxTotals is the maximum number of decisions that Totals counts separately. Further decisions
 	// share two entries. Default 1,000.
@@ -36,12 +37,12 @@ type Stats struct {
 	// Evicted is the number of flows that new flows have replaced.
 	Evicted uint64
 	// Uncounted is the number of verdicts for which there was no space, because of
-	// Config.MaxConnections. Each of these verdicts counts as a connection. The packets of these
-	// connections are not counted.
+	// Config.MaxConnections. Each of these verdicts still adds one to Counts.Connections of its
+	// flow. The packets of the connection are not counted.
 	Uncounted uint64
-	// Missed is the number of calls of Table.Missed: how often notifications of ends were lost. For
-	// a connection whose notification was lost, the packets since the last Update that found the
-	// connection are not counted.
+	// Missed is the number of calls of Table.Missed. Each call means that notifications of the end
+	// of connections were lost. The packets of such a connection are counted only up to the last
+	// Update that found the connection.
 	Missed uint64
 }
 

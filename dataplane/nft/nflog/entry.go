@@ -22,7 +22,8 @@ type Entry struct {
 	// SrcPort and DstPort are the ports. They are 0 if the protocol has no ports, and in fragments
 	// other than the first.
 	SrcPort, DstPort uint16
-	// Length is the length of the packet in bytes, including its IP header, as that header has it.
+	// Length is the length of the packet in bytes, according to its IP header. It includes the IP
+	// header.
 	Length int
 	// Missed is the number of times that the kernel dropped entries since the previous Entry,
 	// because the receive buffer was full. Each time it may have dropped several.

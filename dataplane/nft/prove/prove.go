@@ -33,8 +33,8 @@ type Config struct {
 	// with it belong to workloads. Host endpoints with such an interface are left out. The default
 	// is "way".
 	InterfacePrefix string
-	// Bridges has the name of a bridge for each workload's interface that is a port of one of
-	// render.Config.Bridges. Nil if there is none.
+	// Bridges maps workload interfaces to the names of their bridges. It must have each interface
+	// that is a port of a bridge in render.Config.Bridges. Nil if there is none.
 	Bridges map[string]string
 	// Limit limits the number of differences in the Report. The default is 10.
 	Limit int

@@ -31,8 +31,8 @@ type Report struct {
 	// differ only in protocol and ports, it has only the first.
 	Differences []Difference `json:"differences"`
 	// Complete is set if the table and the world contain nothing that this package cannot compare.
-	// If it is not set, Incomplete has the reasons. The packets in NotProved are left out in any
-	// case.
+	// If it is not set, Incomplete has the reasons. The kinds of packets in NotProved are never
+	// tried, even if Complete is set.
 	Complete   bool     `json:"complete"`
 	Incomplete []string `json:"incomplete,omitempty"`
 	// NotProved lists the kinds of packets that are never tried.

@@ -20,7 +20,8 @@ type ClassStats struct {
 	// Groups is the number of groups. ChainGroups is the number of groups among them that are
 	// written as chains, because of ClassesConfig.MaxPerGroup or MaxTotal.
 	Groups, ChainGroups int
-	// Elements is the number of elements in all groups' maps from classes to outcomes.
+	// Elements is the total number of elements in the maps from classes to outcomes. Each group has
+	// such a map.
 	Elements int
 	// Outcomes is the number of distinct outcomes of all groups. Each has at least one chain.
 	Outcomes int
@@ -29,9 +30,11 @@ type ClassStats struct {
 	// Largest is the most expensive group that is written as lookups. It is zero if there is none.
 	// MaxPerGroup limits the cost of each group.
 	Largest ClassGroup
-	// Chains has the most expensive groups that are written as chains, up to eight.
+	// Chains has groups that are written as chains: at most eight of them, the most expensive
+	// first.
 	Chains []ClassGroup
-	// MaxPerGroup and MaxTotal are the limits of ClassesConfig, with defaults.
+	// MaxPerGroup and MaxTotal are the limits in use: the values in ClassesConfig, or the defaults
+	// in place of zeros.
 	MaxPerGroup, MaxTotal int
 }
 
@@ -45,7 +48,8 @@ type ClassGroup struct {
 	// profile.
 	Tiers  string
 	Policy policy.Key
-	// Endpoints is the number of endpoints in the group. Endpoint is the one with the lowest key.
+	// Endpoints is the number of endpoints in the group. The field Endpoint is the lowest of their
+	// keys.
 	Endpoints int
 	Endpoint  policy.Key
 	// Cost is the cost of the group: see ClassesConfig.

@@ -19,15 +19,15 @@ func ChainName(l match.List) string {
 	return "classify-" + string(l.Dir)
 }
 
-// Original reports whether the other side is the destination that the packet had before destination
-// NAT.
+// Original reports whether the chain for l looks up the destination that the packet had before
+// destination NAT.
 func Original(l match.List) bool { return l.Dir == match.Egress && l.Stage.Original() }
 
-// Chain returns the chain named ChainName. The parameter l says which address of a packet the chain
-// looks up: the source or the destination. The parameter to is the field to which the chain writes
-// the number of the address's class, or zero if the address is in no class. The chain looks up the
-// map of prefixes first. Then it looks up the map of full-length addresses, whose result replaces
-// that of the first map.
+// Chain returns the chain named ChainName. The chain looks up one address of a packet, which
+// depends on l: the source, the destination, or the destination before destination NAT. It writes
+// the number of the address's class to the given field, or zero if the address is in no class. The
+// chain looks the address up in the map of prefixes, and then in the map of full-length addresses.
+// If the second map has the address, its result replaces the first result.
 func (c *Classifier) Chain(l match.List, to ruleset.Field) *ruleset.Chain {
 	chain := &ruleset.Chain{Name: ChainName(l), Rules: []ruleset.Rule{build.Always(ruleset.Assign{Field: to})}}
 	for _, f := range sets.Families() {

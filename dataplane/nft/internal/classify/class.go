@@ -13,7 +13,7 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/internal/sets"
 )
 
-// Class is all addresses of a family that satisfy the same predicates, and no others.
+// Class consists of all addresses of a family that satisfy exactly the same predicates.
 type Class struct {
 	Numbered
 	family     sets.Family

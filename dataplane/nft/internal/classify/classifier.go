@@ -20,7 +20,7 @@ const (
 
 // Config configures a Classifier.
 type Config struct {
-	// Number returns a valid number of a class for a hash.
+	// Number returns, for a hash, a number that a class may have.
 	Number func(hash uint32) uint32
 }
 
@@ -86,8 +86,8 @@ func (w *watcher) Host4(addr [4]byte, in bool) { w.classifier.v4.editHost(addr, 
 // Host6 records that an IPv6 address is added to the set, or removed from it.
 func (w *watcher) Host6(addr [16]byte, in bool) { w.classifier.v6.editHost(addr, w.predicate, in) }
 
-// Net records that a prefix is added to the set, or removed from it. No other prefix of the set
-// contains it.
+// Net records that a prefix has become an outermost prefix of the set, or is no longer one (see
+// sets.Watcher).
 func (w *watcher) Net(n netip.Prefix, in bool) {
 	if first, last := n.Addr(), ruleset.LastAddr(n); first.Is4() {
 		w.classifier.v4.setRange(first.As4(), last.As4(), w.predicate, in)
@@ -156,7 +156,8 @@ func updateClasses[A addrBytes](c *Classifier, m *addressMap[A], changed func(*C
 	return renumber
 }
 
-// Renumber makes the next Flush write all elements, with the current numbers.
+// Renumber makes the next Flush write all elements again, each with the present number of its
+// class.
 func (c *Classifier) Renumber() {
 	c.renumbered = true
 	c.v4.renumber()
@@ -172,8 +173,8 @@ func (c *Classifier) None(f sets.Family) *Class {
 }
 
 // Maps returns the names of the maps of a family that have elements: first the map of prefixes,
-// then that of full-length addresses. Rules look them up in this order, and the result of the
-// second lookup replaces that of the first.
+// then the map of full-length addresses. Rules look an address up in the maps in this order. If the
+// second map has the address, its result replaces the first result.
 func (c *Classifier) Maps(f sets.Family) (names []string) {
 	add := func(name string, exists bool) {
 		if exists {
@@ -193,12 +194,14 @@ func (c *Classifier) Maps(f sets.Family) (names []string) {
 // Pending reports whether Flush may have changes to append.
 func (c *Classifier) Pending() bool { return c.v4.changed() || c.v6.changed() }
 
-// Flush appends the changes of the class maps since the last Flush to the delta.
+// Flush appends to the delta the changes of the class maps since the last Flush.
 //
 // The caller may have other maps, whose keys are numbers of classes. To add their changes to the
 // same delta, call sets.ElementSet.FlushUnseen with the function unseen that Flush returns. The
-// function returns true for the number of a class that got its first address, or lost its last one,
-// since the last Flush. Packets look up this number only after the delta, or only before it.
+// function returns true for the number of a class in two cases. If the class has got its first
+// address since the last Flush, packets look up the number only after the delta is applied. If the
+// class has lost its last address since then, packets look up the number only before the delta is
+// applied.
 //
 // If Renumber was called since the last Flush, the function always returns false, because the
 // number may have belonged to another class.

@@ -11,7 +11,8 @@ import (
 
 // Numbered has the number of a class, or of an outcome (the short chain with the rules for a
 // class). A rule stores the number in the packet's metadata, and a later rule looks it up. The
-// content is a text that identifies the class or outcome. Numbers assigns a number to each content.
+// content is a text that identifies the class or outcome. The type Numbers assigns a number to each
+// content.
 type Numbered struct {
 	content string
 	number  uint32
@@ -35,11 +36,11 @@ func (n *Numbered) Content() string { return n.content }
 // programs the same numbers.
 //
 // Each content has an endless sequence of hashes, and first tries the number that is made from its
-// first hash. If two contents try the same number, the smaller content (as a string) gets the
-// number. The other content tries the number of its next hash. (This is an ordered hash table,
+// first hash. If two contents try the same number, the content that sorts first (as a string) gets
+// the number. The other content tries the number of its next hash. (This is an ordered hash table,
 // Amble and Knuth 1974.)
 type Numbers struct {
-	// number returns a valid number for a hash.
+	// number is the parameter of NewNumbers.
 	number func(hash uint32) uint32
 	taken  map[uint32]*Numbered
 	// passed has, for each number, the contents that tried the number but did not get it, because
@@ -48,8 +49,8 @@ type Numbers struct {
 	passed map[uint32][]*Numbered
 }
 
-// NewNumbers returns Numbers without contents. The function number returns a valid number for a
-// hash.
+// NewNumbers returns Numbers without contents. The parameter is a function: for a hash, it returns
+// a number that a class or outcome may have.
 func NewNumbers(number func(hash uint32) uint32) Numbers {
 	return Numbers{number: number, taken: map[uint32]*Numbered{}, passed: map[uint32][]*Numbered{}}
 }
@@ -57,8 +58,8 @@ func NewNumbers(number func(hash uint32) uint32) Numbers {
 // try returns the number that a content gets from its nth hash, counted from zero.
 func (n *Numbers) try(x *Numbered, nth uint32) uint32 { return n.number(contentHash(x.content, nth)) }
 
-// Add assigns a number to x. It reports whether the number of another content changed because of a
-// collision.
+// Add assigns a number to x. If a content that sorts after x had this number, that content gets
+// another number, and Add returns true.
 func (n *Numbers) Add(x *Numbered) (moved bool) {
 	for {
 		x.number = n.try(x, x.tries)
@@ -77,10 +78,10 @@ func (n *Numbers) Add(x *Numbered) (moved bool) {
 	return moved
 }
 
-// Remove frees the number of x. Other contents may have tried this number and got a later one
-// instead. If so, the smallest of them gets the freed number, and its own number becomes free.
-// Remove then does the same with the number that became free. Remove reports whether the number of
-// another content changed.
+// Remove frees the number of x. Some contents may have tried this number before, and got the number
+// of a later hash instead. If so, the one that sorts first among these contents gets the freed
+// number. Its former number becomes free, and Remove does the same with that number. Remove returns
+// true if the number of any other content has changed.
 func (n *Numbers) Remove(x *Numbered) (moved bool) {
 	n.removeTries(x, 0)
 	free := x.number

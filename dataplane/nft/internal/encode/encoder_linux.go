@@ -27,8 +27,8 @@ type Encoder struct {
 	errs  []error
 }
 
-// Sets returns the set with a name, or nil if there is none. An Encoder does not read the elements
-// of the set.
+// Sets is a function that returns the set with the given name, or nil if there is no such set. An
+// Encoder does not read the elements of the set.
 type Sets func(name string) *ruleset.Set
 
 // New returns an Encoder for one table. Several Encoders may share a batch. If a rule looks up a

@@ -19,14 +19,15 @@ type Place struct {
 	Flags uint16
 	// Replaces is the handle of the rule that this rule replaces.
 	Replaces uint64
-	// After is the handle of the rule that comes directly before this rule. AfterNew is the same
-	// for a rule of this batch: the number that AddRule returned.
+	// After is the handle of the rule that comes directly before this rule. If this batch adds that
+	// rule, it has no handle yet. Then AfterNew is the number that AddRule returned for it.
 	After    uint64
 	AfterNew uint32
 }
 
-// AddRule adds a rule to a chain, and returns the sequence number of its message. at says where the
-// rule goes. index is the rule's index in the chain; only errors use it.
+// AddRule adds a rule to a chain, and returns the sequence number of its message. The parameter at
+// is the place of the rule. The parameter index is the rule's index in the chain; only errors use
+// it.
 func (e *Encoder) AddRule(chain string, index int, r *ruleset.Rule, at Place) uint32 {
 	object := ruleObject(chain, index)
 	body := e.rules
@@ -67,8 +68,8 @@ func ruleObject(chain string, index int) nfnl.Object {
 	return nfnl.Object{Kind: "rule", Name: chain, Index: index + 1}
 }
 
-// DeleteRule deletes the rule with the handle. index is the rule's index in the chain; only errors
-// use it.
+// DeleteRule deletes the rule with the handle. The parameter index is the rule's index in the
+// chain; only errors use it.
 func (e *Encoder) DeleteRule(chain string, index int, handle uint64) {
 	e.message(unix.NFT_MSG_DELRULE, 0, ruleObject(chain, index), AttrWithin)
 	e.batch.Uint64(unix.NFTA_RULE_HANDLE, handle)

@@ -49,7 +49,7 @@ func (t *Table) Close() error { return t.conn.Close() }
 // Name returns the name of the table, which is of family inet.
 func (t *Table) Name() string { return t.name }
 
-// Exists reports whether the kernel has a table with that name.
+// Exists reports whether the kernel has a table with the name that Name returns.
 func (t *Table) Exists() (bool, error) {
 	head, err := readback.New(t.conn, ruleset.FamilyINet, t.name).Head()
 	return head.Exists, t.wrap("read", err)
@@ -63,11 +63,11 @@ func (t *Table) Delete() error {
 	return t.wrap("delete", t.conn.Commit(t.batch, nil))
 }
 
-// Install installs the table. own has the addresses of workloads, each with the workload's
-// interface. devices has the interfaces of workloads and uplinks; each of them must exist, because
-// the kernel refuses others. After Install, connections between two addresses in own, and between
-// one of them and an uplink, use the fast path. If one of the two lists is empty, Install does
-// nothing.
+// Install installs the table. The parameter own has the addresses of workloads, each with the
+// workload's interface. The parameter devices has the interfaces of workloads and uplinks; each of
+// them must exist, because the kernel refuses others. After Install, connections between two
+// addresses in own, and between one of them and an uplink, use the fast path. If one of the two
+// lists is empty, Install does nothing.
 //
 // The Table's netlink socket owns the table in the kernel. So the kernel deletes the table when the
 // process ends for any reason: no flowtable stays without a process that updates it.

@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// OlderThan reports whether the kernel is older than a version of Linux, or its version is not
-// known.
+// OlderThan reports whether the kernel is older than the given version of Linux. If the kernel's
+// version is not known, it returns true.
 func OlderThan(major, minor, patch int) bool {
 	var name unix.Utsname
 	if err := unix.Uname(&name); err != nil {

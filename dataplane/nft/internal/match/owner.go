@@ -17,7 +17,8 @@ const (
 	Egress  Direction = "egress"
 )
 
-// Peer returns the side of a rule that matches the address of the other side.
+// Peer returns the part of a rule that matches the address of the peer: the source for ingress, the
+// destination for egress.
 func (d Direction) Peer(rule *dataplane.Rule) *dataplane.Match {
 	if d == Egress {
 		return &rule.Destination

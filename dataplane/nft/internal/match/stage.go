@@ -16,8 +16,8 @@ type Stage uint8
 
 // The stages.
 const (
-	// StageNormal is policy of workloads, and normal policy of host endpoints for the host's own
-	// and for forwarded traffic.
+	// StageNormal is normal policy: all policy of workloads, and policy of host endpoints for
+	// traffic of the host itself and for forwarded traffic.
 	StageNormal Stage = iota
 	// StageRaw is untracked policy, before connection tracking. Packets that it allows are not
 	// tracked.
@@ -75,7 +75,9 @@ func (s Stage) Original() bool { return s == StagePreDNATRecheck || s == StageRa
 // If the destination of a packet was translated, the kernel cannot look up the original port in a
 // set. So a rule with a named port does not match such a packet. For an Allow rule this is safe:
 // policy then allows less. But if a Deny or Pass rule does not match, policy could allow more. So
-// Adapt makes these rules match all ports:
+// Adapt removes the named ports from Deny and Pass rules. A rule that matches a named port then
+// matches all ports, and a rule that excludes a named port no longer excludes it. All other
+// conditions stay. The action of such a rule depends on the stage:
 //
 //   - At StageRawDNAT, a Deny rule stays a Deny rule, and a Pass rule becomes a Deny rule.
 //   - At StagePreDNATRecheck, which has no Deny rules, a Pass rule stays a Pass rule.

@@ -9,15 +9,15 @@ type Event struct {
 	// Port is the netlink port of the socket that sent the transaction. It is zero if the kernel
 	// itself made the change.
 	Port uint32
-	// Table is the table with the changed object, and Family its family. They are empty at the end
-	// of a transaction.
+	// Table is the table with the changed object. Family is the family of this table. Both are
+	// empty in the event at the end of a transaction.
 	Table  string
 	Family uint8
-	// Generation is the generation after the transaction, at the end of a transaction. Otherwise it
-	// is zero. Unless notifications are lost, generations have no gaps.
+	// Generation is the generation that the transaction made. It is zero in all events except the
+	// one at the end of a transaction. Unless notifications are lost, generations have no gaps.
 	Generation uint32
-	// PID is the id, in the initial PID namespace, of the process that made the change, and Process
-	// its name. They are set at the end of a transaction.
+	// PID is the id of the process that made the change, in the initial PID namespace. Process is
+	// the name of this process. They are set only in the event at the end of a transaction.
 	PID     uint32
 	Process string
 }

@@ -11,9 +11,9 @@ import (
 )
 
 // BitWorld returns the events of an endpoint with the policies 0 to n-1. The senders have the
-// numbers 1 to 2^n - 1. Sender a has the address 10.0.0.0 + a, and is in the IP set s:i if bit i of
-// a is set. Policy i allows the senders in s:i to connect to the TCP port that port(i) returns. So
-// each sender is a class of its own: no two senders are in the same sets.
+// numbers 1 to 2^n - 1. Sender number k has the address 10.0.0.0 + k. It is in the IP set s:i if
+// bit i of k is 1. Policy i allows the senders in s:i to connect to the TCP port that port(i)
+// returns. So each sender is a class of its own: no two senders are in the same sets.
 func BitWorld(n int, port func(i int) uint16) (events []dataplane.Event) {
 	tier := dataplane.TierPolicies{Tier: "t", DefaultAction: policy.Deny}
 	for i := range n {

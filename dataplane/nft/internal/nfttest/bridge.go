@@ -75,8 +75,8 @@ func (c *Cluster) At(iface string, a netip.Addr) (seen, owner string) {
 	return bridge, c.behind[bridgePlace{bridge, a}]
 }
 
-// Known returns the interfaces of the host, the interfaces of workloads that are ports, and
-// Bridges.
+// Known returns the interfaces of the host, the workload interfaces that are ports of a bridge, and
+// the bridges in Config.Bridges.
 func (c *Cluster) Known() map[string]render.Interface {
 	out := InterfacesWith(c.Interfaces)
 	for name, bridge := range c.Ports {

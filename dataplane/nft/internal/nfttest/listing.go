@@ -27,9 +27,9 @@ func TableListing(t testing.TB, ns *netns.NS, name string) string {
 	return nstest.WithoutOwner(nstest.NFT(t, ns, "", "-s", "list", "table", "inet", name))
 }
 
-// RequireLists fails the test if the ruleset in the namespace ns is not the table want. For that,
-// it lets nft load the text of want into a new namespace, and compares nft's listings of both
-// namespaces.
+// RequireLists fails the test if the ruleset in the namespace differs from the wanted table. For
+// that, it lets nft load the text of the wanted table into a new namespace, and compares nft's
+// listings of both namespaces.
 func RequireLists(t testing.TB, ns *netns.NS, want *ruleset.Table) {
 	t.Helper()
 	other := nstest.New(t)

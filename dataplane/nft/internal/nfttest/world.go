@@ -37,7 +37,8 @@ func AddrPool() []netip.Addr {
 // Pick returns a random item.
 func Pick[T any](w World, items []T) T { return items[w.IntN(len(items))] }
 
-// Some returns up to n random items. The result is nil unless a random number is below chance.
+// Some returns between 1 and n random items, or nil. The parameter chance is the probability that
+// there are items, from 0 to 1.
 func Some[T any](w World, chance float64, n int, item func() T) []T {
 	if w.Float64() >= chance {
 		return nil
@@ -130,14 +131,14 @@ func (w World) rule(id string) dataplane.Rule {
 	return r
 }
 
-// DSCP returns one of a few code points: the lowest and highest, some neighbours, and some without
-// neighbours.
+// DSCP returns a random code point from the list that DSCPs returns.
 func (w World) DSCP() policy.DSCP { return Pick(w, DSCPs()) }
 
 // Header returns random fields of the IP header.
 func (w World) Header() policy.Header { return policy.Header{DSCP: w.DSCP()} }
 
-// DSCPs returns the code points of random rules and packets.
+// DSCPs returns the code points of random rules and packets. Among them are the lowest and the
+// highest code point, some adjacent ones, and one that is adjacent to no other.
 func DSCPs() []policy.DSCP { return []policy.DSCP{0, 0, 0, 1, 10, 11, 46, 62, 63} }
 
 // variant returns a rule that differs from r in one list, or in nothing but its ID.

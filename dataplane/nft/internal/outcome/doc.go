@@ -30,9 +30,9 @@
 //  4. outcome-DIR/... is the chain of the outcome. It decides about the packet.
 //
 // There is one exception. If Policy.Return is set, and the peer's address satisfies a predicate of
-// the group's rules, the chain of the group does not look up the outcome. The packet returns from
-// the chains of steps 1 to 3. The chain that jumped to the chain of the endpoint then looks up the
-// outcome, with the rule of the function Dispatch.
+// the group's rules, the chain of the group only writes the number of the outcome into Register.
+// The packet then returns to the chain that jumped to the chain of the endpoint. There, the rule
+// that Dispatch returns jumps to the chain of the outcome.
 //
 // A group whose cost is over a limit has no outcomes: its endpoints need chains of rules.
 //

@@ -34,7 +34,8 @@ type Group struct {
 	classes map[*classify.Class]classState
 	// others has, by family, the outcome of the addresses of all other classes.
 	others [2]*outcome
-	// classMap maps a class to the number of its outcome. chains maps that number to a chain.
+	// classMap maps a class to the number of its outcome. The field chains maps that number to a
+	// chain.
 	classMap *sets.ElementSet
 	chains   *chainMap
 	// overLimit is set if the cost is over a limit. The endpoints then use chains of rules instead.
@@ -43,8 +44,8 @@ type Group struct {
 	overLimit, atFault bool
 }
 
-// groupKind is the kind of a group. rest is the action for packets about which no tier or profile
-// decides: Allow or Deny. Pass leaves them undecided.
+// groupKind is the kind of a group. The field rest is the action for packets about which no tier or
+// profile decides: Allow or Deny. Pass leaves them undecided.
 type groupKind struct {
 	match.List
 	rest policy.Action
@@ -60,10 +61,10 @@ type Policy struct {
 	// Rest is the action for packets about which no tier or profile decides: Allow or Deny. At a
 	// partial stage (untracked or pre-DNAT policy), these packets stay undecided.
 	Rest policy.Action
-	// Return selects which chain leads a packet to the chain of the outcome. If Return is not set,
+	// Return selects which chain leads a packet to the chain of its outcome. If Return is not set,
 	// the group's chain does so. If Return is set, the group's chain only writes the number of the
-	// outcome into Register, and returns. The chain that jumped to the endpoint's chain must then
-	// have the rule Dispatch.
+	// outcome into Register. The packet then returns to the chain that jumped to the endpoint's
+	// chain. After this jump, that chain must have the rule that Dispatch returns.
 	Return bool
 }
 
@@ -152,7 +153,7 @@ func (l *Lookups) id(p *Policy) string {
 }
 
 // Join adds an endpoint to the group that applies policy p, and returns the group. If there is no
-// such group, Join creates it. user identifies the endpoint, and must be comparable.
+// such group, Join creates it. The parameter user identifies the endpoint, and must be comparable.
 func (l *Lookups) Join(user any, p Policy) *Group {
 	if p.List.Stage.Partial() {
 		p.Rest = policy.Pass

@@ -32,8 +32,8 @@ type Config struct {
 	Writer Writer
 	// Changed is called for each user of a group whose Err, Enforces or OverLimit has changed.
 	Changed func(user any)
-	// ClassNumber and OutcomeNumber return a number for a hash. Nil means classNumber and
-	// outcomeNumber. Tests set them to cause collisions.
+	// ClassNumber and OutcomeNumber return a number for a hash. The defaults are this package's
+	// functions classNumber and outcomeNumber. Tests set other functions to cause collisions.
 	ClassNumber, OutcomeNumber func(hash uint32) uint32
 }
 
@@ -48,7 +48,7 @@ type Writer interface {
 	Rule(list match.List, rule *match.Merged, chain string) ([]ruleset.Rule, []*ruleset.Chain, error)
 	// Target returns the verdict that leads to the chain of a rule with the action Allow, Deny or
 	// Pass. If the rule has no chain, Target returns the verdict "return". Target is called only if
-	// each rule counts or logs.
+	// Config.EachRule is set.
 	Target(rule *match.Merged) ruleset.Verdict
 	// Allow returns the statements that allow a packet.
 	Allow() []ruleset.Statement
@@ -70,8 +70,8 @@ type Writer interface {
 // outcome.
 //
 // All groups share the maps from addresses to classes. Each group has its own map from classes to
-// outcomes. If Policy.Return is set, a group is a group of workloads: these groups share the maps
-// outcomes-ingress and outcomes-egress. Each other group has its own map go-GROUP.
+// outcomes. All groups of workloads (the groups with Policy.Return) share the maps outcomes-ingress
+// and outcomes-egress. Each other group has its own map go-GROUP.
 type Lookups struct {
 	cfg      Config
 	classes  *classify.Classifier

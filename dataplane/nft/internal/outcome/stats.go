@@ -19,7 +19,8 @@ type Stats struct {
 	Classes int
 	// Groups is the number of groups. ChainGroups is the number of groups that are over a limit.
 	Groups, ChainGroups int
-	// Elements is the number of elements in all groups' maps from classes to outcomes.
+	// Elements is the total number of elements in the maps from classes to outcomes. Each group has
+	// such a map.
 	Elements int
 	// Outcomes is the number of distinct outcomes of all groups. Each has at least one chain.
 	Outcomes int
@@ -27,7 +28,7 @@ type Stats struct {
 	Cost int
 	// Largest is the most expensive group within the limits, or nil if there is none.
 	Largest *GroupStats
-	// Chains has the most expensive groups over a limit, up to maxListed.
+	// Chains has groups that are over a limit: at most maxListed of them, the most expensive first.
 	Chains []GroupStats
 }
 
@@ -38,7 +39,7 @@ type GroupStats struct {
 	// profile.
 	Tiers  string
 	Policy policy.Key
-	// Users has the endpoints. The caller must not change the map.
+	// Users has the endpoints of the group. The caller must not change the map.
 	Users map[any]struct{}
 	Cost  int
 }

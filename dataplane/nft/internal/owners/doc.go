@@ -3,9 +3,9 @@
 // Package owners tracks which workload endpoint owns each address. It ends the connections of an
 // address before a new owner gets the address.
 //
-// Policy allowed the connections of an address for the owner that the address had then. The table
-// accepts later packets of these connections before policy. So when the address moves to another
-// endpoint, this package ends the connections between two transactions (case S168 of
+// When a connection of an address began, the policy of the address's owner at that time allowed it.
+// The table accepts later packets of this connection before policy. So when the address moves to
+// another endpoint, this package ends the connections between two transactions (case S168 of
 // docs/semantics.md):
 //
 //	remove old owner ─▶ grace period ─▶ end connections ─▶ admit new owner
@@ -14,7 +14,7 @@
 //	                    is in flight
 //
 // The first transaction withholds each new owner: the owner is programmed as if it were down, so
-// its packets drop. In two cases, one transaction is enough:
+// its packets are dropped. In two cases, one transaction is enough:
 //
 //   - The address has no new owner. Then its connections end after the transaction.
 //   - The address has no former owner and no connections.
@@ -32,7 +32,7 @@
 //	errs, done := tracker.Handover(ctx, kernel)
 //
 // Before the first Handover, call Adopt if the kernel has the table of an earlier process. Adopt
-// compares the owners with those in that table.
+// compares the owners with the owners in that table.
 //
 // # Concurrency
 //

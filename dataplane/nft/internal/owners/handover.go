@@ -17,10 +17,10 @@ const backend = "nft"
 // Kernel carries out the steps of a handover.
 type Kernel interface {
 	// Program writes the desired state to the kernel. It programs the withheld endpoints as if they
-	// were down. done reports whether the kernel has the desired state, except for objects that it
-	// refused.
+	// were down. The result done is true if the kernel has the desired state, except for objects
+	// that it refused.
 	Program(ctx context.Context, withheld []policy.Key) (errs []error, done bool)
-	// End ends the current connections that selected selects, and returns their number.
+	// End ends all current connections in the selection, and returns their number.
 	End(ctx context.Context, selected Connections) (int, error)
 	// WaitGrace waits for a grace period.
 	WaitGrace()
@@ -28,20 +28,22 @@ type Kernel interface {
 
 // Connections selects connections by their addresses.
 type Connections struct {
-	// Hosts selects the connections with packets that one of the addresses sends or receives.
+	// Hosts selects the connections in which one of the addresses is the source before source NAT,
+	// or the destination after destination NAT.
 	Hosts []netip.Addr
-	// Floating also has addresses. It selects the connections that Hosts would select, and those
-	// that are translated from or to one of the addresses.
+	// Floating has addresses, too. It selects the connections that Hosts would select for them. It
+	// also selects the connections in which one of them is the destination before destination NAT,
+	// or the source after source NAT.
 	Floating []netip.Addr
-	// Sources is a function that returns true for some addresses. It selects the connections with
-	// packets that one of these addresses sends or receives. It may be nil.
+	// Sources is a function. For each address for which it returns true, it selects the same
+	// connections as Hosts. It may be nil.
 	Sources func(netip.Addr) bool
 }
 
 // Handover programs the desired state by Kernel.Program, and ends the connections of addresses and
 // prefixes that have moved. Until these connections are ended, Handover programs the new owners as
-// if they were down. done reports whether the kernel has the desired state, except for objects that
-// the kernel refused.
+// if they were down. The result done is true if the kernel has the desired state, except for
+// objects that the kernel refused.
 //
 // Errors: those of Program, and the context's. If the connections of an address or prefix cannot be
 // ended, there is a *dataplane.ApplyError with the key of the new owner. If there is no new owner,

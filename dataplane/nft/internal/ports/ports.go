@@ -16,7 +16,8 @@ type Config struct {
 	// Table is the name of the table. A table of family bridge may have the same name as one of
 	// another family.
 	Table string
-	// InterfacePrefix is the beginning of the names of workloads' ports.
+	// InterfacePrefix is the prefix of the names of workload interfaces, which are ports of a
+	// bridge.
 	InterfacePrefix string
 	// AcceptUnknown concerns ports whose names begin with InterfacePrefix, but which belong to no
 	// endpoint. By default, all their frames are dropped. If AcceptUnknown is set, the table

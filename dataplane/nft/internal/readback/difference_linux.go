@@ -22,7 +22,8 @@ type Difference struct {
 	// Repair changes the kernel's table to the desired one. Inverse changes the desired table to
 	// the kernel's.
 	Inverse, Repair ruleset.Delta
-	// Dormant is set if the table is switched off. Flags has its other flags.
+	// Dormant is set if the kernel's table is switched off. The field Flags has all other flags of
+	// this table.
 	Dormant bool
 	Flags   uint32
 	// Hooks has the hooks of the base chains in the kernel's table, by chain. It leaves out hooks

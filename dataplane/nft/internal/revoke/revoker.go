@@ -38,12 +38,13 @@ type Config struct {
 	Table string
 	// Host has the names of the chains that lead to policy of host endpoints.
 	Host HostChains
-	// Late receives the connections before they end, and drops packets that the servers still send
-	// after that. If it is nil, policy decides about these packets as about all others.
+	// Late receives the connections before they end. After that, it drops late packets, which the
+	// server of such a connection still sends. If Late is nil, policy decides about these packets
+	// as about all others.
 	Late *late.Table
-	// Encapsulations are those of tunnels between this node and others. Late does not receive
-	// connections of encapsulated packets to the node: it would take encapsulated packets that the
-	// node itself sends for late replies, and drop them.
+	// Encapsulations are the encapsulations of tunnels between this node and others. Late does not
+	// receive a connection that consists of encapsulated packets to this node. Otherwise Late would
+	// drop the encapsulated packets that the node itself sends, as if they were late replies.
 	Encapsulations []policy.Encapsulation
 }
 

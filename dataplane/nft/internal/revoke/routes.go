@@ -13,15 +13,15 @@ import (
 // node itself.
 const loopback = "lo"
 
-// Side is where an address is: behind an interface, or on the node itself.
+// Side is the place of an address: behind an interface, or on the node itself.
 type Side struct {
 	Interface string
 	Local     bool
 }
 
-// Finder finds out where an address is that belongs to no endpoint.
+// Finder finds the place of an address that belongs to no endpoint.
 type Finder interface {
-	// Find returns the possible sides of the address, or none if they are unknown.
+	// Find returns all places where the address may be. If they are unknown, the result is empty.
 	Find(netip.Addr) []Side
 }
 

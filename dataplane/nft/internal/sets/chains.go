@@ -10,7 +10,7 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 )
 
-// Chains has the chains of the table, and the sets that their rules list.
+// Chains has the chains of the table, and the named sets for the lists in their rules (see Lists).
 type Chains struct {
 	Lists
 	byName map[string]*ruleset.Chain
@@ -61,8 +61,8 @@ func (t *Chains) Keep(c *ruleset.Chain, keep bool) {
 // Pending reports whether a chain has changed since the last FlushChains.
 func (t *Chains) Pending() bool { return len(t.changed) > 0 }
 
-// FlushChains appends the chains that have changed since the last call to the delta. Flush appends
-// the sets.
+// FlushChains appends to the delta the chains that have changed since its last call. The method
+// Flush appends the sets.
 func (t *Chains) FlushChains(d *ruleset.Delta) {
 	for _, name := range slices.Sorted(maps.Keys(t.changed)) {
 		if c := t.byName[name]; c != nil {

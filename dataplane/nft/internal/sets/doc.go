@@ -10,8 +10,8 @@
 //   - Lists has an nftables set for each list of prefixes or port ranges in rules. It also counts
 //     the rules that look into each set, including the sets of an IPSet.
 //
-// IPSet, ElementSet and Lists have a method Flush, which appends the changes since the last Flush
-// to a ruleset.Delta:
+// IPSet, ElementSet and Lists have a method Flush. It appends to a ruleset.Delta the changes since
+// the last Flush:
 //
 //	dataplane.IPSetUpdate ─▶ IPSet ──┐
 //	rules' prefixes and ports ─▶ Lists ──┼─▶ ruleset.Delta
@@ -21,9 +21,9 @@
 //
 // # Usage
 //
-// An nftables set of an IPSet exists only while rules look into the set. The Lists counts these
-// rules. Settle returns true if rules that refer to the IP set must be rendered again, for example
-// because the IP set has got its first prefix.
+// An nftables set of an IPSet exists only while rules look into the set. The type Lists counts
+// these rules. Settle returns true if rules that refer to the IP set must be rendered again, for
+// example because the IP set has got its first prefix.
 //
 //	chains := sets.NewChains()
 //	s := sets.NewIPSet(id, &chains.Lists)

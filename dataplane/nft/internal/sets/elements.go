@@ -18,12 +18,12 @@ type ElementSet struct {
 	// changed has the keys of the elements that have changed since the last Flush. The value is the
 	// element as it was at that Flush, or nil if it did not exist.
 	changed map[string]*ruleset.Element
-	// Wanted is set if the table should have the set. installed is set if the table had the set
-	// after the last Flush.
+	// Wanted is true if the table should have the set. The field installed is true if the table had
+	// the set after the last Flush.
 	Wanted, installed bool
 }
 
-// NewElementSet returns a set with elements. head is the set without elements.
+// NewElementSet returns a set with elements. The parameter head is the set without elements.
 func NewElementSet(head ruleset.Set, elements ...ruleset.Element) *ElementSet {
 	s := &ElementSet{head: head, elements: map[string]ruleset.Element{}, changed: map[string]*ruleset.Element{}}
 	for _, e := range elements {
@@ -102,7 +102,7 @@ func sameElement(a, b ruleset.Element) bool {
 	return slices.EqualFunc(a.Data, b.Data, func(x, y ruleset.Value) bool { return bytes.Equal(x, y) })
 }
 
-// Flush appends the changes since the last Flush to the delta.
+// Flush appends to the delta the changes since the last Flush.
 func (s *ElementSet) Flush(d *ruleset.Delta) {
 	s.FlushUnseen(d, func(string) bool { return false })
 }

@@ -29,7 +29,7 @@ func FamilyOf(a netip.Addr) Family {
 	return IPv6
 }
 
-// AddrType returns the type of addresses of the family in keys.
+// AddrType returns the type that an address of the family has in the key of a set.
 func AddrType(f Family) ruleset.Type {
 	if f == IPv4 {
 		return ruleset.TypeIPv4

@@ -48,7 +48,7 @@ type IPSet struct {
 	exists bool
 	members
 	parts map[partKey]*part
-	// lists counts the rules that look into each part.
+	// lists has the number of rules that look into each part.
 	lists *Lists
 	// watcher is called when addresses and prefixes change. It may be nil.
 	watcher Watcher
@@ -60,11 +60,11 @@ type IPSet struct {
 
 // Watcher receives each change of an IP set's addresses and prefixes.
 type Watcher interface {
-	// Host4 and Host6 are called for an address that is added (in) or removed.
+	// Host4 and Host6 are called when an address is added (in is true) or removed (in is false).
 	Host4(addr [4]byte, in bool)
 	Host6(addr [16]byte, in bool)
-	// Net is called for a prefix that becomes or ceases to be an outermost one: no other prefix of
-	// the set contains it. in is set if it becomes one.
+	// Net is called when a prefix becomes an outermost prefix of the set (in is true), or is no
+	// longer one (in is false). A prefix is outermost if no other prefix of the set contains it.
 	Net(n netip.Prefix, in bool)
 	// AllNets is called if any prefixes may have changed.
 	AllNets()
@@ -127,8 +127,8 @@ type Shape struct {
 	ports4, ports6 bool
 }
 
-// NewIPSet returns an IP set that does not exist yet. lists counts the rules that look into its
-// parts.
+// NewIPSet returns an IP set that does not exist yet. The parameter lists counts the rules that
+// look into each of the kernel's sets of the IP set.
 func NewIPSet(id dataplane.IPSetID, lists *Lists) *IPSet {
 	return &IPSet{ID: id, parts: map[partKey]*part{}, lists: lists}
 }
@@ -400,7 +400,7 @@ func (s *IPSet) Settle() (changed bool) {
 	return changed
 }
 
-// Clone returns an IP set with the same members. No table has the nftables sets of the clone yet.
+// Clone returns an IP set with the same members. The clone has no sets in any table yet.
 func (s *IPSet) Clone(lists *Lists) *IPSet {
 	c := NewIPSet(s.ID, lists)
 	c.typ, c.exists = s.typ, s.exists

@@ -13,7 +13,7 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// Flush appends the changes of the kernel's sets since the last Flush to the delta.
+// Flush appends to the delta the changes since the last Flush, as changes of the kernel's sets.
 func (s *IPSet) Flush(d *ruleset.Delta) {
 	for _, f := range Families() {
 		for _, kind := range []Kind{Hosts, Nets, Ports} {

@@ -123,7 +123,8 @@ func (l *Lists) set(field ruleset.Field, elements []ruleset.Element) string {
 	return name
 }
 
-// Replace updates the numbers of users when chain c replaces chain old. Either may be nil.
+// Replace records that chain c replaces chain old: it updates the number of rules that look into
+// each set. Either chain may be nil.
 func (l *Lists) Replace(old, c *ruleset.Chain) {
 	l.count(c, 1)
 	l.count(old, -1)
@@ -172,7 +173,7 @@ func (l *Lists) TakeLooked() map[*IPSet]struct{} {
 	return changed
 }
 
-// Flush appends the sets that were added or removed since the last Flush to the delta.
+// Flush appends to the delta the sets that were added or removed since the last Flush.
 func (l *Lists) Flush(d *ruleset.Delta) {
 	for _, name := range slices.Sorted(maps.Keys(l.dirty)) {
 		wanted := l.users[name] > 0
