@@ -28,8 +28,8 @@ type Route struct {
 	// NodeAddress is the first address of Node in the family of Dst, if Node is a remote node. It
 	// is the zero Addr if Node is this node, or if the address is unknown.
 	NodeAddress netip.Addr
-	// Pool is the type of the smallest pool that contains Dst: the way that packets take between
-	// nodes.
+	// Pool is the type of the smallest pool that contains Dst. The type says how packets to Dst
+	// travel between nodes.
 	Pool PoolType
 	// SameSubnet means that packets need no encapsulation, because the pool encapsulates only
 	// between subnets, and Node is a remote node whose first address is in a subnet of this node.

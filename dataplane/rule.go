@@ -81,8 +81,8 @@ type Match struct {
 	NotPortSets []IPSetID
 }
 
-// Equal reports whether the two sides are the same. The order of lists
-// counts. Nil and empty lists are the same.
+// Equal reports whether m and o have the same conditions. The order of lists counts. Nil and empty
+// lists are the same.
 func (m *Match) Equal(o *Match) bool {
 	return slices.Equal(m.Nets, o.Nets) && slices.Equal(m.NotNets, o.NotNets) &&
 		slices.Equal(m.Sets, o.Sets) && slices.Equal(m.NotSets, o.NotSets) &&

@@ -90,7 +90,8 @@ type Tunnel struct {
 	// MAC address of the device, as in "66:3e:ca:a4:db:65". No two nodes have the same MAC address.
 	// Empty for IP in IP, whose devices have no MAC address.
 	MAC string
-	// ParentAddress is the address of the node to which encapsulated packets are sent.
+	// ParentAddress is the node's first address in the family of IPVersion. Other nodes send their
+	// encapsulated packets to it.
 	ParentAddress netip.Addr
 	// Local means that the device is on this node.
 	Local bool

@@ -55,7 +55,8 @@ type Config struct {
 	// devices leave. Empty means that routing decides. Parent does not limit from where
 	// encapsulated packets are accepted.
 	Parent string
-	// Metric of all routes. 0 is the kernel's default: 0 for IPv4, 1024 for IPv6.
+	// Metric of all routes. If it is 0, the kernel uses its default: metric 0 for IPv4, and 1024
+	// for IPv6.
 	Metric uint32
 	// NoDirect means that no routes to blocks of other nodes are added, except through tunnels. Set
 	// it if another process adds the direct routes, such as a routing daemon.
@@ -78,11 +79,12 @@ type Config struct {
 	// bridge, are the administrator's task. Empty means none.
 	Bridges []string
 	// UnknownRouteTimeout is for routes with our protocol that no known workload needs: a CNI
-	// plugin may have added one before the workload is known. Such a route, which has no gateway,
-	// stays for this time after its interface was first seen. Then Watch or the next Apply removes it. 0 means at once.
+	// plugin may have added one before the workload is known. If such a route has no gateway, it
+	// stays for this time after its interface was first seen. Then Watch or the next Apply removes
+	// it. A route with a gateway is removed at once. 0 means that all are removed at once.
 	UnknownRouteTimeout time.Duration
-	// ForwardAllIPv4 sets net.ipv4.conf.all.forwarding. The kernel then forwards packets from all
-	// interfaces, also those to other nodes.
+	// ForwardAllIPv4 sets net.ipv4.conf.all.forwarding. The kernel then forwards IPv4 packets from
+	// all interfaces, including uplinks.
 	ForwardAllIPv4 bool
 	// ForwardAllIPv6 sets net.ipv6.conf.all.forwarding. Without that sysctl the kernel forwards no
 	// IPv6 packets. The sysctl also changes how all of the node's interfaces treat router

@@ -16,7 +16,8 @@ var (
 	//   - a route to the same destination,
 	//   - a static neighbour entry with another MAC,
 	//   - the same rule,
-	//   - an interface with the name of a desired device, or a tunnel device with its parameters.
+	//   - an interface that has the name of a desired device, or a tunnel device that has the
+	//     parameters of a desired device.
 	ErrForeign = errors.New("exists and is not ours")
 	// ErrCeded: another process had added a route or neighbour entry that is identical to the
 	// desired one, and has deleted it. The desired one is not added now. It is added when the
@@ -36,7 +37,8 @@ var (
 type ObjectError struct {
 	// Op is the operation that failed, as in "add route".
 	Op string
-	// Object is the object that could not be added or, if it is unwanted, not removed.
+	// Object is the desired object that could not be added, or the unwanted one that could not be
+	// removed.
 	Object Object
 	// Detail is the kernel's message (extended ack), if it sent one. The text of Error does not
 	// contain it.

@@ -25,18 +25,19 @@ type KeeperConfig struct {
 	// Protocol is the number that marks our routes, neighbour entries and rules in the kernel: 5 to
 	// 255. No other process on the node may use the number. 0 means DefaultProtocol.
 	Protocol uint8
-	// Tables are the routing tables that this Keeper uses: all routes in them with number Protocol
-	// are ours. A Route without a Table goes into the first. Table 255 is not allowed, because it
-	// is the kernel's. Empty means DefaultTable alone.
+	// Tables are the routing tables that this Keeper uses. All routes in them whose protocol number
+	// is KeeperConfig.Protocol are ours. A Route without a Table goes into the first. Table 255 is
+	// not allowed, because it is the kernel's. Empty means DefaultTable alone.
 	Tables []uint32
 	// Devices are names of tunnel devices that Teardown removes even if they have no alias. A
 	// tunnel device of ours normally has an alias that contains Protocol, but a process may have
 	// been killed before it set the alias. Empty means none.
 	Devices []string
 	// UnknownRouteTimeout is for routes with our protocol number that were never passed to Set: a
-	// CNI plugin may have added one for a workload that the Keeper does not know yet. Such a route
-	// stays for this time after the Keeper first saw its interface. Then Watch or the next Apply
-	// removes it. 0 means at once.
+	// CNI plugin may have added one for a workload that the Keeper does not know yet. If such a
+	// route has no gateway, it stays for this time after the Keeper first saw its interface. Then
+	// Watch or the next Apply removes it. A route with a gateway is removed at once. 0 means that
+	// all are removed at once.
 	UnknownRouteTimeout time.Duration
 	// SysctlFile is the path of a file to which the Keeper writes the former value of each sysctl
 	// that it sets. With this file, Teardown also restores the sysctls that an earlier process set.
@@ -122,8 +123,8 @@ type Stats struct {
 	Readings, Missed uint64
 }
 
-// NewKeeper returns a Keeper without objects. It does not connect to the kernel yet. Its error is a
-// join of all problems of the config.
+// NewKeeper returns a Keeper without objects. It does not connect to the kernel yet. Errors: all
+// problems of the config, joined.
 func NewKeeper(cfg KeeperConfig) (*Keeper, error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.validate(); err != nil {
@@ -323,8 +324,8 @@ func (k *Keeper) PlanTeardown(ctx context.Context) (string, error) {
 // command is on a line of its own. Plan reads the kernel's state and changes nothing.
 //
 // If Apply would return an error for an object, the plan leaves the object out. There is one
-// exception, ErrForeign: Plan does not try to add an object, so it cannot know that another process
-// already has this object. The plan then has the object.
+// exception, ErrForeign: Plan does not try to add an object, so it cannot detect a foreign object
+// in its place. The plan then has the object.
 //
 // Errors: that of ctx; an error if the kernel's state cannot be read.
 func (k *Keeper) Plan(ctx context.Context) (string, error) {

@@ -29,8 +29,9 @@ type Wireguard struct {
 	// Local is the address of this node that is the source of the outer packets. It is only used to
 	// find the MTU.
 	Local netip.Addr
-	// MTU in bytes. 0 means the MTU of the interface which has Local, less 80 bytes: what WireGuard
-	// adds over IPv6. If that interface is the loopback, 1,500 bytes are assumed for it.
+	// MTU in bytes. 0 means the MTU of the interface with the address Local, minus the 80 bytes
+	// that WireGuard adds over IPv6. If that interface is missing or the loopback, a new device
+	// gets 1,420 bytes, and an existing one keeps its MTU.
 	MTU uint32
 	// Addresses of the device, with the lengths of their subnets. All its other addresses are
 	// removed, except link-local ones.

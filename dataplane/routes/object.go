@@ -59,8 +59,8 @@ func (n Neighbour) String() string {
 	return fmt.Sprintf("%s lladdr %s dev %s", n.Addr, n.MAC, n.Interface)
 }
 
-// Proxy makes the host answer ARP or NDP requests for an address on an interface. An example is the
-// address of a gateway that no host has. The kernel answers only if it would forward packets to the
+// Proxy makes the host answer ARP or NDP requests for an address on an interface. An example is a
+// gateway address that no host has. The kernel answers only if it would forward packets to the
 // address over another interface. Therefore a Proxy needs a route to the address, forwarding, and
 // for IPv6 the setting proxy_ndp of the interface. Two Proxies are the same if all fields are
 // equal.

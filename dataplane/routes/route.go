@@ -36,11 +36,11 @@ type Type uint8
 
 // The types of routes.
 const (
-	// Unicast forwards them.
+	// Unicast forwards the packets.
 	Unicast Type = iota
-	// Blackhole drops them silently.
+	// Blackhole drops the packets silently.
 	Blackhole
-	// Unreachable drops them and answers that the host is unreachable.
+	// Unreachable rejects the packets with the ICMP error "destination unreachable".
 	Unreachable
 	// Throw ends the lookup in this table as if it had no matching route: the kernel goes on at the
 	// next rule.
@@ -64,8 +64,8 @@ type Route struct {
 	Type Type
 	// Table is the routing table, one of KeeperConfig.Tables. 0 means the first of them.
 	Table uint32
-	// Metric is the kernel's preference; a smaller number comes first. 0 means the kernel's
-	// default: 0 for IPv4, 1024 for IPv6.
+	// Metric is the kernel's preference; a smaller number comes first. If it is 0, the kernel uses
+	// its default: metric 0 for IPv4, and 1024 for IPv6.
 	Metric uint32
 	// Interface is the name of the interface by which packets leave. If it is empty and there is a
 	// Gateway, it is the interface in whose subnet the gateway is. It must be empty for types other

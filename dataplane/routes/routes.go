@@ -27,8 +27,8 @@ type Dataplane struct {
 	failing bool
 }
 
-// New returns a Dataplane that has not connected to the kernel yet. Its error is a join of all
-// problems of the Config.
+// New returns a Dataplane that has not connected to the kernel yet. Errors: all problems of the
+// Config, joined.
 func New(cfg Config) (*Dataplane, error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.validate(); err != nil {
@@ -108,10 +108,10 @@ func (d *Dataplane) PlanTeardown(ctx context.Context) (string, error) {
 
 // Plan implements dataplane.Planner. The lines are commands of ip, bridge and sysctl.
 //
-// If Apply would return an error for an endpoint, the plan leaves the endpoint out. The exception
-// is ErrForeign, the error if another process has made a route or neighbour entry in the place of
-// the desired one. Plan adds nothing, so it cannot notice that: the plan then contains the desired
-// route or neighbour entry, although Apply would return ErrForeign.
+// If Apply would return an error for an endpoint, the plan leaves the endpoint out. There is one
+// exception: another process may have made a route or neighbour entry in the place of the desired
+// one. Plan adds nothing, so it cannot detect that. The plan then contains the desired route or
+// neighbour entry, although Apply would return ErrForeign.
 func (d *Dataplane) Plan(ctx context.Context, b dataplane.Batch) (string, error) {
 	if err := ctx.Err(); err != nil {
 		return "", err

@@ -21,10 +21,10 @@ const (
 // process removes or changes. When an interface appears or returns, it adds the interface's
 // objects. It retries all changes that have failed. Before the first Apply it changes nothing.
 //
-// Watch calls the function changed whenever the set of objects at fault changes. To get the new
-// set, call Apply. Watch also calls the function after it has recreated a device. The function runs
-// in another goroutine and may block. Calls do not overlap: if there are changes during a call, one
-// more call follows. The parameter changed may be nil.
+// Watch calls the given function whenever the set of objects at fault changes. To get the new set,
+// call Apply. Watch also calls the function after it has recreated a device. The function runs in
+// another goroutine and may block. Calls do not overlap: if there are changes during a call, one
+// more call follows. The function may be nil.
 //
 // Watch returns the error of ctx when ctx is done, or another error when notifications cannot be
 // received. It may run beside all other methods, but only once at a time.

@@ -10,7 +10,8 @@ import (
 	"slices"
 )
 
-// ErrUnauthorized is wrapped by the errors of Users and SameUser about a peer that may not connect.
+// ErrUnauthorized is wrapped by the errors of SameUser, and of each function that Users returns. It
+// means that the peer may not connect.
 var ErrUnauthorized = errors.New("wire: peer is not authorized")
 
 // Users returns a function for ServerConfig.Authenticate or ClientConfig.Authenticate. The function

@@ -45,9 +45,9 @@
 //
 // # Concurrency
 //
-// Only one goroutine at a time may call the methods of a Server that the interface
-// dataplane.Dataplane has. Its other methods may be called from any goroutine. A Client calls the
-// methods of its dataplane, except Watch, from one goroutine.
+// The interface dataplane.Dataplane has three methods. Only one goroutine at a time may call these
+// methods of a Server. The other methods of a Server may be called from any goroutine. A Client
+// calls the methods of its dataplane, except Watch, from one goroutine.
 //
 // # Errors
 //

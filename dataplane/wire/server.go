@@ -46,8 +46,8 @@ const (
 type ServerConfig struct {
 	// Name of the program, for the clients' logs. Default "wayleave".
 	Name string
-	// Authenticate returns an error if the connection must be refused; Users returns such a
-	// function. Authenticate may be called concurrently. Default SameUser.
+	// Authenticate returns an error if the connection must be refused. The function Users returns a
+	// function for this field. Authenticate may be called concurrently. Default SameUser.
 	Authenticate func(net.Conn) error
 	// MaxMessage is the maximum length of a message in bytes, at least 1 MiB. Default
 	// DefaultMaxMessage.
@@ -117,7 +117,7 @@ func NewServer(cfg ServerConfig) (*Server, error) {
 // Apply implements dataplane.Dataplane. It returns once the client has applied the batch. While no
 // client is connected, Apply only records the batch for the next client.
 //
-// Errors: a join of the *dataplane.ApplyError that the client's dataplane returned. While no client
+// Errors: each *dataplane.ApplyError that the client's dataplane returned, joined. While no client
 // is connected, Apply returns nil until the event InSync. From this event on, it returns an error
 // that wraps ErrNotConnected.
 func (s *Server) Apply(ctx context.Context, b dataplane.Batch) error {

@@ -44,9 +44,8 @@ type Config struct {
 	// NetNS is a file descriptor of the network namespace. It must stay open until Close. 0 means
 	// the namespace of the process.
 	NetNS int
-	// Devices are one or two devices. All nodes must list them in the same order: the first device
-	// of a node is a peer of the first devices of other nodes, and the second of the second
-	// devices.
+	// Devices are one or two devices. All nodes must list them in the same order: the first devices
+	// of all nodes are peers of each other, and so are the second devices.
 	Devices []Device
 	// MTU of the devices, in bytes. 0 means the MTU of the interface that has the node's address,
 	// less 80 bytes.
@@ -56,10 +55,10 @@ type Config struct {
 	Protocol uint8
 	// Table is the number of the routing table. Nothing else may use it. 0 means DefaultTable.
 	Table uint32
-	// RulePriority is the first of three consecutive priorities of policy routing rules. The first
-	// is that of the exceptions (see the package comment), the second that of the lookup in Table.
-	// A packet that matches an exception goes on at the rule with the third. RulePriority is at
-	// most MaxRulePriority. 0 means DefaultRulePriority.
+	// RulePriority is the first of three consecutive priorities of policy routing rules. The rules
+	// with the first priority are the exceptions (see the package comment). The rule with the
+	// second priority looks up Table. A packet that matches an exception goes on at the rule with
+	// the third priority. RulePriority is at most MaxRulePriority. 0 means DefaultRulePriority.
 	RulePriority uint32
 	// HostEncryption means that packets between the nodes' own addresses are encrypted, too. Set it
 	// on all nodes: a node without it sends unencrypted answers, which a node with HostEncryption
@@ -68,16 +67,17 @@ type Config struct {
 	// UnencryptedHosts are addresses of nodes, or virtual addresses. Packets from and to them are
 	// never encrypted. List the following:
 	//
-	//   - With HostEncryption, the API servers. Otherwise a node that has missed new keys of other
-	//     nodes could not reach the API servers.
+	//   - With HostEncryption, the API servers. If they are not listed, a node that has missed new
+	//     keys of other nodes cannot reach them.
 	//   - Without HostEncryption, addresses of this node that are not in its Node resource and that
-	//     pods of other nodes use. Otherwise this node encrypts its answers, and the other node
-	//     drops them.
+	//     pods of other nodes use. If such an address is not listed, this node encrypts its
+	//     answers, and the other node drops them.
 	UnencryptedHosts []netip.Prefix
 	// RequireEncryption means that an unencrypted packet is dropped if this node encrypts packets
-	// to the source of that packet. This applies to packets to this node's workloads and WireGuard
-	// devices and, with HostEncryption, to its own addresses. Set RequireEncryption only when all
-	// nodes encrypt.
+	// to the source of that packet. This applies to packets whose destination is a workload or a
+	// WireGuard device of this node. With HostEncryption, it also applies to packets whose
+	// destination is an address of the node itself. Set RequireEncryption only when all nodes
+	// encrypt.
 	RequireEncryption bool
 	// FilterTable is the nftables table of RequireEncryption, of family inet. Nothing else may use
 	// it. Empty means DefaultFilterTable.

@@ -48,8 +48,8 @@ type Dataplane struct {
 // batch that changes nothing for this package.
 const retryInterval = time.Second
 
-// New returns a Dataplane. It neither opens a key file nor connects to the kernel. Errors: a join
-// of all problems of the Config.
+// New returns a Dataplane. It neither opens a key file nor connects to the kernel. Errors: all
+// problems of the Config, joined.
 func New(cfg Config) (*Dataplane, error) {
 	cfg = cfg.withDefaults()
 	d := &Dataplane{
@@ -88,10 +88,10 @@ func (d *Dataplane) Apply(ctx context.Context, b dataplane.Batch) error {
 	return d.finishNow(ctx, d.ApplyVisible(ctx, b))
 }
 
-// ApplyVisible implements dataplane.Finisher. It does what Apply does, but leaves removals to
-// Finish. An example is the route to a prefix that no longer belongs to another node. Packets to
-// the prefix stay encrypted until Finish removes this route, because a dataplane that the Driver
-// calls after this one may still have an unencrypted route to the prefix.
+// ApplyVisible implements dataplane.Finisher. It does what Apply does, but postpones removals until
+// the call of Finish. An example is the route to a prefix that no longer belongs to another node.
+// Packets to the prefix stay encrypted until Finish removes this route, because a dataplane that
+// the Driver calls after this one may still have an unencrypted route to the prefix.
 func (d *Dataplane) ApplyVisible(ctx context.Context, b dataplane.Batch) error {
 	d.state.update(b)
 	if !d.state.inSync {
@@ -109,8 +109,8 @@ func (d *Dataplane) ApplyVisible(ctx context.Context, b dataplane.Batch) error {
 func (d *Dataplane) Unfinished() <-chan struct{} { return d.last.unfinished }
 
 // Resync implements dataplane.Dataplane. It repairs objects of this Dataplane that differ in the
-// kernel. If ApplyVisible has left removals to Finish, Resync also leaves them to Finish. It
-// returns the same errors as Apply.
+// kernel. If ApplyVisible has postponed removals until the call of Finish, Resync postpones them,
+// too. It returns the same errors as Apply.
 func (d *Dataplane) Resync(ctx context.Context) error {
 	if !d.state.inSync {
 		return nil

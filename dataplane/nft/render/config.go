@@ -22,25 +22,26 @@ type Config struct {
 	// Table is the name of the nftables table. No other program may use it. Default "wayleave".
 	Table string
 	// InterfacePrefix is the beginning of the names of workload interfaces. At most 14 bytes.
-	// Default "way". Packets of an interface with the prefix and without an endpoint drop, so other
-	// interfaces must not have the prefix. An endpoint may have an interface without the prefix.
-	// When this endpoint is removed, its interface is treated as any other interface of the host.
+	// Default "way". Packets of an interface that has the prefix but no endpoint are dropped (see
+	// UnknownWorkloads). So other interfaces must not have the prefix. An endpoint may have an
+	// interface without the prefix. When this endpoint is removed, its interface is treated as any
+	// other interface of the host.
 	InterfacePrefix string
-	// UnknownWorkloads is the action for packets of an interface with the InterfacePrefix and
-	// without an endpoint: HostDrop (the default) or HostAccept. Other actions are errors. Set
-	// HostAccept only on a node where another agent enforces policy at some of these interfaces.
-	// With HostAccept, only the policy of the other side decides about such a packet. This is also
-	// so for a new workload, from CNI ADD until it has an endpoint.
+	// UnknownWorkloads is the action for packets of an interface that has the InterfacePrefix but
+	// no endpoint: HostDrop (the default) or HostAccept. Other actions are errors. Set HostAccept
+	// only on a node where another agent enforces policy at some of these interfaces. With
+	// HostAccept, only the policy of the other side decides about such a packet. This is also so
+	// for a new workload, from CNI ADD until it has an endpoint.
 	UnknownWorkloads policy.HostAction
 	// Bridges are the names of bridges whose ports are interfaces of workloads. Default: none. An
 	// endpoint whose interface is a port of any other master is at fault (S170).
 	//
-	// In the netfilter hooks of IPv4 and IPv6, packets of a port of one of Bridges have the
-	// interface of the bridge. So addresses identify the endpoint: the source address of a packet
-	// that enters by the bridge, and the destination address of a packet that leaves by the bridge.
-	// If no endpoint has the address, the packet drops (S171), even if UnknownWorkloads is
-	// HostAccept. If two endpoints of a bridge have the same address, both are at fault.
-	// AllowedSources have no effect behind bridges.
+	// In the netfilter hooks of IPv4 and IPv6, the interface of a packet from or to such a port is
+	// the bridge. So addresses identify the endpoint: the source address of a packet that enters by
+	// the bridge, and the destination address of a packet that leaves by the bridge. If no endpoint
+	// has the address, the packet is dropped (S171), even if UnknownWorkloads is HostAccept. If two
+	// endpoints of a bridge have the same address, both are at fault. AllowedSources have no effect
+	// behind bridges.
 	//
 	// Use such a bridge only for workloads. If one of its ports leads to a router or is an uplink,
 	// the table drops the packets of this port. But frames that the bridge forwards between two
@@ -61,9 +62,9 @@ type Config struct {
 	Host policy.HostConfig
 	// AllowDHCP accepts packets from workloads to a DHCP server on the host: UDP from port 68 to 67
 	// and, over IPv6, from 546 to 547. The source must be the unspecified address, an own address
-	// of the workload, or any link-local address except the host's on that interface (S175). By
-	// default, policy decides about these packets, and a packet drops if its source is not an
-	// address of the workload.
+	// of the workload, or an IPv6 link-local address that the host does not have on the workload's
+	// interface (S175). By default, policy decides about these packets, and a packet is dropped if
+	// the workload may not use its source.
 	AllowDHCP bool
 	// DenyNeighbourDiscovery makes policy decide about IPv6 neighbour discovery between the host
 	// and its neighbours or workloads. By default, neighbour discovery is always accepted, because
@@ -90,8 +91,8 @@ type Config struct {
 	VerdictLog VerdictLog
 	// Reject answers packets that policy denies: TCP with a reset, others with an ICMP error
 	// "administratively prohibited". By default they are dropped without an answer. Three kinds of
-	// packets never get an answer: those that drop for a reason other than policy, those that drop
-	// before NAT, and those from the host itself.
+	// packets never get an answer: packets that are dropped for a reason other than policy, packets
+	// that are dropped before NAT, and packets from the host itself.
 	Reject bool
 	// Counters counts the packets and bytes of every rule of policy. A rule that decides has one
 	// counter, in its chain allow/ID, deny/ID or pass/ID, as long as the rule exists. A Log rule
@@ -99,7 +100,8 @@ type Config struct {
 	Counters bool
 	// NAT configures the translation of addresses of pools and workloads.
 	NAT NATConfig
-	// Classes limits the cost of policy that is written as lookups.
+	// Classes limits the cost (kernel memory) of lookups, which are the default way to write
+	// policy.
 	Classes ClassesConfig
 }
 
@@ -136,9 +138,10 @@ type ClassesConfig struct {
 	//     destination port. Equal rules of a chain count once. With Counters or VerdictLog, rules
 	//     with different ids are not equal.
 	//
-	// The cost of the group's rules as chains is subtracted from the cost of its outcomes' chains,
-	// down to zero. If groups share a chain, a policy, or an element of the maps of workloads, the
-	// total counts it once.
+	// If the group were written as chains, its rules would have a cost, too. This cost is
+	// subtracted from the cost of the chains of the group's outcomes. The difference is at least
+	// zero. If groups share a chain, a policy, or an element of the maps of workloads, the total
+	// counts it once.
 	MaxPerGroup, MaxTotal int
 	// Priorities are the nonzero packet priorities (skb->priority) that policy preserves. Policy
 	// uses the priority of a packet while it decides. Afterwards it restores the priorities in this
@@ -184,7 +187,8 @@ type NATConfig struct {
 	// Exclude are further destinations, in addition to the pools: packets of pools to these
 	// destinations are not translated.
 	Exclude []netip.Prefix
-	// ExcludeNodes excludes the addresses of the nodes in the same way.
+	// ExcludeNodes means that NATOutgoing does not translate packets to the addresses of nodes.
+	// Unlike Exclude, it does not affect source NAT to a floating address.
 	ExcludeNodes bool
 }
 

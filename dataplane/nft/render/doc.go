@@ -130,9 +130,9 @@
 //     is set.
 //   - If the destination of a packet from the host is translated, untracked policy must allow the
 //     packet twice: at the interface to its original destination, and at the interface by which it
-//     leaves. At the second interface, normal policy must allow the packet, too. There, rules of
-//     untracked policy cannot match named ports and services: a Deny or Pass rule with one of these
-//     denies all ports.
+//     leaves. At the second interface, normal policy must allow the packet, too. Untracked policy
+//     cannot test named ports and services there. So a Deny or Pass rule with a named port or a
+//     service denies packets to all ports.
 //
 // # Parts
 //
@@ -172,6 +172,6 @@
 // # Errors
 //
 // Errors returns a *dataplane.ApplyError for each object that cannot be rendered. All packets of a
-// workload endpoint at fault drop. A host endpoint at fault allows only failsafe ports and known
-// connections.
+// workload endpoint at fault are dropped. A host endpoint at fault allows only failsafe ports and
+// known connections.
 package render

@@ -68,13 +68,14 @@ func checkEpoch(verdict string, stale ruleset.Rule) []ruleset.Rule {
 	return []ruleset.Rule{build.When(build.Goto(verdict), build.InSet(setEpoch, ruleset.NFProto)), stale}
 }
 
-// epochSet returns the set epoch, which matches every packet.
+// epochSet returns the set "epoch", which matches every packet.
 func epochSet() *sets.ElementSet {
 	return sets.NewElementSet(ruleset.Set{Name: setEpoch, Key: []ruleset.Type{ruleset.TypeNFProto}},
 		sets.Element(nil, ruleset.Byte(ruleset.NFProtoIPv4)), sets.Element(nil, ruleset.Byte(ruleset.NFProtoIPv6)))
 }
 
-// Epoch returns the names of the set epoch and of all chains that may look into it.
+// Epoch returns the name of the set "epoch", and the names of all chains that may look into this
+// set.
 func (r *Renderer) Epoch() (e ruleset.Epoch) {
 	e.Set = setEpoch
 	all := *r.base

@@ -38,8 +38,8 @@ func (r *Renderer) Table() (*ruleset.Table, []error) {
 }
 
 // Errors returns a *dataplane.ApplyError for each object that could not be rendered. It also
-// returns one for each endpoint whose packets all drop because of such an object. The errors are in
-// the order of the objects' keys.
+// returns one for each endpoint that is at fault because of such an object. The errors are in the
+// order of the objects' keys.
 func (r *Renderer) Errors() []error {
 	r.renderDirty()
 	return r.faults.errors()

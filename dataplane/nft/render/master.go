@@ -80,7 +80,8 @@ func (r *Renderer) Interfaces() iter.Seq[string] { return r.endpoints.interfaces
 // HasInterface reports whether the interface is one of Interfaces.
 func (r *Renderer) HasInterface(name string) bool { return r.endpoints.interfaces.ofWorkloads(name) }
 
-// SameAddresses reports whether the interfaces have the same addresses.
+// SameAddresses reports whether a and b have the same interfaces, and each interface has the same
+// list of addresses in both.
 func SameAddresses(a, b map[string]Interface) bool {
 	return maps.EqualFunc(a, b, func(x, y Interface) bool { return slices.Equal(x.Addresses, y.Addresses) })
 }

@@ -47,8 +47,8 @@ type Stage struct {
 	//     before the others.
 	Chain string
 	// Behind is the nftables priority of the stage guard. It must be greater than the priority of
-	// Chain. If a second base chain evaluates packets that are stale after Chain (see Epoch), Behind
-	// must also be greater than the priority of the second chain.
+	// Chain. A second base chain may evaluate packets that are stale at the end of Chain (see
+	// Epoch). Then Behind must also be greater than the priority of the second chain.
 	Behind int
 }
 

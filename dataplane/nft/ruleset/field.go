@@ -14,7 +14,7 @@ type Field uint8
 //
 // A field of one family or protocol does not limit a rule to this family or protocol. The caller
 // must add matches on NFProto (Protocol in tables of family bridge) and L4Proto before the field.
-// String omits the matches that nft implies.
+// Rule.String omits those of these matches that nft adds by itself.
 //
 // Fields of the Ethernet header, of VLAN tags and of ARP are for tables of family bridge. nft 1.0.6
 // lists VLANTag and NDTarget as bytes, and cannot read back a rule with NDTarget.
@@ -183,25 +183,28 @@ const (
 // instead, which has the same effect.)
 type Load struct {
 	Origin Origin
-	// Base is the header and Offset the byte at which FromPayload loads.
+	// Base is the header from which FromPayload loads. Offset is the number of bytes from the start
+	// of this header to the first loaded byte.
 	Base, Offset uint32
 	// Protocol is the transport protocol whose header has the field: packets of other protocols do
 	// not have it. It is zero if the field is in another header, or if several protocols have it.
 	Protocol uint8
-	// Key selects what is loaded. For FromMeta it is a NFT_META_... key, for FromCt a NFT_CT_...
-	// key, and for FromFib the result. For FromExthdr it is the number of the IPv6 extension header
-	// whose presence is loaded.
+	// Key selects what is loaded. For FromMeta it is an NFT_META_... key, for FromCt an NFT_CT_...
+	// key, and for FromFib an NFT_FIB_RESULT_... number. For FromExthdr it is the number of the
+	// IPv6 extension header whose presence is loaded.
 	Key uint32
 	// Direction is the direction of FromCt. It is DirectionNone for keys without a direction.
 	Direction uint8
 	// Flags are the flags of FromFib.
 	Flags uint32
-	// Mask is a number in network byte order. It is as long as the loaded bytes.
+	// Mask is applied to the loaded bytes, which are read as one big-endian number. Zero means no
+	// mask.
 	Mask  uint32
 	Shift uint8
 	// Size is the number of bytes that FromPayload loads, if the bits of Mask span more bytes than
 	// the field's type has. Zero means the size of the type. Only a Compare can have a field with a
-	// Size, because a lookup would shift it in host byte order.
+	// Size: for a lookup, the kernel would shift the loaded bytes in host byte order, which gives a
+	// wrong value.
 	Size uint32
 }
 

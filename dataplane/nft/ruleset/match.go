@@ -22,7 +22,8 @@ type Compare struct {
 	Not   bool
 	Value Value
 	Last  Value
-	// Mask is nil, or as long as Value. Value has no bit outside the mask. A range has no Mask.
+	// Mask is nil, or has the length of Value. Value has no bit outside the mask. A range has no
+	// Mask.
 	Mask Value
 }
 
@@ -51,8 +52,8 @@ type In struct {
 // and their nft syntax. The caller must ensure that the two mean the same. The simulator refuses
 // rules with a Raw.
 type Raw struct {
-	// Text is nft syntax. Without Text, the rule can be programmed, but nft does not load its
-	// String.
+	// Text is nft syntax. Without Text, the rule can be programmed, but nft refuses the text that
+	// Rule.String returns.
 	Text string
 	// Expressions are the kernel's expressions, in order. Each is the payload of one NFTA_LIST_ELEM
 	// attribute: the attributes NFTA_EXPR_NAME and NFTA_EXPR_DATA. Without Expressions, the rule

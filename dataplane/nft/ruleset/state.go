@@ -197,8 +197,8 @@ func (o *object) element(rec []byte) Element {
 	return e
 }
 
-// Clone returns an independent copy. It shares chains, and sets without their elements, with the
-// state.
+// Clone returns an independent copy. The copy has its own elements of sets. It shares with the
+// state only what never changes: chains, flowtables, and sets without their elements.
 func (s *State) Clone() *State {
 	c := NewState(s.family, s.name)
 	c.flowtables = s.flowtables

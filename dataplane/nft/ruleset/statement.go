@@ -99,8 +99,9 @@ const (
 type Assign struct {
 	Field Field
 	Value uint32
-	// Mask has the bits of Field that change to those of Value. All other bits of Field stay, and
-	// must be zero in Value. A Mask of zero means all bits. With Map or From, Mask must be zero.
+	// Mask selects the bits of Field that are replaced by the same bits of Value. The other bits of
+	// Field stay as they are; in Value, they must be zero. A Mask of zero means all bits. With Map
+	// or From, Mask must be zero.
 	Mask uint32
 	// From is zero, Mark, Priority or CtMark.
 	From   Field

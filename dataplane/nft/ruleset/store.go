@@ -86,8 +86,8 @@ func (s *store) append(b []byte, e *Element) []byte {
 	return b
 }
 
-// ID returns the values of an element's key one after the other, and in an interval set then their
-// ends: see Packed.
+// ID returns the values of an element's key, one after the other. In an interval set, these values
+// are the starts of ranges, and the inclusive ends of the ranges follow. See Packed.
 func (s *Set) ID(e *Element) []byte { return e.appendID(nil, s.Interval) }
 
 func (e *Element) appendID(b []byte, ranges bool) []byte {

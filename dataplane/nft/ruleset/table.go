@@ -84,8 +84,8 @@ type Set struct {
 	// and a port).
 	Data []Type
 	// Interval is set if elements may be ranges or prefixes. Elements must be disjoint. The kernel
-	// is slow at changes of an interval set of a concatenation: with 10,000 elements, each deletion
-	// takes 25 ms.
+	// is slow at changes of an interval set with several key fields: with 10,000 elements, each
+	// deletion takes 25 ms.
 	Interval bool
 	// Verdicts makes the set a verdict map.
 	Verdicts bool
@@ -106,7 +106,8 @@ type Set struct {
 	// if rules look up a packet twice: a first lookup writes a value to skb->priority or skb->mark,
 	// and this value is the key for a second lookup, in this set. The kernel empties a deleted set
 	// at once. So without the grace period, a packet between the two lookups would find nothing.
-	// Only the Table has this property: the kernel's set and the text of the table do not.
+	// This property is only for the applier: neither the kernel's set nor the text of the table has
+	// it.
 	DeleteAfterGrace bool
 	// Comment is at most 128 bytes (Linux 5.10).
 	Comment  string
@@ -119,8 +120,9 @@ type Element struct {
 	// Last is the inclusive end of an element that is a range, in a set with one key field.
 	// Otherwise it is nil. A prefix is a range from its first to its last address.
 	Last Value
-	// Ends are the inclusive ends of an element in an interval set of a concatenation: nil, or one
-	// for each field of the key. If a field is no range, its end is the value itself.
+	// Ends are the inclusive ends of an element that is a range, in an interval set with several
+	// key fields: one for each field. If a field is no range, its end is the value itself. For all
+	// other elements, Ends is nil.
 	Ends []Value
 	// Verdict is set for an element of a verdict map.
 	Verdict *Verdict

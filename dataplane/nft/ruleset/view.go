@@ -10,18 +10,21 @@ import (
 // Packed is an element as bytes, as the kernel stores it. A View compares it without making an
 // Element.
 type Packed struct {
-	// ID has the values of the key one after the other, without padding. In an interval set, their
-	// inclusive ends follow.
+	// ID has the values of the key, one after the other, without padding. In an interval set, these
+	// values are the starts of ranges, and the inclusive ends of the ranges follow.
 	ID []byte
-	// Data has the values of a map's data in the same form; nil for other sets.
+	// Data has the element's data in the same form, if the set is a map to values. Otherwise it is
+	// nil.
 	Data []byte
-	// Kind and Chain are the verdict of an element of a verdict map; zero in other sets.
+	// Kind and Chain are the element's verdict if the set is a verdict map. Otherwise they are
+	// zero.
 	Kind  VerdictKind
 	Chain []byte
 	// Comment and Timeout have the meaning of those of Element.
 	Comment []byte
 	Timeout time.Duration
-	// Counter is set if the element has a counter, either its own or by the Counter of its set.
+	// Counter is set if the element has a counter: one that its set gives to every element
+	// (Set.Counter), or one that only this element has.
 	Counter bool
 }
 

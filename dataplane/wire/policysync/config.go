@@ -22,18 +22,19 @@ const (
 
 // ServerConfig configures a Server. It is copied by NewServer.
 type ServerConfig struct {
-	// Folder is the folder for the sockets: see the function Folder. Nothing else may use it. With
-	// the first complete state, the Server removes stale sockets from it. These are sockets that a
-	// killed server has left behind, and that no process listens on. Required unless Socket is set.
+	// Folder is the folder for the sockets: see the function Folder. Nothing else may use it. When
+	// the desired state is complete for the first time, the Server removes stale sockets from the
+	// folder. These are sockets that a killed server has left behind, and that no process listens
+	// on. Required unless Socket is set.
 	Folder string
 	// Socket returns the path of the socket of a workload endpoint. Set it to use other paths than
 	// those in Folder. An empty path means that the endpoint has no socket. The Server calls Socket
 	// for each endpoint in each Apply and Resync. Default Folder(ServerConfig.Folder).
 	Socket func(policy.Key) string
 	// Authenticate returns an error for a process that must not read the policy of the endpoint
-	// with the key; Users returns such a function. The Server calls Authenticate when the process
-	// connects, and again before it sends each response. It must be safe for concurrent use: up to
-	// 8 calls run at a time. Default InWorkload.
+	// with the key. The function Users returns a function for this field. The Server calls
+	// Authenticate when the process connects, and again before it sends each response. It must be
+	// safe for concurrent use: up to 8 calls run at a time. Default InWorkload.
 	Authenticate func(policy.Key, Peer) error
 	// NetNS is a file descriptor of the network namespace with the endpoints' interfaces, for
 	// InWorkload and HasAddresses. 0 means the namespace of the process.
@@ -48,8 +49,8 @@ type ServerConfig struct {
 	// may take to read the status of its call when its endpoint is removed. A subscriber that takes
 	// longer is disconnected. Default DefaultTimeout.
 	Timeout time.Duration
-	// Logger logs when sockets are opened and removed, and for each endpoint at most one refused
-	// peer in 10 s. At level Debug, it also logs subscribers. Nil means no logging.
+	// Logger logs each socket that is opened or removed. It also logs refused peers, at most one in
+	// 10 s for each endpoint. At level Debug, it also logs subscribers. Nil means no logging.
 	Logger *slog.Logger
 }
 

@@ -36,9 +36,9 @@ func newState(objects dptest.State, before *State) *State {
 // Ingress returns the decision of the endpoint's policy about a packet to the endpoint, as if the
 // packet were the first one of a connection. Ingress does not track connections, so call it for
 // each request. The decision names the rule or default that made it. Ingress ignores the fields
-// From and To of the packet, and the fields in unknown. A program that accepts connections never
-// knows the DSCP, so it must pass UnknownDSCP. Ingress denies a packet that does not have two
-// addresses of one family.
+// From and To of the packet, and all fields that the parameter unknown contains. A program that
+// accepts connections never knows the DSCP, so it must pass UnknownDSCP. Ingress denies a packet
+// that does not have two addresses of one family.
 //
 // The duration of Ingress hardly depends on the size of the sets.
 func (s *State) Ingress(p dptest.Packet, unknown Unknown) dptest.Decision {

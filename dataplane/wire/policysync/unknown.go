@@ -20,13 +20,13 @@ import (
 type Unknown uint8
 
 const (
-	// UnknownDSCP is Header.DSCP. A program that accepts a connection never knows the DSCP of its
-	// first packet.
+	// UnknownDSCP means that the field Header.DSCP is unknown. A program that accepts a connection
+	// never knows the DSCP of its first packet.
 	UnknownDSCP Unknown = 1 << iota
-	// UnknownICMP is ICMPType and ICMPCode.
+	// UnknownICMP means that the fields ICMPType and ICMPCode are unknown.
 	UnknownICMP
-	// UnknownSrcPort is SrcPort. It is unknown, for example, if the connection does not exist yet,
-	// or came by a proxy.
+	// UnknownSrcPort means that the field SrcPort is unknown, for example because the connection
+	// does not exist yet, or came through a proxy.
 	UnknownSrcPort
 )
 

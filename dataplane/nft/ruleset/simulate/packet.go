@@ -29,14 +29,15 @@ type Packet struct {
 	// Transport. For example, set Transport for a packet whose protocol has no ports: a rule that
 	// loads ports, and does not match the protocol, reads the first four bytes of Transport.
 	Transport []byte
-	// Fragment is the offset of a fragment in units of eight bytes. Unless it is 0, there is no
-	// transport header. But when the kernel loads up to four bytes, it does not check whether there
-	// is a transport header. So rules on ports read the payload of an IPv4 fragment (Transport),
-	// and the IP header of an IPv6 fragment. Usually, connection tracking reassembles fragments
-	// before the chains see them.
+	// Fragment is the offset of a fragment in units of eight bytes. If it is not 0, there is no
+	// transport header. But the kernel does not check this when it loads up to four bytes. So rules
+	// on ports read other bytes. In an IPv4 fragment, they read the payload, which is in Transport.
+	// In an IPv6 fragment, they read the IP header. Usually, connection tracking reassembles
+	// fragments before the chains see them.
 	Fragment uint16
-	// MoreFragments is set for a fragment that is not the last one. If Fragment is 0, too, the
-	// packet is the first fragment. Transport may then be shorter than the transport header.
+	// MoreFragments is set for a fragment that is not the last one. If MoreFragments is set and
+	// Fragment is 0, the packet is the first fragment. Transport may then be shorter than the
+	// transport header.
 	MoreFragments bool
 	// Header has fields of the IP header and of transport headers. A field of a transport header is
 	// ignored if packets of Protocol do not have this field (HeaderField.In). If a value is above
@@ -72,9 +73,9 @@ type Conn struct {
 	Reply bool
 	// Mark is the mark of the connection.
 	Mark uint32
-	// Original is the tuple of the connection's first packet, and Answer the tuple of replies. Both
-	// may be zero. Then Original is the packet's own tuple, which is reversed if Reply is set, and
-	// Answer is Original reversed.
+	// Original is the tuple of the connection's first packet, and Answer the tuple of replies. A
+	// zero Original means the packet's own tuple or, if Reply is set, the reverse of it. A zero
+	// Answer means the reverse of Original.
 	Original, Answer Tuple
 }
 
@@ -119,10 +120,10 @@ type Result struct {
 type Translation struct {
 	NAT ruleset.NAT
 	// Addr is the new address. It is not valid if the kernel chooses the address, or if the address
-	// stays.
+	// stays the same.
 	Addr netip.Addr
-	// Port is the new port. It is 0 if the kernel chooses the port, or if the port stays where
-	// possible.
+	// Port is the new port. It is 0 if the kernel chooses the port, or if the kernel keeps the old
+	// port where possible.
 	Port uint16
 }
 

@@ -97,9 +97,9 @@ func (v verdict) verdict() ruleset.Verdict {
 
 // New returns a Simulator of the Table or the State.
 //
-// Errors: those of Table.Validate, or a rule of the Table has Raw expressions. New does not check a
-// State. If a rule of the State has Raw expressions, Run returns an error once a packet enters the
-// chain of the rule.
+// New returns an error if the Table is invalid (see Table.Validate), or if a rule of the Table has
+// a Raw. It does not check a State. If a rule of the State has a Raw, Run returns an error once a
+// packet enters the chain of the rule.
 func New(cfg Config) (*Simulator, error) {
 	switch {
 	case (cfg.Table == nil) == (cfg.State == nil):

@@ -103,7 +103,8 @@ func decodeObject(m *wirepb.ObjectStatus) *dataplane.ApplyError {
 	return e
 }
 
-// Text returns the text as valid UTF-8, cut to at most 4096 bytes at the end of a character.
+// Text returns the text as valid UTF-8 of at most 4096 bytes. It cuts a longer text between two
+// characters.
 func Text(text string) string {
 	text = strings.ToValidUTF8(text, "?")
 	if len(text) <= maxText {

@@ -12,8 +12,8 @@ import (
 )
 
 // CheckKnown returns an error if a message, or a message within it, has an unknown field. Such a
-// field is from a newer version of the protocol. If it were ignored, packets could pass that policy
-// denies. CheckKnown does not check events within the message, because Decode does.
+// field is from a newer version of the protocol. If it were ignored, packets that policy denies
+// could pass. CheckKnown does not check events within the message, because Decode does.
 func CheckKnown(m proto.Message) error {
 	c := newCursor()
 	c.refuseUnknown(m.ProtoReflect())
