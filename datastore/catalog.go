@@ -21,7 +21,7 @@ import (
 type ConflictError struct {
 	// Key of the object.
 	Key policy.Key
-	// File whose copy of the object is used, without its directory.
+	// File is the name of the file whose copy of the object is used. The name has no directory.
 	File string
 }
 

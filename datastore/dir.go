@@ -21,17 +21,19 @@ type DirConfig struct {
 	// Extensions of the files to read, each with its dot; other files are ignored, and so are names
 	// that begin with a dot. Default: ".json".
 	Extensions []string
-	// Decode returns the resources in one file, and the errors of those that it cannot decode. file is the
-	// name without the directory. Decode must not keep data. Default: policy.Decode, one resource in a file.
+	// Decode returns the resources in one file, and the errors of those that it cannot decode. The argument file is the
+	// name without the directory. Decode must not keep the slice data after it returns. Default: policy.Decode, one
+	// resource in a file.
 	Decode func(file string, data []byte) ([]policy.Resource, []error)
-	// Rejected receives each error of a file, every time that the Dir reads the file. It is called in the goroutine
-	// of Run. file is the name without the directory, or "." if the directory was removed. Nil discards errors.
+	// Rejected receives each error of a file, every time that the Dir reads the file. It is called in the goroutine of
+	// Run. The argument file is the name without the directory, or "." if the directory was removed. Nil discards
+	// errors.
 	Rejected func(file string, err error)
 	// Unreadable is called with the cause when the directory cannot be read, and again when the cause changes. It is
 	// called with nil once the directory has been read. It is called in the goroutine of Run. Optional.
 	Unreadable func(cause error)
-	// Wait makes Run wait for a directory that cannot be read at the start. By default Run then
-	// returns the cause.
+	// Wait makes Run wait for a directory that cannot be read at the start. By default, Run returns an error in this
+	// case.
 	Wait bool
 	// MaxSize is the size in bytes over which a file is rejected. Default: 64 MiB.
 	MaxSize int64
@@ -101,7 +103,7 @@ func decodeJSON(_ string, data []byte) ([]policy.Resource, []error) {
 // when kubelet updates a mounted ConfigMap, it replaces the link "..data", and the Dir detects that.
 //
 // The package documentation says what a Dir does if it cannot read a file or the directory. A Dir decodes resources,
-// but does not validate them: the receiver does. It keeps workload endpoints in a compact form (package
+// but does not validate them: the receiver does. A Dir keeps workload endpoints in a compact form (package
 // internal/packed), because there may be very many. At the start, it sends the content in several calls of Update.
 // Later, it sends changes that it finds at the same time in one call.
 //

@@ -39,10 +39,9 @@
 // reports the others.
 //
 // If the directory is missing when Run starts, Run returns an error, unless DirConfig.Wait is set. If the
-// directory is moved, replaced or removed later, the Dir reports that, and the receiver keeps the objects, as
-// if a database did not answer. As soon as there is a directory at the path again, the Dir reads it. But "rm
-// -r" deletes the files one by one before it removes the directory, so the Dir deletes the objects of these
-// files.
+// directory is moved, replaced or removed later, the Dir reports that, and the receiver keeps the objects. As
+// soon as there is a directory at the path again, the Dir reads it. But "rm -r" deletes the files one by one
+// before it removes the directory, so the Dir deletes the objects of these files.
 //
 // # Concurrency
 //

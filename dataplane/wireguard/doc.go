@@ -114,8 +114,8 @@
 //   - A remote node: packets to it are dropped.
 //   - This node: a key file, a device or a route is at fault, and packets are dropped.
 //   - A host endpoint: its policy does not apply to encrypted packets (ErrHostEndpoint).
-//   - No object: packets may pass unencrypted. The Driver then does not send InSync and new or
-//     changed routes to later dataplanes.
+//   - No object: packets may pass unencrypted. The Driver then sends neither InSync nor any new or
+//     changed route to later dataplanes.
 //
 // The cause of an error is ErrKey, ErrRemoteNode, ErrHostEndpoint, an error of package routes, or
 // the kernel's errno.

@@ -105,9 +105,9 @@ func (r *result) addPeers(anyRefused bool, err error) {
 // unwanted peers. Then it removes prefixes that no longer belong to this node from the nftables
 // table of Config.RequireEncryption.
 //
-// While a rule, a blackhole route or the nftables table cannot be installed, Finish removes
-// nothing: a later dataplane may still have an unencrypted route to a prefix whose encryption
-// Finish would end.
+// Finish removes nothing while a rule, a blackhole route or the nftables table cannot be installed.
+// A later dataplane of the Driver may then still have an unencrypted route to a prefix, so the
+// prefix must stay encrypted.
 //
 // Finish returns the error of ctx, and no other error. If a removal fails, Watch makes the Driver
 // call Apply, which tries again and returns the error.

@@ -27,7 +27,7 @@ const (
 	// servers last elected a leader. An unconfirmed report does not count, because it may come from a restored backup.
 	// A Reporter confirms its report within a third of its TTL.
 	NodeBehind NodeState = "behind"
-	// NodeFaulty: the node has applied the revision, but its report has faults. They may concern other objects.
+	// NodeFaulty: the node has applied the revision, but its report has faults. The faults may concern any objects.
 	NodeFaulty NodeState = "faulty"
 	// NodeSilent: the node has a policy.Node, but no report, or a report that this version cannot read.
 	NodeSilent NodeState = "silent"
@@ -49,7 +49,8 @@ type NodeProgress struct {
 
 // Progress has the nodes, and how many of them have applied a revision.
 type Progress struct {
-	// Revision of the query: for Store.Applied, that of the object.
+	// Revision that the nodes must have applied. For Store.Applied, it is the revision at which the object was last
+	// written.
 	Revision Revision
 	// Nodes are those with a policy.Node or a report, sorted by name.
 	Nodes []NodeProgress
@@ -60,7 +61,7 @@ type Progress struct {
 // Complete reports whether all nodes have applied the revision. It reports false if there are no nodes.
 func (r Progress) Complete() bool { return r.Applied == len(r.Nodes) && r.Applied > 0 }
 
-// String returns the nodes that have applied the revision and all nodes, as in "2/3".
+// String returns two numbers, as in "2/3": how many nodes have applied the revision, and how many nodes there are.
 func (r Progress) String() string { return fmt.Sprintf("%d/%d", r.Applied, len(r.Nodes)) }
 
 // Applied returns which nodes have applied the present version of an object. A node has applied it if the node has

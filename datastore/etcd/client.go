@@ -54,8 +54,8 @@ type TLS struct {
 	ServerName string
 }
 
-// Config configures a Client: the etcd servers, the user, and the part of the key space. The Client does not change it.
-// A formatted Config shows no secret.
+// Config configures a Client: the etcd servers, the user, and the part of the key space. The Client does not change the
+// Config. A formatted Config shows no secret.
 type Config struct {
 	// Endpoints are the URLs of the servers, such as "https://10.0.0.5:2379", or of proxies in front of them. All are
 	// http or all https. Connections are direct: the environment variables of HTTP proxies are ignored. Required,
@@ -71,8 +71,8 @@ type Config struct {
 	// to https and to loopback endpoints only.
 	Username string
 	Password Secret
-	// ReadPassword returns the password, instead of Password. It is called at each login: before the first request, and
-	// when the server rejects the token. It may be called from any goroutine.
+	// ReadPassword returns the password. Set either ReadPassword or the field Password. ReadPassword is called at each
+	// login: before the first request, and when the server rejects the token. It may be called from any goroutine.
 	ReadPassword func() (Secret, error) `json:"-"`
 	// RequestTimeout is the timeout of each request. Default: 10 s.
 	RequestTimeout time.Duration

@@ -14,13 +14,13 @@ import (
 var (
 	// ErrNotFound means that the object does not exist.
 	ErrNotFound = errors.New("not found")
-	// ErrNotInitialised means that the mark is missing, which Store.Init creates.
+	// ErrNotInitialised means that the mark (the key that Store.Init creates) is missing.
 	ErrNotInitialised = errors.New("the key space is not initialised (or it was lost)")
 	// ErrNewer means that a newer version of this package wrote a value, and this version cannot read all of it.
 	ErrNewer = errors.New("written in a newer form")
-	// ErrConflict means that an object does not have the expected revision. The error is a *ConflictError.
+	// ErrConflict means that an object does not have the expected revision. Functions return it as a *ConflictError.
 	ErrConflict = errors.New("changed by another writer")
-	// ErrOwned means that an object belongs to another stream. The error is an *OwnerError.
+	// ErrOwned means that an object has another owner, or none. Functions return it as an *OwnerError.
 	ErrOwned = errors.New("belongs to another stream")
 	// ErrEmptyStream means that a stream has no object; see WriterConfig.AllowEmpty.
 	ErrEmptyStream = errors.New("the stream is empty")
@@ -30,11 +30,11 @@ var (
 	ErrRunning = errors.New("etcd: it runs already")
 )
 
-// ConflictError reports an object that does not have the expected revision. It is ErrConflict.
+// ConflictError reports an object that does not have the expected revision. errors.Is finds ErrConflict in it.
 type ConflictError struct {
 	// Key of the object.
 	Key policy.Key
-	// Expected is the revision that the writer expected. Actual is that of the object, or Absent.
+	// Expected is the revision that the writer expected. Actual is the revision of the object, or Absent.
 	Expected, Actual Revision
 }
 
@@ -46,7 +46,8 @@ func (e *ConflictError) Error() string {
 // Is makes errors.Is find ErrConflict.
 func (e *ConflictError) Is(target error) bool { return target == ErrConflict }
 
-// OwnerError reports an object of a stream that has another owner, or none, in the store. It is ErrOwned.
+// OwnerError reports that an object of the stream has another owner, or none, in the store. errors.Is finds ErrOwned in
+// it.
 type OwnerError struct {
 	// Key of the object.
 	Key policy.Key
@@ -62,7 +63,8 @@ func (e *OwnerError) Error() string {
 // Is makes errors.Is find ErrOwned.
 func (e *OwnerError) Is(target error) bool { return target == ErrOwned }
 
-// ValueError reports a stored value that cannot be used. If a newer version wrote it, the error is ErrNewer.
+// ValueError reports a stored value that cannot be used. If a newer version wrote the value, errors.Is finds ErrNewer
+// in the error.
 type ValueError struct {
 	// Key in the store without the cluster's prefix, such as "state/Policy/shop/web".
 	Key string

@@ -20,7 +20,8 @@ import (
 //   - The mark (the key that Store.Init creates) has another value or revision.
 //   - The etcd cluster has another id.
 //   - The revision or the raft term is lower than before.
-//   - The newest key that the Source has read is missing or has another value at its revision.
+//   - Of the keys that the Source has read, the one with the highest revision is missing, or has
+//     another value at this revision.
 //   - The key of the node's report is not as the node's Reporter wrote it.
 //
 // If a backup is restored under the same cluster id, a node may miss the restore. To be sure,

@@ -23,8 +23,8 @@ type ReporterConfig struct {
 	// overwrite each other's reports, and both call Lost repeatedly.
 	Node string
 	// TTL is the time after which a report expires if its node no longer renews it, in whole seconds. Three times in
-	// this period, the Reporter reads the report back, and confirms it if the servers have elected a leader since.
-	// Default: 30 s; minimum 2 s.
+	// this period, the Reporter reads its report from the store. If the servers have elected a leader since the last
+	// write, the Reporter confirms the report by another write. Default: 30 s; minimum 2 s.
 	TTL time.Duration
 	// Interval is the minimum time between two writes. If Set is called several times in between, only the last report
 	// is written. Default: 200 ms.
@@ -71,13 +71,14 @@ func (c ReporterConfig) validate() error {
 // Reporter writes the revision that a node has applied, and the status of its endpoints, to the store. If the node no
 // longer renews the lease of these keys, the store deletes them.
 //
-// A revision belongs to a History: the data that a Source has read. If the store no longer has this data, for example
-// after a restore, the Reporter writes the report without the revision, and as not in sync.
+// A revision means nothing without its History, which identifies the data that a Source has read. The store may lose
+// this data, for example by a restore. The Reporter then leaves out the revision, and reports that the node is not in
+// sync.
 //
 // Give the Reporter and the Source the same Client. The etcd user of this Client needs the right to read the keys below
 // state/, because the Reporter checks the mark there (the key that Store.Init creates).
 //
-// Set is safe for concurrent use. Run may run once at a time.
+// Set is safe for concurrent use. Only one call of Run may be active at a time.
 type Reporter struct {
 	config ReporterConfig
 

@@ -16,8 +16,8 @@ import (
 
 // Settings are the settings of an agent, as JSON that the agent interprets.
 type Settings struct {
-	// Global has the settings for all nodes, and Node those for one node. Each is nil if there are none. If both have
-	// a setting, the one of Node is used.
+	// Global has the settings for all nodes. The field Node has the settings for one node. Each is nil if there are
+	// none. If both have the same setting, the one for the node is used.
 	Global, Node json.RawMessage
 }
 
@@ -32,8 +32,9 @@ func settingsPath(node string) string {
 	return partSettings + "node/" + node
 }
 
-// PutSettings writes the settings of a node. If node is empty, it writes those of all nodes. If settings is nil, it
-// deletes the stored settings. It checks only that the settings are a JSON object; the agent validates them.
+// PutSettings writes the settings of a node. If node is empty, it writes the settings for all nodes (Settings.Global).
+// If settings is nil, it deletes the stored settings. It checks only that the settings are a JSON object; the agent
+// validates them.
 //
 // Errors: an invalid argument; those of the client; a *ValueError, which may wrap ErrNewer, if this version cannot read
 // the stored settings. PutSettings does not overwrite such settings, but can delete them.

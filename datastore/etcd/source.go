@@ -22,15 +22,17 @@ type SourceConfig struct {
 	// PageSize is the maximum number of objects in a page of a list. The first page is smaller, and so are pages of
 	// large objects: a page has about 4 MiB at most. Two pages are in memory at a time. Default: 5000.
 	PageSize int
-	// MaxPending is the number of pending objects (those whose latest value the receiver lacks) at which the Source
-	// stops reading: the list pauses, or the watch ends until the receiver has the pending objects. The server keeps
-	// the changes meanwhile. The changes of one transaction stay together, even above the limit. Default: 20,000.
+	// MaxPending is the number of pending objects at which the Source stops reading. An object is pending while the
+	// receiver lacks its latest value. The Source pauses a list, or ends its watch, and continues once the receiver has
+	// the pending objects. The server keeps the changes meanwhile. The changes of one transaction stay together, even
+	// above the limit. Default: 20,000.
 	MaxPending int
 	// MaxBackOff is the maximum pause between two attempts after a failure. The pause begins at 50 ms and doubles with
 	// each failure. Up to half of it is removed at random. Default: 5 s.
 	MaxBackOff time.Duration
-	// Heartbeat is the interval at which the Source checks, in addition to its watch, that the store answers, has the
-	// mark and has the same history. Default: 5 s.
+	// Heartbeat is the interval at which the Source checks the store, in addition to its watch. It checks that the
+	// store answers, and that the mark (the key that Store.Init creates) and the History have not changed. Default: 5
+	// s.
 	Heartbeat time.Duration
 	// Recheck is the interval at which the Source queries the store for changes that the watch did not report. A watch
 	// may miss changes if a proxy between Source and server loses its own watch. If there is such a change, the Source
@@ -47,7 +49,8 @@ type SourceHooks struct {
 	// parsed, Rejected is called for each change of the key, and again each time the Source lists the store. The error
 	// is a *ValueError.
 	Rejected func(err error)
-	// Lost is called with the error of each failed attempt to read the store. The receiver keeps its state.
+	// Lost is called with the error of each failed attempt to read the store. Such a failure removes no objects from
+	// the datastore.Receiver.
 	Lost func(err error)
 	// Found is called when the store can be read for the first time, and again after Lost.
 	Found func()
@@ -112,7 +115,7 @@ func (c SourceConfig) validate() error {
 // SourceConfig.MaxPending such objects, it stops reading until the receiver has got them. In addition, a Source keeps
 // the name of each object of the store, and hashes of its value.
 //
-// Run may run once at a time. Stats and Unusable are safe for concurrent use.
+// Only one call of Run may be active at a time. Stats and Unusable are safe for concurrent use.
 type Source struct {
 	config SourceConfig
 
@@ -164,8 +167,8 @@ const (
 	FailureRefused FailureKind = "refused"
 	// FailureCompacted: the revision from which to continue has been compacted.
 	FailureCompacted FailureKind = "compacted"
-	// FailureHistory: the store has another history, for example because a backup was restored or the store initialised
-	// again.
+	// FailureHistory: the store no longer has the data that the Source has read (see History). For example, a backup
+	// was restored, or the store was initialised again.
 	FailureHistory FailureKind = "history"
 	// FailureMissed: the watch missed a change.
 	FailureMissed FailureKind = "missed"

@@ -27,10 +27,11 @@ type WriterConfig struct {
 	Decode func(file string, data []byte) ([]policy.Resource, []error)
 	// Ignore reports whether the stream is written despite this error of Decode. Nil ignores no error.
 	Ignore func(err error) bool
-	// Adopt makes this stream the owner of those of its objects that now have another owner, or none.
+	// Adopt makes this stream the owner of all its objects. By default, Write returns an error if one of them has
+	// another owner in the store, or none.
 	Adopt bool
-	// AllowEmpty permits a stream without objects, which deletes all objects that it had. The default is an error,
-	// because an empty stream is usually a mistake.
+	// AllowEmpty permits a stream without objects. Write then deletes all objects that the stream had before. The
+	// default is an error, because an empty stream is usually a mistake.
 	AllowEmpty bool
 }
 

@@ -20,15 +20,17 @@ type Config struct {
 	// Client reads Pods, Namespaces, ServiceAccounts, Nodes and EndpointSlices, and queries which
 	// kinds the server has. The Source stores no copies of these objects.
 	Client kubernetes.Interface
-	// Informers are the caller's informers. If set, the Source reads the kinds of Client from these
-	// informers instead. Run starts the informers that do not run yet, and stops those that it
-	// started when it ends. If the informers have your own transform, it must keep all fields that
-	// Transform keeps. nil means that there are no informers.
+	// Informers are the caller's informers. If set, the Source reads from them the kinds that it
+	// would otherwise read with the field Client. Run starts the informers that do not run yet.
+	// When Run ends, it stops the informers that it started. If the informers have your own
+	// transform, it must keep all fields that Transform keeps. nil means that there are no
+	// informers.
 	Informers informers.SharedInformerFactory
 	// Dynamic reads NetworkPolicies, ClusterNetworkPolicies and the kinds of Calico, with all their
-	// fields. If this version of the package does not know a field of a rule, an Allow or Log rule
-	// matches nothing, and any other rule denies every packet that reaches it. If it does not know
-	// a field outside of the rules, the object is left out.
+	// fields. If this version of the package does not know a field of a rule, the effect depends on
+	// the action of the rule. With Allow or Log, the rule matches nothing. With any other action,
+	// it denies every packet that reaches it. If the unknown field is outside of the rules, the
+	// object is left out.
 	Dynamic dynamic.Interface
 	// Node is the name of this node, as in spec.nodeName of its pods. Only pods of this node can be
 	// attached. If Node is empty, no pod can be attached.

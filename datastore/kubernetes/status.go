@@ -14,8 +14,9 @@ const (
 	// StateSynced: the kind has been listed. Its changes arrive, unless Err is set.
 	StateSynced State = "synced"
 	// StateNotServed: the server does not have the kind, and there are no objects. The Source looks
-	// for it again later. If it does not have a kind of Calico any more and has not deleted its
-	// objects, these stay, and Err is set.
+	// for it again later. Exception: if the server no longer has a kind of Calico, but has not
+	// deleted the objects of this kind, the Source keeps these objects. The state then stays
+	// StateSynced, and Err is set.
 	StateNotServed State = "not served"
 	// StateOmitted: Config.Omit names the kind.
 	StateOmitted State = "omitted"
@@ -28,8 +29,8 @@ type KindStatus struct {
 	Kind string
 	// State of the kind.
 	State State
-	// Err is why the kind cannot be read now, for example missing rights. Its last objects stay
-	// meanwhile. It is nil if the kind can be read.
+	// Err is why the kind cannot be read now, for example missing rights. Meanwhile, the objects
+	// that were read last stay in force. Err is nil if the kind can be read.
 	Err error
 	// Since is when Err last changed. It is zero if Err is nil.
 	Since time.Time

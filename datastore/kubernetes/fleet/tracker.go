@@ -117,16 +117,18 @@ func (b *tracker) wait(ctx context.Context) error {
 	}
 }
 
-// Arrivals are the times at which the nodes had the marks, in nanoseconds since 1970.
+// Arrivals are the times at which the nodes received the marks, in nanoseconds since 1970.
 type Arrivals struct {
-	// Nodes has for each node when it received the last of its marks; 0 if it has none.
+	// Nodes has, for each node, the time at which the node received its latest mark; 0 if the node
+	// has received no mark.
 	Nodes []int64
-	// Marks has for each mark when the first and the last node received it, and how many nodes have
-	// it.
+	// Marks has, for each mark, the times at which the first and the last node received it, and the
+	// number of nodes that have it.
 	Marks map[mark]span
 }
 
-// span is when the first and the last of some nodes had a mark.
+// span has the times at which the first and the last of some nodes received a mark, and their
+// number.
 type span struct {
 	First, Last int64
 	Count       int

@@ -27,7 +27,7 @@ const workerMode = "WAYLEAVE_FLEET_WORKER"
 // profileFile is the environment variable with the path of a worker's processor profile.
 const profileFile = "WAYLEAVE_FLEET_PROFILE"
 
-// Worker runs some of the nodes. Its exported methods are calls of the coordinator.
+// Worker runs some of the nodes. The coordinator calls its exported methods with net/rpc.
 type Worker struct {
 	ctx   context.Context
 	kinds *kindMeters

@@ -29,8 +29,8 @@ const (
 	NodeApplied NodeState = "applied"
 	// NodeBehind: the node has a recent report, and has not applied the version yet.
 	NodeBehind NodeState = "behind"
-	// NodeFaulty: the node has applied the version, but its report has faults. They may concern
-	// other objects.
+	// NodeFaulty: the node has applied the version, but its report has faults. The faults may
+	// concern any objects, not only the changed one.
 	NodeFaulty NodeState = "faulty"
 	// NodeSilent: the node has no report, or the report cannot be read or is older than 15 minutes.
 	NodeSilent NodeState = "silent"
@@ -61,7 +61,8 @@ type Progress struct {
 // nodes.
 func (p Progress) Complete() bool { return p.Applied == len(p.Nodes) && p.Applied > 0 }
 
-// String returns the nodes that have applied the version and all nodes, as in "2/3".
+// String returns two numbers, as in "2/3": how many nodes have applied the version, and how many
+// nodes there are.
 func (p Progress) String() string { return fmt.Sprintf("%d/%d", p.Applied, len(p.Nodes)) }
 
 // Applied returns which nodes have applied a change of an object. The parameter kind names the kind

@@ -37,8 +37,9 @@ type Config struct {
 	// block. If a kind changes all the time, as pods do, the report is written at every Interval.
 	// The default is none.
 	Revisions func() map[string]string
-	// Barrier returns once all changes of Revisions before the call are in the kernel, or an error
-	// if that cannot be known. It is required if Revisions is set.
+	// Barrier waits until the kernel has all changes up to the versions that Revisions returned
+	// before the call. It returns an error if it cannot know that. It is required if Revisions is
+	// set.
 	Barrier func(ctx context.Context) error
 	// Logger for warnings and information. nil discards.
 	Logger *slog.Logger

@@ -13,7 +13,7 @@
 // kube-system/wayleave-reporter. If the leader fails, another node becomes the leader after about
 // two minutes. The new leader compares the conditions of all policies with those that they must
 // have, and writes those that differ. A node without rights to the Lease never becomes the leader.
-// It writes only Events on its pods, its Node and its NodeReport.
+// It writes only its Node, its NodeReport, and Events on its pods.
 //
 // # Usage
 //
@@ -56,7 +56,7 @@
 // rule is not understood. True means that all its fields are understood. The NodeReports show which
 // nodes have programmed the policy.
 //
-// Once Ready was called, a Reporter writes the condition NetworkUnavailable=False and the
+// Once Ready has been called, a Reporter writes the condition NetworkUnavailable=False and the
 // annotation wayleave.dev/ready=true to its Node. It checks both every one to two minutes, and
 // writes them again if they are missing or have another value. Both stay when the agent ends,
 // because pods keep their network. If another program changes the reason of the condition

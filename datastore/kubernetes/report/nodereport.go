@@ -32,7 +32,7 @@ func Resource() schema.GroupVersionResource {
 	return schema.GroupVersionResource{Group: "wayleave.dev", Version: "v1alpha1", Resource: "nodereports"}
 }
 
-// ErrNotInstalled is wrapped if the CRD of NodeReports is not installed.
+// ErrNotInstalled means that the CRD of NodeReports is not installed. Check for it with errors.Is.
 var ErrNotInstalled = errors.New("report: the CRD nodereports.wayleave.dev is not installed")
 
 // MaxFaults is the maximum number of faults in the report of a node.
@@ -50,13 +50,15 @@ type NodeStatus struct {
 	Ready bool `json:"ready"`
 	// Version of the agent.
 	Version string `json:"version,omitempty"`
-	// Applied has, by kind, the resourceVersion up to which all changes are in the kernel, except
-	// faults.
+	// Applied has a resourceVersion for each kind. All changes of the kind up to this version are
+	// in the kernel, except changes of objects at fault.
 	Applied map[string]string `json:"applied,omitempty"`
-	// Endpoints counts the endpoints of the node, Failing those that cannot be programmed.
+	// Endpoints counts the endpoints of the node. The field Failing counts the endpoints that
+	// cannot be programmed.
 	Endpoints int64 `json:"endpoints"`
 	Failing   int64 `json:"failing"`
-	// Faulty counts the objects of the cluster that have no effect, or that are not understood in part.
+	// Faulty counts the objects of the cluster that have no effect, or of which only a part is
+	// understood.
 	Faulty int64 `json:"faulty"`
 	// Faults has the first MaxFaults faults: those of endpoints, then those of objects, each by
 	// name.

@@ -105,10 +105,10 @@ func (r *Reporter) Problems(found convert.Object, problems []error) {
 	})
 }
 
-// Converted records that a generation of a ClusterNetworkPolicy was converted, and its problems. It
-// has the signature of kubernetes.Hooks.Converted. For objects of this kind, call it in place of
-// Problems, once for each generation, even if there are no problems. An object with generation 0
-// gets no condition.
+// Converted records that a generation of a ClusterNetworkPolicy was converted. It also records the
+// problems of the conversion. It has the signature of kubernetes.Hooks.Converted. For objects of
+// this kind, call it in place of Problems, once for each generation, even if there are no problems.
+// An object with generation 0 gets no condition.
 func (r *Reporter) Converted(found convert.Object, generation int64, problems []error) {
 	r.change(found, func(o *object) {
 		if generation != o.generation {
@@ -128,8 +128,8 @@ func (r *Reporter) Deleted(gone convert.Object) {
 }
 
 // Rejected records that a calcgraph.Graph rejects a resource. It has the signature of
-// calcgraph.Hooks.Rejected. The Reporter keeps the record until the next of these calls for the
-// same object:
+// calcgraph.Hooks.Rejected. The Reporter keeps the record until one of these methods is called for
+// the same object:
 //
 //   - Problems
 //   - Converted, with another generation
@@ -145,8 +145,8 @@ func (r *Reporter) Rejected(key policy.Key, err error) {
 
 // Doubt records which fields of a policy's rules are not understood. The policy is in force, but
 // these rules are closed: they allow nothing. Doubt has the signature of calcgraph.Hooks.Doubt. The
-// Reporter keeps the record until the next of these calls for the same object: Problems, Converted
-// with another generation, Deleted, or Doubt with nil.
+// Reporter keeps the record until one of these methods is called for the same object: Problems,
+// Deleted, Converted (with another generation) or Doubt (with nil).
 func (r *Reporter) Doubt(key policy.Key, doubt *policy.DoubtError) {
 	r.change(originOf(key), func(o *object) {
 		if o.doubt = ""; doubt != nil {
