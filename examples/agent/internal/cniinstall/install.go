@@ -36,7 +36,8 @@ const PodCIDRs = `"POD_CIDRS"`
 type Config struct {
 	// Plugin is the path of the plugin's binary.
 	Plugin string
-	// Conflist is the network configuration: a list with a plugin of type Name.
+	// Conflist is the network configuration: a list of plugins. At least one of them must have the
+	// constant Name as its type.
 	Conflist []byte
 	// BinDir and ConfDir are the folders in which the runtime looks for plugins and configurations.
 	// They are created if they do not exist.

@@ -47,7 +47,8 @@ func (p *Ports) Next() uint16 {
 	return uint16(firstPort + (p.last.Add(1)-1)%count)
 }
 
-// Measure tests the flows from each party to each column, in each family that both parties have.
+// Measure tests flows from each party to each Column of the other parties: one flow in each address
+// family that both parties have.
 func Measure(ctx context.Context, cfg Config) (*Matrix, error) {
 	if cfg.Evaluator == nil || cfg.Ask == nil || cfg.Ports == nil {
 		return nil, errors.New("connectivity: Config: Evaluator, Ask and Ports are required")

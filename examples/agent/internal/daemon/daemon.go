@@ -30,9 +30,9 @@ type Config struct {
 	// Below and Above are settings with lower and with higher precedence than the settings in the
 	// datastore. In each list, later layers take precedence over earlier ones.
 	Below, Above []settings.Layer
-	// Reread receives a replacement of Below each time that the caller has read its sources again.
-	// If the new settings are invalid, the problems are in the log and in the status, and the
-	// previous settings stay in effect. Optional.
+	// Reread is a channel. Each time that the caller has read the settings again, it sends new
+	// layers, which replace Below. If the new settings are invalid, the problems are in the log and
+	// in the status, and the previous settings stay in effect. Optional.
 	Reread <-chan []settings.Layer
 	// NetNS is a file descriptor of the network namespace to program. 0 means the namespace of the
 	// process.

@@ -13,8 +13,8 @@
 //	http.Handle("/livez", h.Live())
 //	http.Handle("/readyz", h.Ready())
 //
-// The HTTP status is 200 if the agent is alive or ready, and 503 if it is not. The body has the
-// state of each part as JSON:
+// The handler Live returns the HTTP status 200 if the agent is alive. The handler Ready returns 200
+// if the agent is ready. Otherwise, both return 503. The body has the state of each part as JSON:
 //
 //	{"ok":false,"components":[{"name":"driver","ok":false,"detail":"nothing is in the kernel yet"}]}
 //

@@ -30,7 +30,7 @@ type Component struct {
 type Config struct {
 	// Timeout is the time after which a busy part without progress is stuck. Required.
 	Timeout time.Duration
-	// Components are the parts of the agent, in the order of reports.
+	// Components are the parts of the agent. A Report has them in this order.
 	Components []Component
 }
 

@@ -40,17 +40,18 @@ type Config struct {
 	Node string
 	// Omit names the kinds that are not read.
 	Omit []string
-	// PodCIDRs means that there are routes to the pod CIDRs of nodes.
+	// PodCIDRs means that each pod CIDR of a node becomes a block, so that other nodes get a route
+	// to it.
 	PodCIDRs bool
 	// VXLAN, IPIP and Wireguard mean that nodes get addresses for devices of these kinds, from
 	// their pod CIDRs.
 	VXLAN, IPIP, Wireguard bool
 	// TrustAnnotations means that annotations of pods may set their interface and MAC address.
 	TrustAnnotations bool
-	// ConfigMap is the NAMESPACE/NAME of a ConfigMap with settings. Empty means none. Settings is
-	// called with the settings for all nodes and those for this node, once they have been read and
-	// when they change. The source sends nothing before the first call. So nothing is programmed
-	// with the wrong settings.
+	// ConfigMap is the NAMESPACE/NAME of a ConfigMap with settings. Empty means none. The function
+	// Settings receives the settings for all nodes and those for this node. It is called when both
+	// have been read, and again after each change. It is required if ConfigMap is set. The source
+	// sends nothing before the first call. So nothing is programmed with the wrong settings.
 	ConfigMap string
 	Settings  func(all, node []settings.Layer)
 	// Report means that faults and progress of the node are written to the API: see package report
@@ -153,7 +154,7 @@ func (a *API) Doubted(key policy.Key, doubt *policy.DoubtError) {
 }
 
 // Source returns the source of the objects for a pipeline, which is the part of the agent that
-// programs the kernel. Its method Run may be called again, for the next pipeline, once the earlier
+// programs the kernel. Call Run of the source once for each pipeline, and only after the earlier
 // call has returned.
 func (a *API) Source() datastore.Source { return a.relay }
 
@@ -208,7 +209,8 @@ func reason(err error) string {
 // maxFaulty is the maximum number of faulty objects in State.
 const maxFaulty = 100
 
-// State returns the state of each kind and the faulty objects, for agent status.
+// State returns the state of each kind, and up to maxFaulty faulty objects. The command "agent
+// status" shows them.
 func (a *API) State() api.Kubernetes {
 	status := a.source.Status()
 	s := api.Kubernetes{Server: a.cfg.Clients.Server, InSync: status.InSync, FaultyObjects: status.Faulty}
