@@ -162,7 +162,8 @@ func IsText(value []byte, s string) bool {
 		len(value) == len(s) && string(value) == s
 }
 
-// Number32 returns the value as a number in network byte order; zero if it is nil.
+// Number32 decodes a value of four bytes in network byte order. It returns zero if the value is nil or has another
+// length.
 func Number32(value []byte) uint32 {
 	if len(value) != 4 {
 		return 0
@@ -170,7 +171,8 @@ func Number32(value []byte) uint32 {
 	return binary.BigEndian.Uint32(value)
 }
 
-// Number64 returns the value as a number in network byte order; zero if it is nil.
+// Number64 decodes a value of eight bytes in network byte order. It returns zero if the value is nil or has another
+// length.
 func Number64(value []byte) uint64 {
 	if len(value) != 8 {
 		return 0

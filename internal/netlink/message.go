@@ -47,8 +47,8 @@ type Messages struct {
 	open int
 }
 
-// Open ends the last message and begins another one. Open adds FlagRequest to flags. header comes after the netlink
-// header, for example a struct ifinfomsg. Its length must be a multiple of four bytes.
+// Open ends the last message and begins another one. Open adds FlagRequest to flags. The parameter header, for example
+// a struct ifinfomsg, is written after the netlink header. Its length must be a multiple of four bytes.
 func (m *Messages) Open(typ, flags uint16, sequence uint32, header ...byte) {
 	m.Close()
 	m.open = len(m.buf)
@@ -84,8 +84,8 @@ type Message struct {
 	Type, Flags uint16
 	// Sequence is the number of the request that the message answers.
 	Sequence uint32
-	// Port is the netlink port of the socket that sent the request. For a notification, it is that of the process that
-	// made the change.
+	// Port is the netlink port of the socket that sent the request. For a notification, it is the port of the socket by
+	// which the change was made.
 	Port uint32
 	// Data is the message after the header.
 	Data []byte

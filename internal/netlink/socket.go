@@ -35,8 +35,9 @@ type Socket interface {
 	// Send sends one datagram. When it returns, the kernel has processed the datagram and queued all answers. Errors:
 	// *SizeError if the datagram is too large for this process, and was not sent.
 	Send(datagram []byte) error
-	// Receive reads one datagram of the queue. It never waits, and returns EAGAIN if the queue is empty. n is the
-	// datagram's length, of which at most len(buf) bytes are read.
+	// Receive reads one datagram of the queue. It never waits, and returns EAGAIN if the queue is empty. The result n
+	// is the length of the datagram. If n is greater than len(buf), buf has only the first len(buf) bytes, and the rest
+	// is lost.
 	Receive(buf []byte) (n int, err error)
 	// Close closes the socket.
 	Close() error

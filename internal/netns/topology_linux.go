@@ -48,7 +48,7 @@ func (n *NS) Down(name string) error {
 	return n.withLink(name, func(h *netlink.Handle, l netlink.Link) error { return h.LinkSetDown(l) })
 }
 
-// DeleteLink deletes an interface, and so the other end of its pair.
+// DeleteLink deletes an interface. If it is one end of a veth pair, the kernel deletes the other end, too.
 func (n *NS) DeleteLink(name string) error {
 	return n.withLink(name, func(h *netlink.Handle, l netlink.Link) error { return h.LinkDel(l) })
 }

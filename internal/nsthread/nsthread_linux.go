@@ -9,8 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// In runs fn in the network namespace of fd, and returns the error of fn. Sockets that fn opens and processes that fn
-// starts stay in the namespace. Goroutines that fn starts are not in the namespace. The caller needs CAP_SYS_ADMIN.
+// In runs fn in the network namespace of fd, and returns the error of fn. The sockets that fn opens stay in the
+// namespace, and so do the processes that it starts. Goroutines that fn starts are not in the namespace. The caller
+// needs CAP_SYS_ADMIN.
 func In(fd int, fn func() error) error {
 	return Throwaway(func() error {
 		if err := unix.Setns(fd, unix.CLONE_NEWNET); err != nil {

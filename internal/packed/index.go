@@ -27,7 +27,8 @@ func (x *Index[V]) Get(key policy.Key) (V, bool) {
 	return v, ok
 }
 
-// Set sets the value of a key. If the Index has an equal key, the string of the new key's name replaces the old string.
+// Set sets the value of a key. The Index then refers to the memory of the string key.Name until the next Set or Delete
+// of an equal key.
 func (x *Index[V]) Set(key policy.Key, v V) {
 	s := scope{key.Kind, key.Namespace}
 	names := x.scopes[s]

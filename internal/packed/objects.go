@@ -4,7 +4,8 @@ package packed
 
 import "github.com/wayleave/wayleave/policy"
 
-// Objects is an Index of objects. The zero Objects is empty; it is not safe for concurrent use.
+// Objects is an Index of objects. The zero Objects is empty. An Objects is not safe for concurrent
+// use.
 type Objects struct{ Index[Object] }
 
 // Get returns the object of a key; nil if there is none.
@@ -13,7 +14,8 @@ func (x *Objects) Get(key policy.Key) Object {
 	return o
 }
 
-// Set sets the object of a key, or deletes it if o is nil. The object may have another key.
+// Set sets the object of a key, or deletes it if o is nil. The result of o.Key may differ from the
+// parameter key.
 func (x *Objects) Set(key policy.Key, o Object) {
 	if o == nil {
 		x.Delete(key)

@@ -8,7 +8,7 @@ import "net/netip"
 type Link struct {
 	Name  string
 	Index int
-	// Up means that the interface is up, Running that it also has a carrier.
+	// Up means that the interface is up. Running means that it is up and has a carrier.
 	Up, Running bool
 	// MTU in bytes.
 	MTU uint32
@@ -16,7 +16,7 @@ type Link struct {
 	MAC MAC
 	// Kind of a virtual interface, such as "vxlan"; empty for a physical one and for the loopback.
 	Kind string
-	// Master is the index of the device that it is a port of, such as a bridge; 0 for none.
+	// Master is the index of the device, such as a bridge, that the interface is a port of; 0 for none.
 	Master int
 	// CallIPv4 and CallIPv6 are set for a bridge whose frames pass the netfilter hooks of IPv4 and IPv6
 	// even if the sysctls of br_netfilter are off (IFLA_BR_NF_CALL_IPTABLES and IFLA_BR_NF_CALL_IP6TABLES).
@@ -31,6 +31,7 @@ type Address struct {
 	Index int
 	// Prefix is the address with the length of its subnet.
 	Prefix netip.Prefix
-	// Tentative means that duplicate address detection has not ended or found a duplicate: the address cannot be used.
+	// Tentative means that the address cannot be used: duplicate address detection has not ended, or it has found a
+	// duplicate.
 	Tentative bool
 }

@@ -26,7 +26,7 @@ type Links struct {
 	ByName  map[string]*Interface
 }
 
-// LinkChange describes the change of an interface by an event.
+// LinkChange describes the change of an interface that an event reports.
 type LinkChange struct {
 	// Changed is set if anything changed.
 	Changed bool
@@ -47,8 +47,9 @@ type LinkChange struct {
 	Appeared bool
 	// Renamed means that the name of the interface changed.
 	Renamed bool
-	// Replaced means that the interface is new, was deleted or was renamed. Its names then belong to other interfaces
-	// than before, or to none, and so do the sysctls with these names.
+	// Replaced means that the interface is new, was deleted or was renamed. Then Name and OldName
+	// no longer belong to the same interfaces as before. The same holds for the sysctls with these
+	// names.
 	Replaced bool
 	// Address means that the addresses changed. Removed is the address that was removed, if there
 	// is one.
@@ -56,7 +57,8 @@ type LinkChange struct {
 	Removed netip.Addr
 }
 
-// Read lists all interfaces and addresses again. Interfaces that were known before keep Since.
+// Read lists all interfaces and addresses again. If an interface was known before, its field Since
+// keeps the value.
 func (l *Links) Read(c *Conn, now time.Time) error {
 	links, err := c.Links()
 	if err != nil {

@@ -17,7 +17,7 @@ const (
 	GroupNeighbours
 	// GroupRules has the changes of policy routing rules.
 	GroupRules
-	// GroupNetconf has the changes of sysctls of interfaces for which the kernel sends netconf notifications:
+	// GroupNetconf has the changes of those interface sysctls for which the kernel sends netconf notifications:
 	// forwarding, mc_forwarding, rp_filter, proxy_arp, proxy_ndp and ignore_routes_with_linkdown.
 	GroupNetconf
 )
@@ -40,8 +40,8 @@ type Event struct {
 	Index int
 }
 
-// AllInterfaces and DefaultInterface are the Index of conf/all and conf/default in an Event of
-// GroupNetconf: NETCONFA_IFINDEX_ALL and NETCONFA_IFINDEX_DEFAULT in linux/netconf.h.
+// AllInterfaces and DefaultInterface are values of Event.Index in an Event of GroupNetconf: they mean conf/all and
+// conf/default. In linux/netconf.h, they are NETCONFA_IFINDEX_ALL and NETCONFA_IFINDEX_DEFAULT.
 const (
 	AllInterfaces    = -1
 	DefaultInterface = -2

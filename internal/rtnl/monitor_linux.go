@@ -100,8 +100,8 @@ func typeOffset() uint32 {
 }
 
 // Poll calls the function each(event) for every event since the last call of Poll, in order. It does not wait for
-// events. The function must not keep the event. The result missed is true if events are missing, because the kernel
-// dropped messages or a message could not be parsed.
+// events. The function must not keep the event. If events are missing, Poll returns true as the first result. In this
+// case, the kernel has dropped messages, or a message could not be parsed.
 func (m *Monitor) Poll(each func(*Event)) (missed bool, err error) {
 	return m.conn.link.Poll(func(msg netlink.Message) error {
 		known, err := m.event.parse(msg)

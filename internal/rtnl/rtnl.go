@@ -45,7 +45,7 @@ func (e *Error) Is(target error) bool {
 	return false
 }
 
-// Values of the kernel's interface that users of the package need.
+// Constants of the kernel's rtnetlink API that users of the package need.
 const (
 	// TypeUnicast is the type of an ordinary route. Routes of the next two types drop packets.
 	TypeUnicast     = 1
@@ -58,7 +58,7 @@ const (
 	// ScopeUniverse and ScopeLink are scopes of IPv4 routes; IPv6 ones have ScopeUniverse.
 	ScopeUniverse = 0
 	ScopeLink     = 253
-	// ScopeNowhere, in a route that is to be deleted, is any scope; a zero Type is any type.
+	// ScopeNowhere matches any scope in a request to delete a route. A zero Type then matches any type.
 	ScopeNowhere = 255
 	// DefaultMetric6 is the metric of an IPv6 route that is added with metric 0.
 	DefaultMetric6 = 1024
@@ -75,8 +75,8 @@ const (
 
 // Config configures a connection.
 type Config struct {
-	// NetNS is the file descriptor of a network namespace; 0 means the caller's own. If Conn.Handle is used, it must
-	// stay open until the first call of that.
+	// NetNS is the file descriptor of a network namespace; 0 means the caller's own. If you use Conn.Handle, keep the
+	// descriptor open until the first call of Conn.Handle.
 	NetNS int
 }
 
@@ -85,17 +85,19 @@ type Route struct {
 	Dst    netip.Prefix
 	Table  uint32
 	Metric uint32 // smaller first
-	// Protocol is the number of the program that made it.
+	// Protocol is the number of the program that made the route.
 	Protocol uint8
 	// Type, such as TypeUnicast.
 	Type  uint8
 	Scope uint8
 	TOS   uint8
-	// OnLink means that the interface reaches the gateway directly, even without an address in its subnet.
+	// OnLink means that the interface reaches the gateway directly, even if the interface has no address in the
+	// gateway's subnet.
 	OnLink bool
 	// Extra means that the route has attributes which this package does not know.
 	Extra bool
-	// Cached means that it is not an entry of a table, but a copy for one destination that the kernel made.
+	// Cached means that the route is not an entry of a table: the kernel has copied it from an entry, for one
+	// destination.
 	Cached bool
 	// Index of the interface; 0 for none.
 	Index int
@@ -103,9 +105,9 @@ type Route struct {
 	Gateway netip.Addr
 	// Source is the preferred source address, if any.
 	Source netip.Addr
-	// MTU of the route in bytes; 0 for that of the interface.
+	// MTU of the route in bytes; 0 means the MTU of the interface.
 	MTU uint32
-	// Multipath means that it has several next hops, which are not read.
+	// Multipath means that the route has several next hops, which are not read.
 	Multipath bool
 }
 
@@ -129,8 +131,8 @@ type Neighbour struct {
 	Protocol uint8
 	// Proxy means that the host answers for the address on the interface. There is then no MAC and no state.
 	Proxy bool
-	// Forward means that the entry is of a forwarding database, and Extra that such an entry has
-	// attributes which this package does not know.
+	// Forward means that the entry is in a forwarding database. Extra means that an entry with Forward has attributes
+	// which this package does not know.
 	Forward, Extra bool
 }
 
@@ -140,23 +142,24 @@ type Rule struct {
 	Family   int
 	Priority uint32
 	From, To netip.Prefix // the zero Prefix is any
-	// UDPSourcePort is the source port of UDP packets that the rule is for; 0 is any packet.
+	// UDPSourcePort limits the rule to UDP packets with this source port. 0 means packets of any protocol and port.
 	UDPSourcePort uint16
 	// Local limits the rule to packets that the host itself sends (iif lo).
 	Local bool
 	Table uint32
 	// Goto is the priority at which RuleGoto continues.
 	Goto uint32
-	// Action, such as RuleLookup, or the type of a route that drops packets.
+	// Action is RuleLookup, RuleGoto or RuleNop. If the rule drops packets, Action is the type of a route that does so,
+	// such as TypeBlackhole.
 	Action   uint8
 	Protocol uint8
 	// Extra means that the rule has conditions which this package does not know.
 	Extra bool
 }
 
-// Static reports whether a program added the entry, so that it was not learned.
+// Static reports whether the entry is static: the kernel did not learn it, and usually a program added it.
 func (n Neighbour) Static() bool { return n.State&(StatePermanent|StateNoARP) != 0 }
 
-// MAC is a link-layer address of six bytes; entries with any other have the zero MAC.
-// It is comparable.
+// MAC is a link-layer address of six bytes. It is comparable. If the kernel reports an address of another length, the
+// MAC is zero.
 type MAC [6]byte

@@ -17,12 +17,12 @@ type Status struct {
 	// Version is the version of the agent, as text.
 	Version string `json:"version"`
 	// Ready means that the desired state of the sources is in the kernel, except for objects at
-	// fault. Endpoints also counts the endpoints at fault.
+	// fault.
 	Ready bool `json:"ready"`
 	// Waiting are the sources that have not been read completely yet.
 	Waiting []string `json:"waiting"`
-	// Unreadable has the reasons why directories cannot be read, by source. Objects that were read
-	// before stay in force.
+	// Unreadable maps the name of each source whose directory cannot be read to the reason. Objects
+	// that were read before stay in force.
 	Unreadable map[string]string `json:"unreadable,omitempty"`
 	// Pending means that a change is not in the kernel yet.
 	Pending bool `json:"pending"`
@@ -30,7 +30,8 @@ type Status struct {
 	LastError string `json:"lastError,omitempty"`
 	// Failures counts the attempts that failed since the last successful one.
 	Failures int `json:"failures"`
-	// Endpoints has the number of endpoints, by state.
+	// Endpoints has the number of endpoints in each state, by the name of the state. Endpoints at
+	// fault are included.
 	Endpoints map[string]int `json:"endpoints"`
 	// Objects is the number of objects that the sources have. Rejected is the number of rejections
 	// since the start.
@@ -51,7 +52,7 @@ type Status struct {
 	// Kernel lists features that the kernel lacks. The agent works without them; each text says
 	// what the agent then does differently.
 	Kernel []string `json:"kernel,omitempty"`
-	// Policy has the cost of policy and its limits; nil before the first apply.
+	// Policy has the cost of policy, and the limits of this cost. It is nil before the first apply.
 	Policy *PolicyCost `json:"policy,omitempty"`
 	// Disputes are the objects in the kernel that another process changes repeatedly.
 	Disputes []string `json:"disputes,omitempty"`
@@ -67,8 +68,9 @@ type Status struct {
 	// why the recording has ended.
 	Recording      string `json:"recording,omitempty"`
 	RecordingError string `json:"recordingError,omitempty"`
-	// Settings has the errors of settings that changed after the start and are invalid, by source
-	// and key. The previous settings stay in effect.
+	// Settings has the problems of settings that the agent has read since its start: a setting is
+	// invalid, or takes effect only at the next start. Each text begins with the source, followed
+	// by the key if there is one. The previous settings stay in effect.
 	Settings []string `json:"settingsProblems,omitempty"`
 }
 
@@ -104,8 +106,8 @@ type PolicyCost struct {
 	Largest     string `json:"largest"`
 	LargestCost int    `json:"largestCost"`
 	GroupLimit  int    `json:"groupLimit"`
-	// ChainGroups counts the groups that are over a limit, so that their policy is written as
-	// chains. Chains describes the most expensive of them, each with its cost.
+	// ChainGroups is the number of groups whose policy is written as chains because they are over a
+	// limit. The field Chains describes the most expensive of these groups, each with its cost.
 	ChainGroups int      `json:"chainGroups"`
 	Chains      []string `json:"chains,omitempty"`
 }
@@ -168,8 +170,8 @@ type Endpoint struct {
 	Addresses []string   `json:"addresses"`
 	// Generation counts the changes of the endpoint.
 	Generation uint64 `json:"generation"`
-	// Unjudged describes the traffic of the endpoint to which policy does not apply, and why; empty
-	// if there is none.
+	// Unjudged describes the part of the endpoint's traffic that policy does not see, and the
+	// reason. It is empty if there is no such traffic.
 	Unjudged string `json:"unjudged,omitempty"`
 	// Error is the reason if the State is "failed". Object is the object at fault.
 	Error  string      `json:"error,omitempty"`
@@ -270,7 +272,7 @@ type Flip struct {
 // Verification is a part of the answer to a verify request. Most parts report progress; the last
 // part has the result.
 type Verification struct {
-	// Done and All are the numbers of steps that are done, and of all steps.
+	// Done is the number of steps that are done. All is the number of all steps.
 	Done int `json:"done,omitempty"`
 	All  int `json:"all,omitempty"`
 	// Last means that this is the result.

@@ -66,11 +66,11 @@ type Command struct {
 	Args string
 	// Summary is half a sentence, for the list of commands.
 	Summary string
-	// Group is the title above the command in this list. Commands of one group must follow each
-	// other.
+	// Group is the title above the command in the list of commands. Commands of one group must
+	// follow each other.
 	Group string
-	// About is the whole description. The help fills its paragraphs. It keeps the lines of a
-	// paragraph with an indented line.
+	// About is the whole description. The help breaks each paragraph into lines anew. But if a line
+	// of a paragraph is indented, the paragraph keeps its line breaks.
 	About string
 	// Examples are command lines without the name of the program, for the help.
 	Examples []string
@@ -78,7 +78,7 @@ type Command struct {
 	Prepare func(*flag.FlagSet) Action
 }
 
-// Action runs a command. args are the arguments that are no flags.
+// Action runs a command. The parameter args has the arguments that are not flags.
 type Action func(ctx context.Context, c Console, args []string) error
 
 // Program is a program with subcommands.
@@ -216,7 +216,7 @@ func flagError(err error, c Command) error {
 }
 
 // parse parses flags at any position, and returns the other arguments. (The flag package stops at
-// the first argument that is no flag.)
+// the first argument that is not a flag.)
 func parse(flags *flag.FlagSet, args []string) (rest []string, err error) {
 	for {
 		if err := flags.Parse(args); err != nil {

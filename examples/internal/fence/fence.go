@@ -17,8 +17,9 @@ type Log struct {
 // NewLog returns an empty Log.
 func NewLog() *Log { return &Log{} }
 
-// Cross orders accesses to memory. If one goroutine calls Cross and later another one does, all
-// accesses of the first before its call happen before all accesses of the second after its call.
+// Cross orders accesses to memory. Suppose that goroutine A calls Cross, and later goroutine B
+// calls it. Then all accesses that A makes before its call happen before all accesses that B makes
+// after its call.
 func (l *Log) Cross() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

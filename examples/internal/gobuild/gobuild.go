@@ -19,10 +19,11 @@ const ProgramsEnv = "TEST_PROGRAMS"
 // NoRace makes Build omit the race detector, for tests that measure or limit memory or time.
 const NoRace = "-race=false"
 
-// Build builds the program with the import path, and writes it to the file binary. The parameter
-// flags has flags of the go command. If the test runs with the race detector, Build uses the race
-// detector, too. If the environment variable ProgramsEnv is set, Build copies the program from the
-// directory that the variable names, and ignores flags.
+// Build builds a program and writes it to a file. The parameter importPath is the import path of
+// the program, and binary is the path of the file. The parameter flags has flags of the go command.
+// If the test runs with the race detector, Build uses the race detector, too. If the environment
+// variable ProgramsEnv is set, Build copies the program from the directory that the variable names,
+// and ignores flags.
 func Build(binary, importPath string, flags ...string) error {
 	if built := os.Getenv(ProgramsEnv); built != "" {
 		data, err := os.ReadFile(filepath.Join(built, path.Base(importPath)))

@@ -22,7 +22,7 @@ import (
 	"github.com/wayleave/wayleave/internal/netns"
 )
 
-// WithoutEpoch removes the set epoch from a listing by nft: its position depends on earlier
+// WithoutEpoch removes the set named "epoch" from a listing by nft, because the position of this set depends on earlier
 // changes.
 func WithoutEpoch(listing string) string {
 	epoch := regexp.MustCompile(`(?m)^\tset epoch \{\n(\t\t.*\n)*\t\}\n(\n|\z)?`)

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package memory keeps a process within the memory limit of its cgroup. The default limit is 90 %
-// of the cgroup's limit. Set makes the default limit the soft limit of the Go runtime, so that the
-// garbage collector runs more often when memory gets short. If the environment variable GOMEMLIMIT
-// sets another soft limit, Set keeps that soft limit.
+// of the cgroup's limit. The function Set sets the soft limit of the Go runtime to the default
+// limit. The garbage collector then runs more often when memory gets short. If the environment
+// variable GOMEMLIMIT sets another soft limit, Set keeps that soft limit.
 //
 // While the process starts, Watch checks how much memory is in use. It returns an error before the
 // kernel would kill the process, in each of these cases:

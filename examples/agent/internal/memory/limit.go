@@ -15,10 +15,10 @@ import (
 // Limit says how much memory the process may use.
 type Limit struct {
 	// Env is the limit that the environment variable GOMEMLIMIT sets for the Go runtime, in bytes.
-	// 0 means none.
+	// 0 means no limit.
 	Env int64
-	// Cgroup is the limit of the cgroup in bytes. File is the file from which it was read. 0 means
-	// none.
+	// Cgroup is the limit of the cgroup in bytes; 0 means no limit. File is the file from which
+	// this limit was read.
 	Cgroup int64
 	File   string
 }

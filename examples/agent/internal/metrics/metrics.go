@@ -27,11 +27,12 @@ type Snapshot struct {
 	Doubts int
 	// Disputes is the number of objects in the kernel that another process changes repeatedly.
 	Disputes int
-	// Classes has the cost of policy and its limits.
+	// Classes has the cost of policy, and the limits of this cost.
 	Classes render.ClassStats
-	// Store has the counters of the etcd that nodes share; nil if there is none.
+	// Store has the counters of the etcd that nodes share; nil if the agent uses no etcd.
 	Store *Store
-	// Kubernetes has the status of the source of the Kubernetes API; nil if there is none.
+	// Kubernetes has the status of the source that reads the Kubernetes API; nil if the agent has
+	// no such source.
 	Kubernetes *kubernetes.Status
 	// Flows has the counters of flows; nil if flows are not counted.
 	Flows *Flows

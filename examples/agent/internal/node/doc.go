@@ -8,8 +8,8 @@
 //	 data/db eth0 ══ way… ┤ node ── uplink ══ eth0 outside
 //	      …  eth0 ══ way… ┘
 //
-// The node is as a CNI plugin and an administrator would leave it before an agent starts: it has
-// links and addresses, but no routes to workloads and no policy.
+// The node is in the state in which a CNI plugin and an administrator leave a node before an agent
+// starts. It has links and addresses, but no routes to workloads and no policy.
 //
 // # Usage
 //

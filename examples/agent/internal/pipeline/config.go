@@ -35,9 +35,9 @@ type Config struct {
 	// gives way: its workload endpoint is absent while an endpoint of a source without Yields has
 	// the interface.
 	Sources []datastore.NamedSource
-	// Previous is a pipeline with the same directories that ran before this one and has ended. If a
-	// directory cannot be read at the start, the objects that Previous had from it are used until
-	// it can be read. Optional.
+	// Previous is an earlier pipeline. It has the same directories as this one, and must have
+	// ended. If a directory cannot be read at the start, the objects that Previous had from it are
+	// used until it can be read. Optional.
 	Previous *Pipeline
 	// Node is the name of this node, as in spec.nodeName of its pods. Required.
 	Node string
@@ -57,7 +57,8 @@ type Config struct {
 	// RouteProtocol is the protocol number of routes and neighbour entries; see
 	// routes.Config.Protocol.
 	RouteProtocol uint8
-	// TrustAnnotations uses the annotations of pods with their interface and MAC address.
+	// TrustAnnotations means that the annotations of a pod may set its interface and its MAC
+	// address.
 	TrustAnnotations bool
 	// ForwardIPv6 switches on the forwarding of IPv6 between all interfaces of the node. Without
 	// it, workloads cannot use IPv6 beyond the node. With it, the node ignores router
@@ -70,11 +71,11 @@ type Config struct {
 	// Protocol, FilterTable, SysctlFile and Logger are ignored: they come from this Config. Nil
 	// means no encryption.
 	Wireguard *wireguard.Config
-	// VerdictLog sends packets that policy allows or denies to an nflog group. By default, none are
-	// sent.
+	// VerdictLog configures the log of the packets about which policy decides, both allowed and
+	// denied ones. They are sent to an nflog group. By default, no packets are logged.
 	VerdictLog render.VerdictLog
-	// ConntrackPolicy decides whether established connections that a change of policy denies
-	// continue or are ended. By default, they continue.
+	// ConntrackPolicy decides what happens to an established connection if a change of policy
+	// denies it: the connection continues or is ended. By default, it continues.
 	ConntrackPolicy conntrack.Policy
 	// TCPFromSYN drops TCP packets of workloads that begin a connection without a SYN.
 	TCPFromSYN bool
@@ -86,11 +87,11 @@ type Config struct {
 	// VXLANFromNodesOnly and IPIPFromNodesOnly are the fields of policy.HostConfig with these
 	// names.
 	VXLANFromNodesOnly, IPIPFromNodesOnly bool
-	// EndpointToHost decides about packets from a workload to its own node that policy allows. See
-	// policy.HostConfig.EndpointToHostAction for the values and the default.
+	// EndpointToHost decides about packets from a workload to its own node if the workload's policy
+	// allows them. See policy.HostConfig.EndpointToHostAction for the values and the default.
 	EndpointToHost policy.HostAction
 	// Filter is called for each file of manifests before the file is decoded. It returns the part
-	// of data to decode. Nil means that files are decoded as a whole.
+	// of data to decode. If Filter is nil, each file is decoded as a whole.
 	Filter func(file string, data []byte) []byte
 	// ApplyInterval, ApplyBurst and ResyncInterval are the fields MinInterval, Burst and
 	// ResyncEvery of dataplane.DriverConfig.
@@ -126,8 +127,8 @@ type Config struct {
 	// Updated is called with the changes of the sources, before they take effect. It must not
 	// block, and must not change the updates. Optional.
 	Updated func([]policy.Update)
-	// Rejected is called for each object, each file and each part of a file that has no effect,
-	// with the reason. It is called from several goroutines. Optional.
+	// Rejected is called with the reason if an object, a file or a part of a file is rejected, or
+	// if a directory cannot be read. It is called from several goroutines. Optional.
 	Rejected func(error)
 	// Absent is called for each object that the graph rejects, with its key; see calcgraph.Hooks.
 	// Optional.
@@ -141,7 +142,8 @@ type Config struct {
 // State is the result of one attempt of the driver to program the desired state. It is safe for
 // concurrent use.
 type State struct {
-	// Rules returns the table; call Table instead. It is nil if there is no table in this process.
+	// Rules returns the table; call Table instead. The field Rules is nil if this process has no
+	// table.
 	Rules func() *ruleset.Table
 	// Time is when the attempt ended.
 	Time time.Time
@@ -149,8 +151,8 @@ type State struct {
 	// for a retry or a resync.
 	Duration time.Duration
 	Events   int
-	// InSync means that all sources are in sync, and their state has been sent to the kernel.
-	// Before that, the pipeline programs nothing.
+	// InSync means that the first complete state of all sources is in the kernel, except for
+	// objects at fault. The pipeline programs nothing until all sources are in sync.
 	InSync bool
 	// Err is a join of the errors of objects that could not be programmed.
 	Err error

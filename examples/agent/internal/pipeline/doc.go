@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package pipeline connects the parts of Wayleave: it reads manifests and other sources, and
-// programs the kernel of one node. In between, a calcgraph.Graph computes from the objects of all
-// sources which policy and routes the node needs. examples/minimal does the same with less code,
-// without features that only the agent needs.
+// programs the kernel of one node. In between, a calcgraph.Graph computes which policy and routes
+// the node needs. It computes them from the objects of all sources. examples/minimal does the same
+// with less code, without features that only the agent needs.
 //
 //	datastore.Dir ─┐
 //	 (manifests)   ├▶ calcgraph.Runner ──▶ calcgraph.Graph ──▶ dataplane.Driver ──▶ nft, wireguard, routes

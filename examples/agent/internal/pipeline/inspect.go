@@ -30,8 +30,9 @@ func (p *Pipeline) World() verdict.World { return p.source.World() }
 // WorldWith returns what World would return if one source were added and some sources were left
 // out. The first parameter has the objects of the added source. The last parameter has the names of
 // the sources to leave out. The added source comes before all others, so its objects replace
-// objects with the same key. A workload endpoint of a source with Yields set is absent if its
-// interface belongs to an endpoint of the added source (see Config.Sources).
+// objects with the same key. The added source is one without Yields (see Config.Sources). A source
+// with Yields may have a workload endpoint on the same interface as an endpoint of the added
+// source. Then this workload endpoint is absent.
 func (p *Pipeline) WorldWith(first verdict.World, without ...string) verdict.World {
 	return p.source.worldWith(first, without...)
 }
@@ -108,7 +109,7 @@ func (p *Pipeline) View() (*View, error) {
 }
 
 // Plan returns, as commands, the changes that the pipeline would make in the kernel if the sources
-// had exactly the objects of next. It changes nothing.
+// had exactly the objects in the parameter next. It changes nothing.
 //
 // Errors: those of dataplane.Driver.Plan.
 func (p *Pipeline) Plan(ctx context.Context, next verdict.World) (string, error) {

@@ -83,9 +83,9 @@ func (p *Pipeline) Verify(
 }
 
 // Prove compares a table with the policy of the objects in world. It needs no table in the kernel.
-// It does not know which interfaces are ports of Config.Bridges, so it treats none as a port. The
-// only thing that it may read from the kernel are the addresses of the interfaces in the network
-// namespace Config.NetNS: it needs them if a host endpoint of the node has no interface name.
+// It does not know which interfaces are ports of Config.Bridges, so it treats none as a port. It
+// reads from the kernel only if a host endpoint of the node has no interface name: then it reads
+// the addresses of the interfaces in the network namespace Config.NetNS.
 //
 // Errors: those of prove.Table.
 func Prove(

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package probe tests with real packets whether one party reaches another. A party is a workload of
-// a node that package node has built, or a host to which the uplink of this node leads. Package
-// probe sends a TCP connection request, a UDP datagram or an ICMP echo request, and waits for the
-// answer.
+// Package probe tests with real packets whether one party reaches another. Package node builds a
+// small node. A party is a workload of this node, or the host at the other end of the node's
+// uplink. Package probe sends a TCP connection request, a UDP datagram or an ICMP echo request, and
+// waits for the answer.
 //
 // # Usage
 //

@@ -172,7 +172,7 @@ func (r *Registry) Delete(ctx context.Context, k policy.Key) error {
 	return errors.Join(forgotten, err)
 }
 
-// Get returns an endpoint, or nil. The caller must not change it.
+// Get returns the endpoint with the key k, or nil if there is none. The caller must not change it.
 func (r *Registry) Get(k policy.Key) *policy.WorkloadEndpoint {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -188,13 +188,14 @@ func (r *Registry) All() []*policy.WorkloadEndpoint {
 	})
 }
 
-// Holder returns an endpoint that has an address, or nil. The caller must not change it.
+// Holder returns an endpoint that has the address addr, or nil if there is none. The caller must
+// not change it.
 func (r *Registry) Holder(addr netip.Addr) *policy.WorkloadEndpoint {
 	return r.find(func(e *policy.WorkloadEndpoint) bool { return slices.Contains(e.Addresses, addr) })
 }
 
-// OnInterface returns an endpoint whose interface has this name, or nil if there is none. It
-// ignores the endpoint with the key ignored. The caller must not change the result.
+// OnInterface returns an endpoint whose interface has this name, or nil if there is none. It skips
+// the endpoint whose key equals the parameter ignored. The caller must not change the result.
 func (r *Registry) OnInterface(name string, ignored policy.Key) *policy.WorkloadEndpoint {
 	return r.find(func(e *policy.WorkloadEndpoint) bool { return e.Interface == name && e.Key() != ignored })
 }

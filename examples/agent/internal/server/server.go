@@ -27,9 +27,9 @@ type Config struct {
 	// sends data for the first time. Default: 100 ms.
 	EvictAfter time.Duration
 	// EndRequestsAfter is how long a handler must have served a request before the server may close
-	// its connection in favour of a new one. The server does so only if it may close no idle
-	// connection. Default: 0, which means never. Then a new connection is closed at once if
-	// handlers serve all others.
+	// its connection in favour of a new one. The server does so only if there is no idle connection
+	// that it may close instead. Default: 0, which means never. Then a new connection is closed at
+	// once if handlers serve all others.
 	EndRequestsAfter time.Duration
 	// MaxBody is the maximum size of a request's body in bytes. Default: 0, no request may have a
 	// body.

@@ -17,8 +17,8 @@ import (
 type Layer struct {
 	// Source is the name of the source, for display: "file /etc/wayleave/agent.yaml".
 	Source string
-	// Datastore is set if the source is a datastore. Keys that cannot be set there are then
-	// problems.
+	// Datastore is set if the source is a datastore. Some keys cannot be set in a datastore. If
+	// Datastore is set and Values has such a key, Resolve reports the key as a problem.
 	Datastore bool
 	// Values has the values by key.
 	Values map[string]string
@@ -233,10 +233,10 @@ func CommandLine(flags *flag.FlagSet) Layer {
 }
 
 // Pin keeps the values of settings that cannot change while the agent runs. (These are the settings
-// that cannot be set in the datastore.) start has the settings with which the agent started, and
-// now has the settings that were just read. If such a setting has another value in now than in
-// start, Pin returns a layer with the value from start. The caller must give these layers
-// precedence over all others.
+// that cannot be set in the datastore.) The parameter start has the settings with which the agent
+// started. The parameter now has the settings that were just read. If such a setting has changed,
+// Pin returns a layer with its value at the start. The caller must give these layers precedence
+// over all others.
 //
 // Errors: a join of *Problem, one for each value that is kept. The layers are valid even then.
 func Pin(start, now *Effective) (kept []Layer, err error) {

@@ -21,11 +21,11 @@ type Settings struct {
 	// Node is the name of this node, as in spec.nodeName of its pods. Default: the machine's host
 	// name.
 	Node string
-	// Manifests is a directory of Kubernetes and Calico manifests, which is watched for changes.
-	// Empty means none.
+	// Manifests is a directory of Kubernetes and Calico manifests. The agent watches it for
+	// changes. Empty means none.
 	Manifests string
-	// Resources is a directory with resources of package policy, one JSON file each, which is
-	// watched for changes. Empty means none.
+	// Resources is a directory of JSON files, each with one resource of package policy. The agent
+	// watches the directory for changes. Empty means none.
 	Resources string
 	// Etcd are the servers of an etcd that many nodes share, separated by commas, as in
 	// "https://10.0.0.5:2379". EtcdPrefix and EtcdCluster select the keys in this etcd. If Etcd is
@@ -48,12 +48,14 @@ type Settings struct {
 	// KubernetesConfig is the NAMESPACE/NAME of the ConfigMap with settings for all nodes. The
 	// ConfigMap for one node is NAME-node-NODE. Empty means none.
 	KubernetesConfig string
-	// KubernetesPodCIDRs means that there are routes to the pod CIDRs of the API's nodes.
+	// KubernetesPodCIDRs means that the agent adds routes to the pod CIDRs of the nodes in the
+	// Kubernetes API.
 	KubernetesPodCIDRs bool
-	// KubernetesVXLAN means that the API's nodes get VXLAN tunnel addresses from their pod CIDRs.
+	// KubernetesVXLAN means that the nodes in the Kubernetes API get VXLAN tunnel addresses from
+	// their pod CIDRs.
 	KubernetesVXLAN bool
-	// KubernetesIPIP means that the API's nodes get addresses for IP-in-IP devices from their pod
-	// CIDRs.
+	// KubernetesIPIP means that the nodes in the Kubernetes API get addresses for IP-in-IP devices
+	// from their pod CIDRs.
 	KubernetesIPIP bool
 	// KubernetesReport means that the agent writes Events, conditions and a NodeReport of the node
 	// to the API.
@@ -108,8 +110,9 @@ type Settings struct {
 	// HealthTimeout is how long a part of the agent may be busy without progress. After that, the
 	// agent reports that it is unhealthy.
 	HealthTimeout time.Duration
-	// ApplyInterval is the minimum time, on average, between two attempts to program the kernel.
-	// ApplyBurst is the number of attempts that may follow each other without a pause.
+	// ApplyInterval limits the rate of attempts to program the kernel: on average, the time between
+	// two attempts is at least ApplyInterval. ApplyBurst is the number of attempts that may follow
+	// each other without a pause.
 	ApplyInterval time.Duration
 	ApplyBurst    int
 	// ResyncInterval is the time between two comparisons of the kernel with the desired state. 0
@@ -121,12 +124,13 @@ type Settings struct {
 	// Flows means that flows between workloads are counted, from the verdicts that are logged to
 	// VerdictLogGroup.
 	Flows bool
-	// ConntrackPolicy decides whether established connections that a change of policy denies
-	// continue or are ended.
+	// ConntrackPolicy decides what happens to an established connection if a change of policy
+	// denies it: the connection continues or is ended.
 	ConntrackPolicy conntrack.Policy
 	// Flowtable means that packets of established connections take the kernel's fast path.
-	// FlowtableUplinks are those of the node's interfaces to other hosts that take part in the fast
-	// path, separated by commas.
+	// FlowtableUplinks are the names of interfaces to other hosts (uplinks), separated by commas.
+	// Connections between a workload and one of these uplinks may use the fast path. If
+	// FlowtableUplinks is empty, only connections between workloads may use it.
 	Flowtable        bool
 	FlowtableUplinks string
 	// TCPFromSYN means that a workload's TCP packet is dropped if it would begin a connection, but
@@ -135,10 +139,10 @@ type Settings struct {
 	// NATExcludeNodes means that packets from pods of NATOutgoing pools to nodes keep their source
 	// address.
 	NATExcludeNodes bool
-	// TunnelsFromNodes is about VXLAN and IP-in-IP packets to the node whose source is not an
-	// address of a Node. With "true" they are dropped, with "false" they are not. With "auto",
-	// VXLAN packets are dropped if KubernetesVXLAN is set, and IP-in-IP packets if KubernetesIPIP
-	// is set; but if KubernetesOmit contains Nodes, neither is dropped.
+	// TunnelsFromNodes decides whether VXLAN and IP-in-IP packets to the node are dropped if their
+	// source is not an address of a Node. With "true" they are dropped, with "false" they are not.
+	// With "auto", VXLAN packets are dropped if KubernetesVXLAN is set, and IP-in-IP packets if
+	// KubernetesIPIP is set; but if KubernetesOmit contains Nodes, neither is dropped.
 	TunnelsFromNodes string
 	// EndpointToHost decides about packets from a workload to its own node if the workload's policy
 	// allows them. "drop" drops them, "accept" accepts them, and "return" leaves the decision to
@@ -177,17 +181,17 @@ func (s Settings) OmittedKinds() []string { return split(s.KubernetesOmit) }
 // ReadsKubernetes reports whether objects come from the API of a Kubernetes cluster.
 func (s Settings) ReadsKubernetes() bool { return s.Kubeconfig != "" || s.InCluster }
 
-// VXLANFromNodes reports whether VXLAN packets to the node are dropped unless an address of a Node
-// has sent them.
+// VXLANFromNodes reports whether VXLAN packets to the node are dropped if their source is not an
+// address of a Node.
 func (s Settings) VXLANFromNodes() bool { return s.fromNodes(s.KubernetesVXLAN) }
 
-// IPIPFromNodes reports whether IP-in-IP packets to the node are dropped unless an address of a
-// Node has sent them.
+// IPIPFromNodes reports whether IP-in-IP packets to the node are dropped if their source is not an
+// address of a Node.
 func (s Settings) IPIPFromNodes() bool { return s.fromNodes(s.KubernetesIPIP) }
 
-// fromNodes reports whether encapsulated packets from other sources than Nodes are dropped. used
-// says whether the agent uses the encapsulation. With "auto", packets are dropped only if the agent
-// also reads the Nodes of the Kubernetes API.
+// fromNodes reports whether encapsulated packets are dropped if their source is not an address of a
+// Node. The parameter used is true if the agent uses the encapsulation. With "auto", packets are
+// dropped only if the agent also reads the Nodes of the Kubernetes API.
 func (s Settings) fromNodes(used bool) bool {
 	reads := s.ReadsKubernetes() && !slices.Contains(s.OmittedKinds(), "nodes")
 	return s.TunnelsFromNodes == "true" || s.TunnelsFromNodes == "auto" && used && reads
@@ -308,7 +312,7 @@ func DeclareSources(flags *flag.FlagSet, s *Settings) {
 		"let pods name their interface and MAC address by the annotations wayleave.dev/interface and wayleave.dev/mac")
 }
 
-// DeclareEtcd declares the flags of etcd and of the access to it.
+// DeclareEtcd declares the flags that select an etcd and configure the connection to it.
 func DeclareEtcd(flags *flag.FlagSet, s *Settings) {
 	flags.StringVar(&s.Etcd, "etcd", s.Etcd,
 		"`ENDPOINTS` of the etcd that nodes share, as in https://10.0.0.5:2379, separated by commas; none if empty")
