@@ -14,11 +14,11 @@ type Block struct {
 	CIDR netip.Prefix `json:"cidr"`
 	// Node to which the block is assigned. Empty means none: then only the borrowed addresses are routed.
 	Node string `json:"node,omitempty"`
-	// Borrowed are the addresses of the block that other nodes use, without duplicates. Empty means none.
+	// Borrowed lists the borrowed addresses of the block, without duplicates. Empty means none.
 	Borrowed []BorrowedAddress `json:"borrowed,omitempty"`
 }
 
-// BorrowedAddress is an address of a block that another node uses.
+// BorrowedAddress is an address that a node uses from a block that is not assigned to this node.
 type BorrowedAddress struct {
 	// Address within the block. Required.
 	Address netip.Addr `json:"address"`

@@ -38,11 +38,11 @@ type WorkloadEndpoint struct {
 	// AdminState Down drops all traffic, also of established connections. Empty means Up.
 	AdminState AdminState `json:"adminState,omitempty"`
 	// IPNATs are the floating addresses of the workload, without duplicates. Each of them is translated to an address
-	// in Addresses. Empty means none. Policy sees packets after the translation, so rules match the workload as a peer
-	// only by Addresses.
+	// in Addresses. Empty means none. Policy sees packets after the translation. So a rule that selects the workload as
+	// a peer matches Addresses, not IPNATs.
 	IPNATs []IPNAT `json:"ipNATs,omitempty"`
 	// AllowSpoofedSourcePrefixes are further addresses from which the workload may send, of both families. Empty means
-	// none. Rules do not match the workload as a peer by these prefixes.
+	// none. A rule that selects the workload as a peer does not match these prefixes.
 	AllowSpoofedSourcePrefixes Nets `json:"allowSpoofedSourcePrefixes,omitempty"`
 }
 
@@ -50,7 +50,8 @@ type WorkloadEndpoint struct {
 type IPNAT struct {
 	// InternalIP is one of the endpoint's addresses. Required.
 	InternalIP netip.Addr `json:"internalIP"`
-	// ExternalIP is the floating address. It has the same family and is not one of the endpoint's addresses. Required.
+	// ExternalIP is the floating address. It has the family of InternalIP, and is not one of the endpoint's addresses.
+	// Required.
 	ExternalIP netip.Addr `json:"externalIP"`
 }
 

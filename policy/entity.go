@@ -18,18 +18,19 @@ type EntityRule struct {
 	Selector string `json:"selector,omitempty"`
 	// NotSelector excludes the addresses of matching endpoints and network sets. Empty means none.
 	//
-	// If the policy has no namespace, and Selector, NamespaceSelector and ServiceAccounts are empty, NotSelector also
+	// If the policy has no namespace, and Selector, NamespaceSelector and ServiceAccounts are empty, the rule also
 	// matches addresses that belong to no endpoint or network set. Otherwise, the address must belong to an endpoint or
-	// network set that satisfies these conditions and does not match NotSelector.
+	// network set that satisfies these three fields and does not match NotSelector. For policies with a namespace, see
+	// NamespaceSelector.
 	NotSelector string `json:"notSelector,omitempty"`
 	// NamespaceSelector on the labels of namespaces: only endpoints and network sets in matching namespaces count.
-	// "all()" means in any namespace, and "global()" means without a namespace, as host endpoints are. If it is empty
-	// and Selector is not, a namespaced policy is limited to its own namespace. If it is empty in a global policy,
-	// there is no limit.
+	// "all()" matches every object that has a namespace. "global()" matches every object without a namespace, such as a
+	// host endpoint. Empty means no limit, with one exception: if Selector, NotSelector or ServiceAccounts is set in a
+	// namespaced policy, only objects of the policy's namespace count.
 	//
-	// A selector that is true for an object without labels (env != "prod", !has(env)) also matches objects without a
-	// namespace: host endpoints and global network sets, which can include the whole internet. To exclude these, write
-	// "all() &&" before it.
+	// Any other NamespaceSelector that is true for an object without labels (env != "prod", !has(env)) also matches
+	// objects without a namespace: host endpoints and global network sets. Such a set can include the whole internet.
+	// To exclude these objects, write "all() &&" before the selector.
 	NamespaceSelector string `json:"namespaceSelector,omitempty"`
 	// ServiceAccounts limits the endpoints by their service account. Nil means no limit. A value without names and
 	// selector is invalid.

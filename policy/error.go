@@ -40,8 +40,8 @@ func isPrintable(text string) bool {
 type ValidationError struct {
 	// Key of the resource.
 	Key Key
-	// Problems are about in the order of the fields, at least one and at most 100. If there are more, the last one says
-	// so.
+	// Problems has 1 to 100 entries, roughly in the order of the fields. If there are more problems, the last entry
+	// reports this.
 	Problems []Problem
 }
 
@@ -53,10 +53,10 @@ func (e *ValidationError) Error() string {
 // DecodeError is the error for a JSON text that is not a resource.
 type DecodeError struct {
 	// Key of the resource, as far as it could be decoded. Any part may be empty, and the kind may be one that does not
-	// exist. A part is empty if its member has duplicates or another type than Decode accepts. The whole key is empty
-	// if the text is not JSON.
+	// exist. A part is empty if its JSON member occurs twice or is not a string. The whole key is empty if the text is
+	// not JSON.
 	Key Key
-	// Problems are in the order of the text, at least one and at most 100. If there are more, the last one says so.
+	// Problems has 1 to 100 entries, in the order of the text. If there are more problems, the last entry reports this.
 	Problems []Problem
 }
 

@@ -76,7 +76,7 @@ func (m *HeaderMatch) ValidateHeader(p Protocol) error {
 //   - field is the name of the field of verdict.Flow that has the packet's value, for example "DSCP".
 //   - first and last are the bounds of the range. For a single value, both are this value.
 //
-// If two packets are in the same ranges, m matches both packets or neither.
+// If the values of two packets are in the same ranges for every field, m matches both packets or neither.
 func (m *HeaderMatch) HeaderValues(do func(field string, first, last uint64)) {
 	for _, i := range []*ICMP{m.ICMP, m.NotICMP} {
 		i.values(do)

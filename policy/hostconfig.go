@@ -27,8 +27,8 @@ type HostConfig struct {
 	// whatever the policy of the host endpoint says. Nil means DefaultFailsafeInbound. An empty list that is not nil
 	// means none.
 	FailsafeInbound []Failsafe `json:"failsafeInbound,omitzero"`
-	// FailsafeOutbound are ports that the host's own processes can always reach through such an interface. Nil means
-	// DefaultFailsafeOutbound. An empty list that is not nil means none.
+	// FailsafeOutbound are ports that the host's own processes can always reach through an interface with a host
+	// endpoint. Nil means DefaultFailsafeOutbound. An empty list that is not nil means none.
 	FailsafeOutbound []Failsafe `json:"failsafeOutbound,omitzero"`
 	// AllowVXLANFromWorkloads means that policy decides about VXLAN packets (UDP to VXLANPort) from workloads. By
 	// default they are dropped, because policy does not see the packets inside.
@@ -40,7 +40,7 @@ type HostConfig struct {
 	// also holds for established connections. Set it if nodes exchange VXLAN packets, because policy trusts the source
 	// addresses of the packets inside. By default, host policy decides about such packets.
 	VXLANFromNodesOnly bool `json:"vxlanFromNodesOnly,omitempty"`
-	// IPIPFromNodesOnly does the same for IP-in-IP packets.
+	// IPIPFromNodesOnly is like VXLANFromNodesOnly, but for IP-in-IP packets.
 	IPIPFromNodesOnly bool `json:"ipipFromNodesOnly,omitempty"`
 	// VXLANPort is the UDP port of VXLAN. 0 means DefaultVXLANPort.
 	VXLANPort uint16 `json:"vxlanPort,omitempty"`
@@ -51,7 +51,7 @@ type HostConfig struct {
 
 // UnmarshalJSON decodes a whole HostConfig: missing fields become zero. Unknown members, duplicate members, null, and
 // values that a field cannot have (an empty net, port 0) are errors. After an error, h is as before. UnmarshalJSON does
-// not validate, see Validate.
+// not validate the settings: call Validate.
 func (h *HostConfig) UnmarshalJSON(data []byte) error {
 	return unmarshal(data, h)
 }
@@ -102,8 +102,8 @@ func DefaultFailsafeInbound() []Failsafe {
 		failsafes(ProtocolUDP, 68)...)
 }
 
-// DefaultFailsafeOutbound returns the default of FailsafeOutbound: the TCP ports of DefaultFailsafeInbound without SSH,
-// and DNS and DHCP over UDP (53, 67). The caller may change the list.
+// DefaultFailsafeOutbound returns the default of FailsafeOutbound: DNS and DHCP over UDP (53, 67), and the TCP ports of
+// DefaultFailsafeInbound except SSH. The caller may change the list.
 func DefaultFailsafeOutbound() []Failsafe {
 	return append(failsafes(ProtocolTCP, 179, 2379, 2380, 5473, 6443, 6666, 6667),
 		failsafes(ProtocolUDP, 53, 67)...)

@@ -8,13 +8,13 @@ import "net/netip"
 type IPPool struct {
 	// Name of the pool. Required.
 	Name string `json:"name"`
-	// CIDR of the pool, without link-local, multicast and loopback addresses. Required.
+	// CIDR is the prefix of the pool. It must not contain link-local, multicast or loopback addresses. Required.
 	CIDR netip.Prefix `json:"cidr"`
 	// VXLANMode determines which traffic between nodes to addresses of the pool is encapsulated in VXLAN. Empty means
 	// Never.
 	VXLANMode EncapMode `json:"vxlanMode,omitempty"`
-	// IPIPMode determines which of this traffic is encapsulated in IP in IP. It is for IPv4 only. Empty means Never. At
-	// least one of VXLANMode and IPIPMode must be Never.
+	// IPIPMode determines which traffic between nodes to addresses of the pool is encapsulated in IP in IP. It is for
+	// IPv4 only. Empty means Never. At least one of VXLANMode and IPIPMode must be Never.
 	IPIPMode EncapMode `json:"ipipMode,omitempty"`
 	// NATOutgoing means source NAT for packets from workloads of the pool to addresses outside all pools: the node
 	// replaces the source by an address of its own. False is the default.
@@ -31,9 +31,10 @@ type EncapMode string
 const (
 	// EncapNever routes without encapsulation.
 	EncapNever EncapMode = "Never"
-	// EncapAlways encapsulates to every other node.
+	// EncapAlways encapsulates packets to every other node.
 	EncapAlways EncapMode = "Always"
-	// EncapCrossSubnet encapsulates only to nodes in another subnet, by the prefix lengths of the nodes' addresses.
+	// EncapCrossSubnet encapsulates only packets to nodes in another subnet. The prefix lengths of the nodes' addresses
+	// determine the subnets.
 	EncapCrossSubnet EncapMode = "CrossSubnet"
 )
 

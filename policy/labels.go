@@ -5,8 +5,8 @@ package policy
 // Labels and prefixes with a fixed meaning. They are those of the Calico v3 API, so that its selectors have the same
 // meaning here.
 const (
-	// LabelNamespace is the label of every namespaced endpoint and network set with the name of its namespace. The
-	// Namespace field implies it. If the object itself has this label, its value must be the same.
+	// LabelNamespace is a label of every namespaced endpoint and network set. Its value is the name of the namespace.
+	// The Namespace field implies it. If the object itself has this label, its value must be the same.
 	LabelNamespace = "projectcalico.org/namespace"
 	// LabelServiceAccount is the label with the name of an endpoint's service account. The producer of the endpoint
 	// must set it.

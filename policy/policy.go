@@ -22,10 +22,10 @@ type Policy struct {
 	// Selector on the endpoints' labels. Empty selects every endpoint, or every endpoint of the policy's namespace.
 	Selector string `json:"selector,omitempty"`
 	// NamespaceSelector limits a global policy to endpoints of matching namespaces. Empty means no limit. "all()"
-	// selects endpoints of all namespaces, and "global()" selects endpoints without a namespace. A selector that is
-	// true for an object without labels (env != "prod") also selects endpoints without a namespace, such as host
-	// endpoints. To exclude these, write "all() &&" before it. NamespaceSelector is not allowed in a policy with a
-	// namespace.
+	// selects endpoints of all namespaces, and "global()" selects endpoints without a namespace. Any other
+	// NamespaceSelector that is true for an object without labels (env != "prod") also selects endpoints without a
+	// namespace, such as host endpoints. To exclude these endpoints, write "all() &&" before the selector.
+	// NamespaceSelector is not allowed in a policy with a namespace.
 	NamespaceSelector string `json:"namespaceSelector,omitempty"`
 	// ServiceAccountSelector limits a policy to endpoints whose service account has matching labels. Empty means no
 	// limit. A selector that is true for an object without labels (role != "bot") also selects endpoints without an
@@ -35,10 +35,10 @@ type Policy struct {
 	// Egress if there are only egress rules, both directions if there are rules of both, and Ingress otherwise. See
 	// AppliesTo.
 	Types []Type `json:"types,omitempty"`
-	// Ingress rules for traffic to the endpoint, evaluated in order. If no rule of the tier's policies decides, the
-	// tier's default action does. This also holds if the policy applies to Ingress and has no rules.
+	// Ingress are the rules for traffic to the endpoint, evaluated in order. If no rule of the tier's policies decides,
+	// the tier's default action does. This also holds if the policy applies to Ingress and has no rules.
 	Ingress []Rule `json:"ingress,omitempty"`
-	// Egress rules for traffic from the endpoint, evaluated in order, as Ingress.
+	// Egress are the rules for traffic from the endpoint. They are evaluated in the same way as Ingress.
 	Egress []Rule `json:"egress,omitempty"`
 	// Staged means that the policy is not enforced. Explanations show what it would decide. JSON has no such member:
 	// there, a staged policy has the kind StagedPolicy.

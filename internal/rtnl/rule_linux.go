@@ -21,17 +21,19 @@ const (
 	wholePort         = 0xffff
 )
 
-// Rules lists the rules of a family, 4 or 6, that a protocol made.
+// Rules returns the rules of a family, 4 or 6, with the given Rule.Protocol. This number shows
+// which program added a rule.
 func (c *Conn) Rules(family int, protocol uint8) ([]Rule, error) {
 	header := [sizeofRuleMsg]byte{familyNumber(family)}
 	c.link.Request(unix.RTM_GETRULE, header[:]...)
 	return list(c, parseRule, func(r Rule) bool { return r.Protocol == protocol })
 }
 
-// AddRule adds a rule. ErrExist: there is an equal one, of any protocol.
+// AddRule adds a rule. ErrExist: there is a rule that differs from r at most in its Protocol.
 func (b *Batch) AddRule(r *Rule) { b.rule(unix.RTM_NEWRULE, unix.NLM_F_CREATE|unix.NLM_F_EXCL, r) }
 
-// DeleteRule deletes a rule of its protocol. ErrNotFound: there is none.
+// DeleteRule deletes a rule with the same fields as r, including Protocol. ErrNotFound: there is
+// none.
 func (b *Batch) DeleteRule(r *Rule) { b.rule(unix.RTM_DELRULE, 0, r) }
 
 func (b *Batch) rule(typ, flags uint16, r *Rule) {

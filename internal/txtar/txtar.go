@@ -17,9 +17,10 @@ type Archive struct {
 
 // File is one file of an archive.
 type File struct {
-	// Name as in the marker line, without white space around it.
+	// Name is the NAME in the marker line "-- NAME --" of the file, without white space around it.
 	Name string
-	// Data between this marker line and the next. It ends with a newline unless it is empty.
+	// Data is the text from the marker line to the next marker line, without these lines. It ends
+	// with a newline unless it is empty.
 	Data []byte
 }
 

@@ -116,7 +116,8 @@ func Policy(m []string, i int) *policy.Policy {
 	return p
 }
 
-// Profile returns the profile with number n, from 0 to 99. The value of its label ends with value.
+// Profile returns the profile with number n, from 0 to 99. The profile has one label. The label's value ends with the
+// given string.
 func Profile(n int, value string) *policy.Profile {
 	return &policy.Profile{
 		Name:          "namespace-" + strconv.Itoa(n),

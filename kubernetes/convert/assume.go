@@ -11,7 +11,8 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// AssumedNode is the node of pods without a node, with Converter.AssumeNetwork.
+// AssumedNode is the node of each endpoint whose pod is not scheduled. Only Converter.AssumeNetwork makes such
+// endpoints.
 const AssumedNode = "assumed"
 
 // The prefixes from which Assume takes addresses. They are reserved for benchmarks (RFC 2544, RFC 5180), so no pod of a
@@ -38,8 +39,8 @@ type Assumed struct {
 // also has the endpoints whose node is AssumedNode, because the pod had no node and Converter.AssumeNetwork is set.
 //
 // The addresses come from AssumedPrefixIPv4 and AssumedPrefixIPv6. An address is a hash of the endpoint's key, so an
-// endpoint has the same address in two versions of the manifests. All assumed addresses are different, and differ from
-// the addresses of all endpoints, nodes, host endpoints and service backends in resources. If two keys have the same
+// endpoint has the same address in two versions of the manifests. No two assumed addresses are equal. In the given
+// resources, no endpoint, node, host endpoint or service backend has one of these addresses. If two keys have the same
 // hash, which is rare, the endpoint with the larger key gets the next free address. In this case, a new endpoint can
 // change the address of another one. If a prefix is full, an endpoint gets no address of that family.
 //

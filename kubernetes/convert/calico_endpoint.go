@@ -37,9 +37,12 @@ func (c Converter) CalicoHostEndpoint(h *calico.HostEndpoint) (*policy.HostEndpo
 //
 // The endpoint gets the labels that Calico derives from the spec: projectcalico.org/orchestrator and
 // .../serviceaccount. The endpoint of a pod also gets labels with the names of its namespace and service account, like
-// an endpoint that Pod returns. If the object itself has one of these labels with a different value, this label of the
-// object is left out and reported. The same applies to all other reserved labels of the object (see the package
-// comment). If there is any other error, there is no endpoint.
+// an endpoint that Pod returns.
+//
+// Of the reserved labels (see the package comment), the object itself may have projectcalico.org/namespace,
+// .../orchestrator and .../serviceaccount. If the value of such a label differs from the object's namespace or spec,
+// the label is left out and reported. All other reserved labels are always left out and reported. If there is any other
+// error, there is no endpoint.
 //
 // A port without a name only describes a host port. Host ports have no effect, so it is left out. Every error is an
 // *Error.

@@ -25,10 +25,11 @@ const (
 
 // Annotations of the rules that come from a ClusterNetworkPolicy.
 const (
-	// AnnotationRuleName is the name of the rule, if it has one.
+	// AnnotationRuleName is the annotation with the name of the rule. A rule without a name does not have the
+	// annotation.
 	AnnotationRuleName = "policy.networking.k8s.io/rule-name"
-	// AnnotationFailClosed is the reason why a rule denies everything: it was not understood, and its action is Deny,
-	// Pass or unknown.
+	// AnnotationFailClosed is the annotation of a closed rule that denies everything. Its value is the reason. A closed
+	// rule is one that was not understood. It denies everything if its action is Deny, Pass or unknown.
 	AnnotationFailClosed = "wayleave.dev/fail-closed"
 )
 

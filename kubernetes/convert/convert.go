@@ -19,9 +19,10 @@ import (
 
 // Annotations of a pod that a Converter with TrustAnnotations uses.
 const (
-	// AnnotationInterface is the name of the host's side of the pod's link, instead of InterfaceName.
+	// AnnotationInterface is the annotation with the name of the host's side of the pod's link. Without this
+	// annotation, the name is Attachment.Interface.
 	AnnotationInterface = "wayleave.dev/interface"
-	// AnnotationMAC is the MAC address of the pod's side of the link, as in "66:3e:ca:a4:db:65".
+	// AnnotationMAC is the annotation with the MAC address of the pod's side of the link, as in "66:3e:ca:a4:db:65".
 	AnnotationMAC = "wayleave.dev/mac"
 )
 
@@ -40,21 +41,22 @@ type Converter struct {
 	// The default is to ignore pod CIDRs, because clusters with their own IPAM have them as well,
 	// and do not use them.
 	PodCIDRs bool
-	// PodCIDRTunnels gives a Kubernetes Node the first address of its first pod CIDR of each family as
-	// the address of its VXLAN device, unless Calico's annotations give one. The IPAM of the pods must
-	// not use this address; the plugin host-local does not. Set it for pools with a VXLAN mode. The
-	// default is none: a node without such an address has no VXLAN device.
+	// PodCIDRTunnels sets the address of the VXLAN device of a Kubernetes Node, for each family: the first address of
+	// the first pod CIDR of this family. An address in Calico's annotations takes precedence. The IPAM of the pods must
+	// not use the address; the plugin host-local does not. Set PodCIDRTunnels for pools with a VXLAN mode. By default,
+	// only Calico's annotations set the address. A node without such an address has no VXLAN device.
 	PodCIDRTunnels bool
-	// PodCIDRIPIP gives a Kubernetes Node the first address of its first IPv4 pod CIDR as the address of
-	// its IP-in-IP device, in the same way. Set it for pools with an IPIP mode. With PodCIDRTunnels, both
-	// devices of IPv4 have this address. The default is none.
+	// PodCIDRIPIP sets the IPv4 address of the IP-in-IP device of a Kubernetes Node, as PodCIDRTunnels does for the
+	// VXLAN device. Set it for pools with an IPIP mode. If both fields are set, the VXLAN device and the IP-in-IP
+	// device have the same IPv4 address.
 	PodCIDRIPIP bool
-	// PodCIDRWireguard gives a Kubernetes Node the first address of its first pod CIDR of each family as
-	// the address of its WireGuard devices, in the same way. The default is none.
+	// PodCIDRWireguard sets the addresses of the WireGuard devices of a Kubernetes Node, as PodCIDRTunnels does for the
+	// VXLAN device.
 	PodCIDRWireguard bool
-	// AssumeNetwork also converts pods without a node or an address, such as those of manifests in a repository. Their
-	// node is AssumedNode; pass the resources to Assume for addresses. Set it to check manifests, and never on a node,
-	// because such an endpoint is not a running pod. The default is to ignore these pods.
+	// AssumeNetwork also converts pods that have no node or no address, such as those of manifests in a repository. A
+	// pod without a node gets the node AssumedNode. To give addresses to the endpoints without one, pass all resources
+	// to the function Assume. Set AssumeNetwork to check manifests, and never on a node, because such an endpoint is
+	// not a running pod. The default is to ignore these pods.
 	AssumeNetwork bool
 }
 
@@ -65,10 +67,10 @@ type Attachment struct {
 	Interface string
 	// MAC is the address of the pod's side, in the form "66:3e:ca:a4:db:65". The default is none.
 	MAC string
-	// Addresses are those of the pod. They are used until the pod's status, which kubelet reports only after CNI ADD,
-	// has all of them. From then on, the addresses of the status are used. Until then, the status may have the
-	// addresses of an earlier link of the pod, which another pod may have by now. Without Addresses, those of the
-	// status are always used.
+	// Addresses are the addresses of the pod. They are used until the pod's status has all of them. Kubelet reports
+	// this status only after CNI ADD. Before, the status may have addresses of an earlier link of the pod, and another
+	// pod may already have these addresses. Once the status has all of Addresses, the addresses of the status are used.
+	// If Addresses is empty, the addresses of the status are always used.
 	Addresses []netip.Addr
 }
 

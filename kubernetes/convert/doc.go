@@ -9,7 +9,8 @@
 //	  Pod                            -> WorkloadEndpoint, if the pod is not on the host's network; has labels
 //	                                    with the names of its namespace and service account
 //	  Node                           -> Node; NetworkSet "knode.NAME" of its addresses, labels
-//	                                    "wayleave.dev/node.*"; with PodCIDRs, a Block of each pod CIDR
+//	                                    "wayleave.dev/node.*"; if Converter.PodCIDRs is set, a Block
+//	                                    of each pod CIDR
 //	  Service                        -> nothing (ErrIgnored)
 //	discovery.k8s.io/v1
 //	  EndpointSlice                  -> ServiceBackends of the same name; nothing if the slice has no
@@ -39,8 +40,8 @@
 //	resources, problems := convert.Converter{}.Convert(pod)
 //
 // The result may have neither resources nor problems (a pod without an address), resources and problems (a
-// NetworkPolicy with one invalid rule), or problems alone. A problem that wraps ErrIgnored is no fault: the
-// object has no effect on purpose.
+// NetworkPolicy with one invalid rule), or problems alone. A problem that wraps ErrIgnored is no fault: the object is
+// meant to have no effect.
 //
 // Convert the Namespace objects as well, "default" included. If a pod's Namespace is missing, the pod has a
 // profile that does not exist, so only policies can allow its traffic. Selectors then see only the labels
@@ -112,8 +113,9 @@
 //   - A namespaceSelector with NotIn or DoesNotExist matches if a label is absent. But the labels of a pod's namespace
 //     are not known until the Namespace object, or a Calico Profile "kns.NAME" in place of it, has been converted.
 //     Until then, such a selector does not match the pod. Only a selector of the namespace's name works, because the
-//     name is known. In a ClusterNetworkPolicy, this applies to the peers and the subject of Accept and Pass rules. A
-//     Deny rule also matches pods whose Namespace object has not been converted.
+//     name is known. In a ClusterNetworkPolicy, this holds for Accept and Pass rules: for the selectors of their peers,
+//     and for the selector of the policy's subject. For a Deny rule, such a selector also matches pods whose Namespace
+//     object has not been converted.
 //   - Reserved labels are those that this package sets itself (projectcalico.org/namespace, .../orchestrator,
 //     .../serviceaccount, pcns.*, pcsa.*, wayleave.dev/node.*). On pods, network sets and endpoints they are left out
 //     and reported. So no pod can pretend to be in another namespace, or to be a node. For a podSelector, no pod has a

@@ -15,9 +15,9 @@ import (
 
 // Sentinel errors, for errors.Is.
 var (
-	// ErrNotSupported is wrapped if the API has a field or a kind that Wayleave does not support.
+	// ErrNotSupported means that the API has a field or a kind that Wayleave does not support.
 	ErrNotSupported = errors.New("not supported by Wayleave")
-	// ErrIgnored is wrapped if an object or a part of it has no effect on purpose: for example a Service, or a selector
+	// ErrIgnored means that an object or a part of it intentionally has no effect: for example a Service, or a selector
 	// over a label that no pod has. It is no fault.
 	ErrIgnored = errors.New("ignored")
 )

@@ -11,9 +11,9 @@ import (
 // WireguardSettings are the settings of WireGuard in a FelixConfiguration. A zero field means the default of package
 // wireguard.
 type WireguardSettings struct {
-	// Enabled encrypts between nodes, in both families.
+	// Enabled encrypts traffic between nodes, in both families.
 	Enabled bool
-	// HostEncryption encrypts between the addresses of nodes, too.
+	// HostEncryption also encrypts traffic between the addresses of nodes.
 	HostEncryption bool
 	// Port is the UDP port of the device.
 	Port uint16

@@ -37,9 +37,9 @@ func (o Object) String() string {
 	return strings.TrimSpace(o.Kind + " " + name)
 }
 
-// Origin returns the API object from which a Converter made a resource. The argument is the key of the resource, which
-// for example an error, a status or an explanation contains. The UID of the returned object is empty. ok is false for
-// the key of a Node, a Block or a ServiceBackends.
+// Origin returns the API object from which a Converter made a resource. The argument is the key of the resource.
+// Errors, statuses and explanations contain such keys. The UID of the returned object is empty. ok is false for the key
+// of a Node, a Block or a ServiceBackends.
 //
 // Origin derives the kind of the object from the prefix of the name. For example, the policy "knp.default.web" comes
 // from the NetworkPolicy web. The package comment has all prefixes. A Policy, Profile or NetworkSet without such a

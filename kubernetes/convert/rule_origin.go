@@ -21,10 +21,10 @@ type RuleOrigin struct {
 	// Field is the path of the object's rule, as in "spec.ingress[0]". If one closed rule takes the place of
 	// all rules of a direction, Field is the path of the direction, "spec.ingress".
 	Field string `json:"field"`
-	// Peers and Ports are the paths of the entries that the rule was made from, as in "spec.ingress[0].from[1]".
-	// There may be several, because one rule is made from all blocks of addresses, and from all ports of a protocol.
-	// Empty means any peer or any port. Peers and Ports are also empty for a closed rule, and for a rule of a Calico
-	// object, which has only one peer.
+	// Peers and Ports are the paths of the entries from which the rule was made, as in "spec.ingress[0].from[1]". There
+	// may be several, because some entries are merged into one rule: all ports of a protocol, and all ipBlocks without
+	// exceptions. Empty means any peer or any port. Peers and Ports are also empty for a closed rule, and for a rule of
+	// a Calico object, because such a rule has no list of peers.
 	Peers []string `json:"peers,omitempty"`
 	Ports []string `json:"ports,omitempty"`
 
@@ -87,9 +87,9 @@ func (o RuleOrigin) String() string {
 }
 
 // RuleOrigins returns the origin of each rule of a policy object: the part of the object from which the rule was made.
-// The keys of the result are the IDs of the rules, which for example counters, logs and explanations contain. The
-// object must be the version that was converted. The result is empty if the object does not become a policy, or cannot
-// be converted.
+// The keys of the result are the IDs of the rules. Counters, logs and explanations contain these IDs. The object must
+// be the version that was converted. The result is empty if the object does not become a policy, or cannot be
+// converted.
 func (c Converter) RuleOrigins(object metav1.Object) map[string]RuleOrigin {
 	origins := map[string]RuleOrigin{}
 	resources, _ := c.Convert(object)

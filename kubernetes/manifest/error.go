@@ -26,10 +26,10 @@ var (
 type Error struct {
 	// File is the name of the file, as passed by the caller.
 	File string
-	// Document counts the YAML or JSON documents of the file from 1; 0 means the whole file.
+	// Document is the number of the YAML or JSON document in the file, from 1 on. 0 means the whole file.
 	Document int
-	// Line of the file, from 1, that has the field. If the field has no line, it is the line of the nearest part of the
-	// field's path that has one; 0 if unknown.
+	// Line is the line of the field in the file, from 1 on. If the field is not in the file, Line is the line of its
+	// nearest parent that is in the file. 0 means unknown.
 	Line int
 	// Object is the API object, as far as it could be read. For an error of a list, only its kind is set. If the error
 	// is in a value that is no object, Object is empty.

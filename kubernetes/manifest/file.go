@@ -16,7 +16,7 @@ const MaxFileSize = 64 << 20
 
 // Sentinel errors for a file, for errors.Is.
 var (
-	// ErrNotRegular means that a folder has an entry with the name of a manifest that is not a regular file.
+	// ErrNotRegular means that an entry of a folder has the extension of a manifest, but is not a regular file.
 	ErrNotRegular = errors.New("not a regular file")
 	// ErrTooLarge means that a file is larger than MaxFileSize.
 	ErrTooLarge = fmt.Errorf("the file has more than %d bytes", MaxFileSize)

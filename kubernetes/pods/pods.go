@@ -24,13 +24,13 @@ type Config struct {
 	Converter convert.Converter
 	// Update receives each change of an endpoint: the new endpoint, or only its key if it is removed. It also receives
 	// unchanged endpoints of pods of other nodes, and of pods that were unknown before. Update runs in the call that
-	// causes the change, and must not call the Pods.
+	// causes the change, and must not call a method of *Pods.
 	Update func(policy.Update)
 	// Report receives the errors of a pod, each a *convert.Error. While a pod has errors, each call of a method for
 	// this pod calls Report. If the pod is not attached, Attach and Detach of other pods call Report for it, too. Once
 	// the pod has no errors any more, Report is called without errors. Report may also be called without errors for a
-	// pod of another node, and for a pod that was unknown before. Report must not call the Pods. Nil discards the
-	// errors.
+	// pod of another node, and for a pod that was unknown before. Report must not call a method of *Pods. Nil discards
+	// the errors.
 	Report func(pod Ref, problems []error)
 }
 

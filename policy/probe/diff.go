@@ -14,7 +14,8 @@ import (
 	"github.com/wayleave/wayleave/policy/verdict"
 )
 
-// DefaultMaxFlows is the default of DiffConfig.MaxFlows. In a large world, these flows take some minutes.
+// DefaultMaxFlows is the default of DiffConfig.MaxFlows. In a large world, Diff takes some minutes for this number of
+// flows.
 const DefaultMaxFlows = 5_000_000
 
 // DiffConfig selects the flows of Diff. The zero value selects all flows that can have different verdicts.
@@ -30,15 +31,16 @@ type DiffConfig struct {
 	Progress func(done, all int) error
 }
 
-// Difference is the result of Diff: the flows whose verdicts differ between two worlds, and what was compared. String
-// returns a text for people, and encoding/json encodes a Difference for programs.
+// Difference is the result of Diff: the flows whose verdicts differ between two worlds, and a summary of the
+// comparison. String returns a text for people, and encoding/json encodes a Difference for programs.
 type Difference struct {
-	// Ports and Parties list what was evaluated. Ports has one text for each PortGroup. Parties has one list for each
-	// Group: the names of its parties. Flows is the number of flows.
+	// Ports and Parties list the ports and parties of the comparison. Ports has one text for each PortGroup. Parties
+	// has one list for each Group: the names of its parties. Flows is the number of flows.
 	Ports   []string   `json:"ports"`
 	Parties [][]string `json:"parties"`
 	Flows   int        `json:"flows"`
-	// SourcePorts reports whether a rule matches source ports. All flows have the DefaultSourcePort.
+	// SourcePorts reports whether any rule has a condition on source ports. If so, there may be more differences than
+	// Pairs has, because all evaluated flows have the DefaultSourcePort.
 	SourcePorts bool `json:"sourcePortsMatter"`
 	// OnlyBefore and OnlyAfter are the endpoints that only one of the worlds has. They were not evaluated.
 	OnlyBefore []string `json:"onlyBefore,omitempty"`
@@ -140,7 +142,8 @@ type Common struct {
 	Moved []string
 }
 
-// Intersect returns the workload endpoints of both indexes, and the names of the others. All lists are sorted by name.
+// Intersect returns the workload endpoints that are in both indexes, and the names of those that are in only one. All
+// lists are sorted by name.
 func Intersect(before, after *Index) Common {
 	var c Common
 	byName := map[string]Party{}
@@ -178,7 +181,8 @@ func Intersect(before, after *Index) Common {
 	return c
 }
 
-// String returns the changes, then what was compared. The text is for people and may change.
+// String returns the changes, followed by a summary of the comparison, such as the number of flows. The text is for
+// people and may change.
 func (d Difference) String() string {
 	var text strings.Builder
 	for _, p := range d.Pairs {

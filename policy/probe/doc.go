@@ -81,8 +81,8 @@
 //     this family.
 //   - the other protocols that rules mention, and one protocol that nothing mentions
 //
-// The package evaluates the flows between these representatives. Every other flow between workload endpoints and
-// outside addresses has the same verdict as one of them, with two exceptions:
+// The package evaluates the flows between these representatives. Every other flow from or to a workload endpoint has
+// the same verdict as one of the evaluated flows, with two exceptions:
 //
 //   - If a rule matches source ports (see Partition.SourcePorts), flows with other source ports may have other
 //     verdicts: all evaluated flows have the same source port.

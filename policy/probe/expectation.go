@@ -87,8 +87,8 @@ func (x Expectation) String() string {
 	return text
 }
 
-// String returns the expectation. If the expectation does not hold, the answers in Failed follow: the first with its
-// explanations, the others in one line each. The text is for people, and its form may change.
+// String returns the expectation. If the expectation does not hold, the answers in the field Failed follow: the first
+// with its explanations, the others in one line each. The text is for people, and its form may change.
 func (r Result) String() string {
 	mark := "ok  "
 	if !r.Holds {
@@ -97,7 +97,8 @@ func (r Result) String() string {
 	return fmt.Sprintf("%s %s (%s)\n%s", mark, r.Expectation, count(r.Flows, "flow"), r.Failures())
 }
 
-// Failures returns only the part of String that has the answers in Failed. It is empty if the expectation holds.
+// Failures returns the text of String without its first line: only the answers in the field Failed. It is empty if the
+// expectation holds.
 func (r Result) Failures() string {
 	var text strings.Builder
 	for i, a := range r.Failed {

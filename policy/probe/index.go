@@ -20,25 +20,26 @@ const servicePrefix = "svc/"
 type Party struct {
 	// Name is NAMESPACE/NAME of a workload endpoint, or the address.
 	Name string
-	// Endpoint is the key of the workload endpoint. It is zero for an address. The endpoint of a flow is then the
-	// workload endpoint that has the address, if there is one.
+	// Endpoint is the key of the workload endpoint. It is zero if the party is an address. In flows, such a party is
+	// the workload endpoint with this address, if there is one.
 	Endpoint policy.Key
 	// Addresses of both families.
 	Addresses []netip.Addr
 	// Ports are the named ports.
 	Ports []policy.EndpointPort
 	// Note is empty, except for a party that was found by the name of an excluded pod. It then explains why the pod is
-	// no workload endpoint.
+	// not a workload endpoint.
 	Note string
 }
 
-// Excluded is a pod that is no workload endpoint, for example one in the network of its node.
+// Excluded is a pod that is not a workload endpoint, for example one in the network of its node.
 type Excluded struct {
 	// Name is NAMESPACE/NAME.
 	Name string
-	// Addresses of its packets. If there are none, Find returns an error for the pod.
+	// Addresses are the addresses of the pod's packets. If there are none, Find returns an error for the pod.
 	Addresses []netip.Addr
-	// Why the pod is no workload endpoint: a predicate, as in "has finished".
+	// Why is the reason that the pod is not a workload endpoint. It continues a sentence that begins with the pod's
+	// name, as in "has finished".
 	Why string
 }
 
@@ -50,8 +51,8 @@ type Index struct {
 	excluded  []Excluded
 }
 
-// NewIndex returns an index of the workload endpoints and services of a world. Pass as excluded the pods that are no
-// workload endpoints, such as pods in the network of their node: Find then finds them by name, too.
+// NewIndex returns an index of the workload endpoints and services of a world. The argument excluded has the pods that
+// are not workload endpoints, such as pods in the network of their node. Find finds these pods by name, too.
 func NewIndex(world verdict.World, excluded ...Excluded) *Index {
 	x := &Index{holders: map[netip.Addr]int{}, services: map[string][]netip.Addr{}, excluded: excluded}
 	for _, resource := range world {
@@ -80,7 +81,7 @@ func NewIndex(world verdict.World, excluded ...Excluded) *Index {
 // Endpoints returns the workload endpoints, sorted by name.
 func (x *Index) Endpoints() []Party { return slices.Clone(x.endpoints) }
 
-// Excluded returns the pods that are no workload endpoints, in the order of NewIndex.
+// Excluded returns the pods that are not workload endpoints, in the order in which they were passed to NewIndex.
 func (x *Index) Excluded() []Excluded { return slices.Clone(x.excluded) }
 
 // Find returns the parties (senders or receivers) that a text names. The section Names of the package's documentation

@@ -38,7 +38,7 @@ func (g Group) Names() []string {
 }
 
 // NewPartition returns a Partition of the given worlds. It collects the networks, services and ports that their
-// resources mention. Two parties are in one group if policy of no world distinguishes them.
+// resources mention. Two parties are in one group only if policy treats them alike in every world.
 func NewPartition(worlds ...verdict.World) *Partition {
 	p := &Partition{
 		worlds: worlds, mentions: readMentions(worlds),
@@ -132,15 +132,17 @@ func comparePrefixes(a, b netip.Prefix) int {
 	return a.Bits() - b.Bits()
 }
 
-// Ports returns the groups of ports, by protocol and then by number.
+// Ports returns the groups of ports, sorted by protocol and then by number. The ports that no resource mentions are the
+// last group of their protocol.
 func (p *Partition) Ports() []PortGroup { return p.mentions.groups() }
 
-// SourcePorts reports whether a rule matches source ports. The groups of ports do not distinguish source ports.
+// SourcePorts reports whether any rule has a condition on source ports. If so, flows with other source ports may have
+// other verdicts, because Ports returns groups of destination ports only.
 func (p *Partition) SourcePorts() bool { return p.mentions.sourcePorts }
 
 // Groups divides the given parties into groups. It takes the parties one after another. A party joins an existing group
 // if policy cannot distinguish it from the members of that group. Otherwise the party starts a new group at the end of
-// the result. A party is alone in its group if it is no workload endpoint, or if it shares an address with another
+// the result. A party is alone in its group if it is not a workload endpoint, or if it shares an address with another
 // workload endpoint.
 func (p *Partition) Groups(parties []Party) []Group {
 	index := map[string]int{}

@@ -71,7 +71,7 @@ func readMentions(worlds []verdict.World) *mentions {
 	return m
 }
 
-// groups returns the groups of ports, by protocol and then by number.
+// groups returns the groups of ports, sorted by protocol and then by number.
 func (m *mentions) groups() []PortGroup {
 	var groups []PortGroup
 	for p := range m.protocols {

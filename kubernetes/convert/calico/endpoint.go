@@ -93,7 +93,7 @@ type WorkloadEndpointPort struct {
 	Protocol intstr.IntOrString `json:"protocol"`
 	// Port number.
 	Port int `json:"port"`
-	// HostPort is the port of the node that is forwarded to the port.
+	// HostPort is a port of the node. Packets to HostPort are forwarded to Port.
 	HostPort Ignored `json:"hostPort,omitzero"`
 	// HostIP is the address of the node that has the host port.
 	HostIP Ignored `json:"hostIP,omitzero"`

@@ -15,9 +15,9 @@ type FelixConfiguration struct {
 
 // FelixConfigurationSpec has the settings of WireGuard. Nil means Calico's default.
 type FelixConfigurationSpec struct {
-	// WireguardEnabled encrypts IPv4 between nodes. The default is false.
+	// WireguardEnabled encrypts IPv4 traffic between nodes. The default is false.
 	WireguardEnabled *bool `json:"wireguardEnabled,omitempty"`
-	// WireguardEnabledV6 encrypts IPv6 between nodes. The default is false.
+	// WireguardEnabledV6 encrypts IPv6 traffic between nodes. The default is false.
 	WireguardEnabledV6 *bool `json:"wireguardEnabledV6,omitempty"`
 	// WireguardListeningPort is the UDP port. The default is 51820.
 	WireguardListeningPort *int `json:"wireguardListeningPort,omitempty"`
@@ -27,12 +27,13 @@ type FelixConfigurationSpec struct {
 	WireguardMTUV6 *int `json:"wireguardMTUV6,omitempty"`
 	// WireguardInterfaceNameV6 is the name of the second device.
 	WireguardInterfaceNameV6 string `json:"wireguardInterfaceNameV6,omitempty"`
-	// WireguardMTU of the device. The default is that of the interface below, less the overhead.
+	// WireguardMTU of the device. The default is the MTU of the interface that carries the encrypted packets, less the
+	// overhead of the encryption.
 	WireguardMTU *int `json:"wireguardMTU,omitempty"`
 	// WireguardRoutingRulePriority is the priority of the routing rule. The default is 99.
 	WireguardRoutingRulePriority *int `json:"wireguardRoutingRulePriority,omitempty"`
 	// WireguardInterfaceName is the name of the device. The default is "wireguard.cali".
 	WireguardInterfaceName string `json:"wireguardInterfaceName,omitempty"`
-	// WireguardHostEncryptionEnabled encrypts between the addresses of nodes, too. The default is false.
+	// WireguardHostEncryptionEnabled also encrypts traffic between the addresses of nodes. The default is false.
 	WireguardHostEncryptionEnabled *bool `json:"wireguardHostEncryptionEnabled,omitempty"`
 }

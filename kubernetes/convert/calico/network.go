@@ -20,7 +20,7 @@ type IPPoolSpec struct {
 	VXLANMode string `json:"vxlanMode,omitempty"`
 	// IPIPMode: "Never", "Always" or "CrossSubnet". Empty means Never.
 	IPIPMode string `json:"ipipMode,omitempty"`
-	// NATOutgoing translates the source address of packets from the pool to addresses outside of all pools.
+	// NATOutgoing turns source NAT on for packets from an address of the pool to an address outside of all pools.
 	NATOutgoing bool `json:"natOutgoing,omitempty"`
 	// Disabled means that no new addresses are assigned from the pool.
 	Disabled bool `json:"disabled,omitempty"`
@@ -54,9 +54,10 @@ type Node struct {
 
 // NodeStatus has what Calico reports about a node.
 type NodeStatus struct {
-	// WireguardPublicKey of the device, for IPv4.
+	// WireguardPublicKey is the public key of Calico's WireGuard device for IPv4.
 	WireguardPublicKey string `json:"wireguardPublicKey,omitempty"`
-	// WireguardPublicKeyV6 is of a second device, for IPv6. Wayleave has one for both.
+	// WireguardPublicKeyV6 is the public key of Calico's second WireGuard device, for IPv6. In Wayleave, one device
+	// serves both families.
 	WireguardPublicKeyV6 Ignored `json:"wireguardPublicKeyV6,omitzero"`
 	// PodCIDRs are for the assignment of addresses.
 	PodCIDRs Ignored `json:"podCIDRs,omitzero"`
@@ -108,6 +109,6 @@ type NodeBGPSpec struct {
 type NodeAddress struct {
 	// Address, bare or with the length of its subnet.
 	Address string `json:"address"`
-	// Type: "InternalIP", "ExternalIP" or "CalicoNodeIP"; others are ignored. Empty means an address, too.
+	// Type: "InternalIP", "ExternalIP", "CalicoNodeIP" or empty. An address of any other type is ignored.
 	Type string `json:"type,omitempty"`
 }

@@ -16,7 +16,7 @@ const (
 	StagedActionSet StagedAction = "Set"
 	// StagedActionDelete deletes the policy.
 	StagedActionDelete StagedAction = "Delete"
-	// StagedActionLearn marks a policy that is being recommended from observed traffic.
+	// StagedActionLearn marks a recommendation that is still being derived from observed traffic.
 	StagedActionLearn StagedAction = "Learn"
 	// StagedActionIgnore marks a recommendation that was rejected.
 	StagedActionIgnore StagedAction = "Ignore"
