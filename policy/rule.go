@@ -30,8 +30,9 @@ type Rule struct {
 	Destination EntityRule `json:"destination,omitzero"`
 	// Metadata is information for people and tools. It never changes a verdict. Nil means none.
 	Metadata *RuleMetadata `json:"metadata,omitempty"`
-	// Doubts are the reasons why the rule is closed (see Close): fields that are invalid or unknown. Problem.Field is
-	// the path in the original object. Empty means that the rule is not closed. Only rules of policies can have Doubts.
+	// Doubts are the reasons why the rule is closed (see Close): fields that are invalid or unknown. A rule without
+	// Doubts is not closed. Problem.Field is the path of the field in the original object. Only rules of policies can
+	// have Doubts.
 	Doubts []Problem `json:"doubts,omitempty"`
 }
 

@@ -9,38 +9,38 @@ import (
 	"slices"
 )
 
-// All returns all(), which matches everything.
+// All returns the selector `all()`, which matches everything.
 func All() *Selector { return Term{Op: OpAll}.Selector() }
 
-// Global returns global(). It matches everything. As a namespace selector, it stands for objects that are in no
-// namespace.
+// Global returns the selector `global()`. It matches everything. As a namespace selector, it stands for objects that
+// are in no namespace.
 func Global() *Selector { return Term{Op: OpGlobal}.Selector() }
 
-// Has returns has(label).
+// Has returns the selector `has(label)`.
 func Has(label string) *Selector { return Term{Op: OpHas, Label: label}.Selector() }
 
-// Equal returns label == "value".
+// Equal returns the selector `label == "value"`.
 func Equal(label, value string) *Selector { return single(OpEqual, label, value) }
 
-// NotEqual returns label != "value". It matches if the label is absent.
+// NotEqual returns the selector `label != "value"`. It matches if the label is absent.
 func NotEqual(label, value string) *Selector { return single(OpNotEqual, label, value) }
 
-// Contains returns label contains "part".
+// Contains returns the selector `label contains "part"`.
 func Contains(label, part string) *Selector { return single(OpContains, label, part) }
 
-// StartsWith returns label starts with "prefix".
+// StartsWith returns the selector `label starts with "prefix"`.
 func StartsWith(label, prefix string) *Selector { return single(OpStartsWith, label, prefix) }
 
-// EndsWith returns label ends with "suffix".
+// EndsWith returns the selector `label ends with "suffix"`.
 func EndsWith(label, suffix string) *Selector { return single(OpEndsWith, label, suffix) }
 
-// In returns label in {values}. If there are no values, it matches nothing.
+// In returns the selector `label in {"value", ...}`. If there are no values, the selector matches nothing.
 func In(label string, values ...string) *Selector {
 	return Term{Op: OpIn, Label: label, Values: values}.Selector()
 }
 
-// NotIn returns label not in {values}. It matches if the label is absent. If there are no values, it matches
-// everything.
+// NotIn returns the selector `label not in {"value", ...}`. It matches if the label is absent. If there are no values,
+// it matches everything.
 func NotIn(label string, values ...string) *Selector {
 	return Term{Op: OpNotIn, Label: label, Values: values}.Selector()
 }

@@ -53,7 +53,8 @@ func (o Op) String() string {
 	return fmt.Sprintf("Op(%d)", uint8(o))
 }
 
-// Term is a leaf of a selector: a condition on one label, or a constant. Terms and MapTerms return copies.
+// Term is a leaf of a selector: a condition on one label, or a constant. The methods Terms and MapTerms of Selector
+// pass copies of terms.
 type Term struct {
 	// Op is the operator.
 	Op Op

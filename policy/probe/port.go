@@ -136,9 +136,9 @@ func (p *Port) UnmarshalText(text []byte) error {
 }
 
 // Flows returns the flows from one party to another: one for each pair of a source address and a destination address of
-// the same family. If p has the name of a port, and the destination has several ports with this name, there is one flow
-// for each pair and each of these ports. Flows returns no flow if the parties have no common family, if the ICMP type
-// is of the other family, or if the destination has no port with the name.
+// the same family. If p is ICMPv6 or has an ICMP type, only pairs of the protocol's family count. If p has the name of
+// a port, and the destination has several ports with this name, there is one flow for each pair and each of these
+// ports. Flows returns no flow if there is no such pair, or if the destination has no port with the name.
 func (p Port) Flows(from, to Party) []verdict.Flow {
 	var flows []verdict.Flow
 	for _, src := range from.Addresses {
@@ -171,7 +171,7 @@ func (p Port) numbers(to Party) []Port {
 	return ports
 }
 
-// flow returns the flow between two addresses of one family. ok is false if the port is of the other family.
+// flow returns the flow between two addresses of one family. ok is false if p is ICMP of the other family.
 func (p Port) flow(src, dst netip.Addr) (verdict.Flow, bool) {
 	flow := verdict.Flow{Src: src, Dst: dst, Protocol: p.Protocol, DstPort: p.Number}
 	if p.Protocol.HasPorts() {

@@ -108,14 +108,16 @@
 //     workload of this node that sends or receives the packet is checked: it must have one of the two addresses of that
 //     connection. If so, the packet counts as established, otherwise as new. Senders and receivers that are no
 //     workloads are not checked.
-//   - A packet from a workload to itself, or from the node to itself, is not evaluated, unless NAT translates it back
-//     to the workload. HostConfig decides about other packets between a workload and its node. If its action is
-//     HostDrop, packets of established connections still pass.
+//   - A packet from the node to itself is not evaluated. A packet from a workload to itself is evaluated only if
+//     destination NAT has translated it, for example from the address of a service.
+//   - For packets between a workload and its node, an action of policy.HostConfig is one of the stages. The action
+//     HostDrop does not drop packets of established connections.
 //
 // These are not evaluated: IPv6 neighbour discovery and router solicitation between a workload and its node, ARP, and
-// whether routing sends a packet by the interfaces of the flow. A broadcast or multicast address is not an address of
-// the node. So a flow to such an address that ends at a process of the node (DHCP) cannot exist here. A flow to such an
-// address that leaves the node by an interface is evaluated as any other.
+// whether routing sends a packet by the interfaces of the flow. The Evaluator does not count broadcast and multicast
+// addresses as addresses of the node. So a process of the node cannot receive a flow to such an address, for example a
+// flow of DHCP: the Evaluator denies the flow as one that cannot exist. If such a flow leaves the node by an interface,
+// it is evaluated as any other.
 //
 // # Resources
 //

@@ -97,8 +97,9 @@ func newEvaluator(w World, cfg Config) *Evaluator {
 // Rejected returns the resources of the world that are absent because they are invalid, with the reasons.
 func (e *Evaluator) Rejected() map[policy.Key]error { return maps.Clone(e.rejected) }
 
-// Doubts returns the policies of the world that are in force with rules in doubt, each with a
-// *policy.DoubtError.
+// Doubts returns the policies that are in force and have closed rules. The error of each policy is
+// a *policy.DoubtError. The result also has any other resource for which policy.Update.Admit
+// returns a DoubtError.
 func (e *Evaluator) Doubts() map[policy.Key]error { return maps.Clone(e.doubts) }
 
 // admit returns the admitted resources, sorted by key.

@@ -16,11 +16,12 @@ type Explanation struct {
 	// denies or, if none denies, the last one that allows. Egress then has no steps: they are in Stages.
 	Egress *Direction `json:"egress"`
 	// Ingress is the evaluation at the destination endpoint. For a flow through a node, Ingress has the outcome and
-	// decision of one of the stages with ingress rules, which is chosen in the same way.
+	// decision of one of the stages with ingress rules: again the first one that denies or, if none denies, the last
+	// one that allows. Ingress then has no steps, either.
 	Ingress *Direction `json:"ingress"`
 	// Stages are the stages of a flow through a node, in order, each with its steps. Stages without policy are left
-	// out. Stages after one that denies are evaluated, too. It is empty for a flow without a node, and for traffic that
-	// does not leave the host or a workload.
+	// out. Stages after one that denies are evaluated, too. Stages is empty for a flow without a node, and for traffic
+	// within the host or within one workload.
 	Stages []*Direction `json:"stages,omitempty"`
 }
 
@@ -45,8 +46,8 @@ const (
 	StageHost Stage = "Host"
 	// StageForward is the apply-on-forward policy of a host endpoint, for forwarded traffic.
 	StageForward Stage = "Forward"
-	// StageEncapsulation denies an encapsulated packet to the host itself if the packet's source is no address of a
-	// node: see policy.HostConfig.NodeEncapsulations. It appears only for packets that it denies.
+	// StageEncapsulation is the check of encapsulated packets to the host itself: the source must be an address of a
+	// node. See policy.HostConfig.NodeEncapsulations. The stage appears only for packets that it denies.
 	StageEncapsulation Stage = "Encapsulation"
 )
 
@@ -67,12 +68,12 @@ type Direction struct {
 	Tiers []TierStep `json:"tiers,omitempty"`
 	// Profiles are the profiles that were evaluated, in order.
 	Profiles []ProfileStep `json:"profiles,omitempty"`
-	// IfStagedEnforced is the outcome of this direction or stage if every staged policy were enforced. A staged policy
-	// then replaces the policy with the same namespace and name, if there is one. IfStagedEnforced is empty if the same
-	// policies would apply to the endpoint here.
+	// IfStagedEnforced is the outcome that this direction or stage would have if every staged policy were enforced. A
+	// staged policy then replaces the policy with the same namespace and name, if there is one. IfStagedEnforced is
+	// empty if this would not change which policies apply to the endpoint in this direction or stage.
 	IfStagedEnforced Outcome `json:"ifStagedEnforced,omitempty"`
-	// IfStagedDecision is the cause of that outcome. A rule of a staged policy has the policy's key with
-	// KindStagedPolicy. It is zero if IfStagedEnforced is empty.
+	// IfStagedDecision is the cause of the outcome in IfStagedEnforced. If a rule of a staged policy decides, the field
+	// Policy has the key of this policy, with KindStagedPolicy. IfStagedDecision is zero if IfStagedEnforced is empty.
 	IfStagedDecision Decision `json:"ifStagedDecision,omitzero"`
 }
 
@@ -86,12 +87,12 @@ const (
 	// ByEndOfTier: policies of the tier select the endpoint, none of their rules decided, and the tier's default action
 	// is Deny.
 	ByEndOfTier Cause = "EndOfTier"
-	// ByMissingProfile: the endpoint lists a profile that does not exist, which denies.
+	// ByMissingProfile: the endpoint lists a profile that does not exist. The packet is denied.
 	ByMissingProfile Cause = "MissingProfile"
 	// ByEndOfProfiles: no rule of the endpoint's profiles matched, or it has no profile.
 	ByEndOfProfiles Cause = "EndOfProfiles"
-	// ByEndOfTiers: no rule of a host endpoint's untracked or pre-DNAT policy matched, so that later stages decide; or
-	// all tiers of its apply-on-forward policy passed, which allows.
+	// ByEndOfTiers: no tier of the host endpoint decided. After untracked or pre-DNAT policy, later stages decide.
+	// After apply-on-forward policy, the packet is allowed.
 	ByEndOfTiers Cause = "EndOfTiers"
 	// ByNoPolicy: no policy of the stage's kind selects the host endpoint. Forwarded traffic is then allowed.
 	ByNoPolicy Cause = "NoPolicy"
@@ -99,7 +100,7 @@ const (
 	ByAdminState Cause = "AdminState"
 	// ByFalseSource: the source address is not one that the workload may send from.
 	ByFalseSource Cause = "FalseSource"
-	// ByEncapsulation: the workload sends an encapsulation in policy.HostConfig.ForbiddenEncapsulations.
+	// ByEncapsulation: the packet from the workload has one of policy.HostConfig.ForbiddenEncapsulations.
 	ByEncapsulation Cause = "Encapsulation"
 	// ByEncapsulationSource: the packet to the node is encapsulated, and its source is no address of a node; see
 	// policy.HostConfig.NodeEncapsulations.
@@ -108,10 +109,10 @@ const (
 	ByEstablished Cause = "Established"
 	// ByInvalidState: connection tracking considers the packet invalid.
 	ByInvalidState Cause = "InvalidState"
-	// ByFailsafe: the port is a failsafe port, which Detail has. The packet is allowed, or the stage does not apply to
-	// it.
+	// ByFailsafe: the port is a failsafe port. Detail has this port. The packet is allowed, or the stage does not apply
+	// to it.
 	ByFailsafe Cause = "Failsafe"
-	// BySetting: the setting that has the name of the stage decided.
+	// BySetting: a setting of policy.HostConfig decided, EndpointToHostAction or HostToEndpointAction.
 	BySetting Cause = "Setting"
 	// ByNoEndpoint: there is no endpoint on this side, or no stage applied.
 	ByNoEndpoint Cause = "NoEndpoint"
@@ -164,7 +165,8 @@ type TierStep struct {
 type PolicyStep struct {
 	// Policy is the key of the policy.
 	Policy policy.Key `json:"policy"`
-	// Staged policies do not decide: Action is what it would be if the policy were enforced.
+	// Staged means that the policy is staged and does not decide. Action is then the action that the policy would have
+	// if it were enforced.
 	Staged bool `json:"staged,omitempty"`
 	// Rules in order, up to the one that decided.
 	Rules []RuleStep `json:"rules,omitempty"`
@@ -201,7 +203,8 @@ type RuleStep struct {
 // Mismatch is the first field of a rule that does not match a flow.
 type Mismatch struct {
 	// Field is the path of the field in the rule, as in "source.selector". "source.namespace" is the implicit limit to
-	// the policy's own namespace. For a closed rule, it is the path of the field in doubt in the policy.
+	// the policy's own namespace. For a closed rule, Field is the path of the first field in doubt, from the top of the
+	// original object: see policy.Rule.Doubts.
 	Field string `json:"field"`
 	// Reason is a text for people.
 	Reason string `json:"reason"`

@@ -12,13 +12,14 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// Flow is a packet, usually the first of a connection. Without Node, only the policy of the workload endpoints that
-// send and receive the packet is evaluated, wherever they run. With Node, all policy on the packet's way through that
-// node is evaluated, also policy of host endpoints: see "Flows through a node" in the package comment.
+// Flow is a packet, usually the first of a connection. If Node is empty, only the policy of the workload endpoints that
+// send and receive the packet is evaluated, wherever they run. If Node is set, all policy on the packet's way through
+// that node is evaluated, also policy of host endpoints: see "Flows through a node" in the package comment.
 type Flow struct {
 	// SrcEndpoint is the key of the workload endpoint that sends. The zero key means the endpoint with the address Src.
-	// With Node, any other key must be the key of a workload endpoint on this node. Otherwise the flow cannot exist,
-	// and is denied. Without Node, a key that the world does not have means that the flow has no source endpoint.
+	// If Node is set, any other key must belong to a workload endpoint on that node. If it does not, the flow cannot
+	// exist, and is denied. If Node is empty, a key that the world does not have means that the flow has no source
+	// endpoint.
 	SrcEndpoint policy.Key `json:"srcEndpoint,omitzero"`
 	// DstEndpoint is the key of the workload endpoint that receives. The zero key means the endpoint with the address
 	// Dst. In other respects, it is like SrcEndpoint.
@@ -47,12 +48,14 @@ type Flow struct {
 	// Untracked and pre-DNAT policy match it. Zero means Dst and DstPort.
 	OrigDst     netip.Addr `json:"origDst,omitzero"`
 	OrigDstPort uint16     `json:"origDstPort,omitempty"`
-	// Node is the name of the node that the packet passes through. Empty means policy of workloads only.
+	// Node is the name of the node that the packet passes through. If it is empty, only policy of workload endpoints is
+	// evaluated.
 	Node string `json:"node,omitempty"`
-	// InInterface is the node's interface by which the packet enters: that of a workload, or a host interface. Empty
-	// means the interface of SrcEndpoint, or of the workload on the node with the address Src. If there is neither, and
-	// Src is an address of the node, a process of the node sends the packet. Otherwise the flow cannot exist.
-	// InInterface requires Node.
+	// InInterface is the node's interface by which the packet enters: the interface of a workload, or a host interface.
+	// If InInterface is empty, the packet enters by the interface of SrcEndpoint. If SrcEndpoint is zero, too, the
+	// packet enters by the interface of the node's workload with the address Src. If there is no such workload, and Src
+	// is an address of the node, a process of the node sends the packet. Otherwise the flow cannot exist. InInterface
+	// requires Node.
 	InInterface string `json:"inInterface,omitempty"`
 	// OutInterface is the node's interface by which the packet leaves. It has the same default and rules as
 	// InInterface, with DstEndpoint and Dst in place of SrcEndpoint and Src.

@@ -173,7 +173,7 @@ func annotationText(annotations map[string]string) string {
 	return " [" + strings.Join(pairs, " ") + "]"
 }
 
-// String returns a short text that follows a colon, without a full stop.
+// String returns a short text for people, to print after a colon. It has no full stop.
 func (d Decision) String() string {
 	switch d.By {
 	case ByRule:

@@ -34,18 +34,17 @@ const (
 	Allow Outcome = "Allow"
 	// Deny: policy denies the flow.
 	Deny Outcome = "Deny"
-	// NotApplicable: there is no endpoint on this side, or a stage on the way through a node leaves the decision to
-	// others.
+	// NotApplicable: there is no endpoint on this side, or a stage on the way through a node does not decide.
 	NotApplicable Outcome = "NotApplicable"
 )
 
 // Result is the result of policy for a flow.
 type Result struct {
-	// Egress is the outcome at the source endpoint. For a flow through a node, it is that of all stages with egress
-	// rules: Deny if one denies, and NotApplicable if none decides.
+	// Egress is the outcome at the source endpoint. For a flow through a node, it combines all stages with egress
+	// rules: Deny if one denies, NotApplicable if none decides, and Allow otherwise.
 	Egress Outcome `json:"egress"`
-	// Ingress is the outcome at the destination endpoint, or that of all stages with ingress rules. It is computed even
-	// if Egress is Deny.
+	// Ingress is the outcome at the destination endpoint. For a flow through a node, it combines all stages with
+	// ingress rules, as Egress does. It is computed even if Egress is Deny.
 	Ingress Outcome `json:"ingress"`
 	// Combined is Deny if Egress or Ingress is Deny, NotApplicable if both are NotApplicable, and Allow otherwise.
 	Combined Outcome `json:"combined"`

@@ -29,8 +29,8 @@
 //     names.
 //   - Profiles are named "p1", "p2", "kns.a" and "kns.b", and have rules and labels. Each endpoint lists
 //     some of them, in this order.
-//   - Endpoints are on Node or on another node. An endpoint has up to two addresses and up to two named
-//     ports. One endpoint in twelve is down.
+//   - Endpoints are on the node that the constant Node names, or on another node. An endpoint has up to two addresses
+//     and up to two named ports. One endpoint in twelve is down.
 //   - Network sets have up to four prefixes. The lengths of the prefixes vary from a single address to /0.
 //   - Addresses are 10.0.0.1 to 10.0.0.8, 192.0.2.1 to 192.0.2.8 and fd00::1 to fd00::8.
 //   - One resource in twenty is invalid, unless Config.OnlyValid is set. An implementation must treat an

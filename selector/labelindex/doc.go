@@ -45,8 +45,8 @@
 //
 //   - New selector: it is evaluated for all items that have its label, as their own or inherited. A loose selector is
 //     evaluated for all items. A selector with the same canonical form as another one is not evaluated again.
-//   - New item: the selectors that are filed under its labels are evaluated, and all loose selectors. So the time is
-//     linear in the number of loose selectors, also to remove an item.
+//   - New item: the selectors that are filed under its labels are evaluated, and all loose selectors. So the time to
+//     add an item is linear in the number of loose selectors. The same holds for the time to remove an item.
 //   - Changed labels of an item: only selectors that mention a changed name are evaluated.
 //   - Changed labels of a parent: the same, for each item that names the parent.
 //

@@ -14,9 +14,9 @@ import (
 
 // Config configures an Index with items identified by I and selectors identified by S.
 type Config[I, S comparable] struct {
-	// CompareItems orders items, as cmp.Compare does. It returns zero only for equal ids. Required.
+	// CompareItems orders the ids of items, as cmp.Compare does. It returns zero only for equal ids. Required.
 	CompareItems func(a, b I) int
-	// CompareSelectors orders selectors, as cmp.Compare does. It returns zero only for equal ids. Required.
+	// CompareSelectors orders the ids of selectors, as cmp.Compare does. It returns zero only for equal ids. Required.
 	CompareSelectors func(a, b S) int
 	// Started is called for each match that starts. Optional.
 	Started func(sel S, item I)
@@ -88,8 +88,8 @@ func (x *Index[I, S]) DeleteItem(id I) {
 	x.report()
 }
 
-// UpdateParent adds a parent or replaces its labels. It copies the labels. Only if a selector mentions a changed label,
-// UpdateParent evaluates selectors for the items that name the parent.
+// UpdateParent adds a parent or replaces its labels. It copies the labels. UpdateParent evaluates only the selectors
+// that mention a changed label, for all items that name the parent.
 func (x *Index[I, S]) UpdateParent(name string, labels map[string]string) {
 	x.store.setParent(name, labels)
 	x.report()
@@ -177,8 +177,8 @@ func (x *Index[I, S]) Items(sel S) iter.Seq[I] {
 }
 
 // Selectors iterates over the selectors that match the item, sorted. It iterates over a snapshot from the time of the
-// call. The call takes time linear in the number of selectors that need one of the item's labels or no particular
-// label.
+// call. The time is linear in the sum of two numbers: the selectors that require one of the item's labels, and the
+// selectors that require no particular label.
 func (x *Index[I, S]) Selectors(item I) iter.Seq[S] {
 	id, _, ok := x.items.Find(item)
 	if !ok {

@@ -6,8 +6,8 @@ package labelindex
 type Stats struct {
 	// Items, Parents and Selectors count ids. Parents includes parents that items name and that do not exist.
 	Items, Parents, Selectors int
-	// Queries counts distinct selectors. LooseQueries counts those of them that need no single label: every new item is
-	// evaluated with each.
+	// Queries counts distinct selectors. LooseQueries counts the distinct selectors that require no particular label:
+	// each of them is evaluated for every new item.
 	Queries, LooseQueries int
 	// Names counts the distinct label names of items, parents and selectors. Pairs counts the distinct pairs of name
 	// and value.
@@ -16,7 +16,8 @@ type Stats struct {
 	Matches int
 	// Evaluations counts the evaluations of a selector for an item since New.
 	Evaluations uint64
-	// Refilings counts how often a selector was filed under another label, because its label had become common.
+	// Refilings counts how often a selector was moved from one label to another, because the first one had become
+	// common.
 	Refilings uint64
 }
 

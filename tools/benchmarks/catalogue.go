@@ -28,7 +28,7 @@ type Catalogue struct {
 type Section struct {
 	Name  string // on the command line and in the results
 	Title string
-	// Level is that of the heading. Default: 2.
+	// Level is the level of the heading. Default: 2.
 	Level int
 	Intro string
 	// Commands are lines for bash, run at the root of the repository. Each prints results of benchmarks.
@@ -59,8 +59,8 @@ type Row struct {
 	Text  string
 	Bench string // the name of a benchmark without the word Benchmark
 	Unit  string // replaces the unit of the first column
-	// Base is another benchmark, in which the column's Bench replaces {}. The ratio of the two minima is shown in
-	// brackets.
+	// Base is another benchmark, in which the column's Bench replaces {}. The table shows in brackets the minimum of
+	// the row's benchmark, divided by the minimum of Base.
 	Base string
 	// Target and Peer begin with a value and its unit, such as "0.6 s". More text may follow.
 	Target, Peer string
@@ -77,7 +77,7 @@ type Chart struct {
 	Rows    []Row // their targets and peers are those of the rows of the section with the same figures
 }
 
-// defaultColumns are those of a table or chart that has none.
+// defaultColumns are the columns of a table for which the catalogue has none.
 var defaultColumns = []Column{{Title: "min / median", Unit: "ns/op"}, {Title: "allocs", Unit: "allocs/op"}}
 
 func loadCatalogue(file string) (*Catalogue, error) {
@@ -154,7 +154,7 @@ func (c *Catalogue) section(name string) *Section {
 	return nil
 }
 
-// unit returns that of a row in the column of an index.
+// unit returns the unit of the row in column i.
 func (r Row) unit(columns []Column, i int) string {
 	if i == 0 && r.Unit != "" {
 		return r.Unit

@@ -18,8 +18,9 @@
 //	benchmarks page                  render the pages again
 //
 // A command of a section is a line for the shell that prints results of benchmarks as `go test -bench` does. Each
-// result has a name, and figures with units. Of several runs, the minimum and the median are kept. A benchmark that
-// reports its own as "min-UNIT" or "UNIT-min", and "median-UNIT" or "UNIT-median", has them taken over.
+// result has a name, and figures with units. Of several runs, the minimum and the median are kept. A benchmark can
+// report its own minimum and median, as "min-UNIT" and "median-UNIT", or as "UNIT-min" and "UNIT-median". Then the
+// smallest of these minima and the median of these medians are kept.
 //
 // # Concurrency
 //
@@ -27,6 +28,6 @@
 //
 // # Errors
 //
-// If a command fails or prints no result, nothing of its section is saved. A row of a recorded section without a result
-// is an error of all commands that render the pages, which they write nevertheless.
+// If a command fails or prints no result, nothing of its section is saved. If a recorded section has no result for one
+// of its rows, the commands that render the pages write them, but end with an error.
 package main

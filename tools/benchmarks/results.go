@@ -15,7 +15,7 @@ import (
 // Results has the recorded sections by name.
 type Results map[string]*Recording
 
-// Recording is what one run of all commands of a section gave.
+// Recording has the results of a section, from one run of all its commands.
 type Recording struct {
 	Date   string `json:"date"`   // 2006-01-02
 	Commit string `json:"commit"` // with "-dirty" if files outside of docs had changes
@@ -25,17 +25,17 @@ type Recording struct {
 	Results []Result `json:"results"`
 }
 
-// Machine describes where a section was recorded.
+// Machine describes the machine on which a section was recorded.
 type Machine struct {
 	CPU    string `json:"cpu"`
 	Cores  int    `json:"cores"`
 	Kernel string `json:"kernel"`
 	Go     string `json:"go"`
-	// Load is the load average of one minute before the first command.
+	// Load is the one-minute load average, read before the first command starts.
 	Load string `json:"load"`
 }
 
-// Result is what all runs of one benchmark reported.
+// Result has the figures of all runs of one benchmark.
 type Result struct {
 	Name    string            `json:"name"` // without the word Benchmark and the number of processors
 	Runs    int               `json:"runs"`

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package kubernetes pins the versions of the programs of Kubernetes that tests use. The programs
-// are tools of go.mod. The end-to-end tests are no program, so this package imports theirs.
+// are tools of go.mod. The end-to-end tests are a test package, not a program, so they cannot be a
+// tool. This package imports them instead.
 //
 // # Usage
 //

@@ -8,7 +8,8 @@
 //
 //	moduleproxy -version v0.1.0 -commit HEAD -out FOLDER [FOLDER OF A MODULE]...
 //
-// Then use GOPROXY=file://FOLDER. Modules are folders below the current one, "." by default.
+// Run the command at the root of the repository. Each argument is the folder of a module, relative
+// to the root. The default is ".", the module at the root. Then use GOPROXY=file://FOLDER.
 //
 // # Concurrency
 //

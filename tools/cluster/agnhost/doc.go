@@ -8,17 +8,17 @@
 //
 // # Usage
 //
-// Install it as /agnhost in a container image, and the real agnhost beside it as /agnhost.real: it runs the program of
-// its own path with ".real" appended. It needs CAP_NET_RAW. Three commands differ:
+// Install the emulator as /agnhost in a container image, and the real agnhost beside it as /agnhost.real. The emulator
+// finds the real agnhost at its own path with ".real" appended. The emulator needs CAP_NET_RAW. Three commands differ:
 //
 //	agnhost connect HOST:PORT --protocol=sctp --timeout=3s
 //	agnhost porter                       with SERVE_SCTP_PORT_N in the environment
 //	agnhost netexec --sctp-port N        with the SCTP commands hostname, echo, clientip and serverport
 //
-// Only the first argument is searched for these commands, and anything else becomes the real agnhost, with the same
-// arguments and environment. The output and exit codes are those of the real agnhost. If a server serves other
-// protocols too, the real agnhost runs as a child without the SCTP part. The program forwards signals to the child,
-// ends with its exit code, and reaps orphans, so it may be process 1 of a container.
+// The emulator looks for these commands only in the first argument. For anything else, it executes the real agnhost in
+// its place, with the same arguments and environment. The output and exit codes are the same as with the real agnhost.
+// If a server serves other protocols too, the real agnhost runs as a child without the SCTP part. The emulator forwards
+// signals to the child, ends with its exit code, and reaps orphans, so it may be process 1 of a container.
 //
 // # Packets
 //
@@ -42,7 +42,7 @@
 //   - a server that sends first: porter sends its data when the client's data arrives;
 //   - the signature and the lifetime of the state cookie;
 //   - back-off: the client sends INIT and COOKIE-ECHO again every 3 s, the initial timeout of Linux;
-//   - ICMP errors other than "protocol unreachable", or "unrecognized next header" of IPv6, which end the attempt;
+//   - most ICMP errors: only "protocol unreachable" and, for IPv6, "unrecognized next header" end the attempt;
 //   - the request /dial?protocol=sctp of netexec, which the real agnhost serves, but without success.
 //
 // In a network namespace without such a server, the kernel answers INIT by an ICMP error, where a kernel with SCTP

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command gauge runs in pods of a comparison of implementations of network policy. It serves and opens connections, and
-// measures when a policy takes effect.
+// Command gauge takes the measurements of 'cluster compare', which compares implementations of network policy. It
+// serves and opens connections, and measures when a policy takes effect.
 //
 // # Usage
 //
@@ -10,11 +10,12 @@
 //	gauge watch --until denied ADDRESS...        # probes all, until a policy has its effect on each
 //	gauge write --server URL --ca FILE --token TOKEN METHOD PATH   # sends a request to the API, with standard input
 //
-// All but serve print one object of package internal/measure as JSON.
+// All commands except `gauge write` run in pods. All except `gauge serve` print one object of package internal/measure
+// as JSON.
 //
 // # Concurrency
 //
-// watch probes all targets at once, each probe in its own goroutine.
+// The command `gauge watch` probes all targets at once, each probe in its own goroutine.
 //
 // # Errors
 //

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Command pause is the program of the container that holds a pod's namespaces: it waits until it
-// receives SIGTERM or SIGINT. In a pod that shares its process namespace it is process 1, and so it
-// waits for processes without a parent.
+// receives SIGTERM or SIGINT. If the containers of the pod share a process namespace, pause is
+// process 1 there. So it also reaps orphaned processes.
 //
 // # Usage
 //

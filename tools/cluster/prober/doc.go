@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command prober runs in the pods of 'cluster faults'. It answers probes, counts
-// those that policy denies, and sends probes to the targets in a file. It prints lines of JSON, of
-// the type Line of package probe.
+// Command prober runs in the pods of 'cluster faults'. It answers probes, and counts a probe as a
+// leak if it arrives although policy denies it. It also sends probes to the targets in a file. It
+// prints lines of JSON, of the type Line of package probe.
 //
 // # Usage
 //
@@ -10,8 +10,9 @@
 //
 // # Concurrency
 //
-// Each flow has a goroutine, and each port of the server. They share the printer and the counter of
-// leaks, which have locks.
+// There is one goroutine for each flow, for each port of the server in each family, and for each
+// TCP connection that the server accepts. They share the counters and the printer, which have
+// locks.
 //
 // # Errors
 //

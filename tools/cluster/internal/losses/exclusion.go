@@ -13,17 +13,17 @@ import (
 
 // Exclusion is a period in which losses of some flows are expected, and not counted as unexplained.
 type Exclusion struct {
-	// Why is the heading under which the excluded losses are counted.
+	// Reason for the exclusion. The results count the excluded losses under it.
 	Why string
-	// Pods lists the pods whose probes are excluded: from them, and directly to them.
+	// Pods lists pods. Probes from these pods are excluded, and probes that are sent directly to them.
 	Pods []string
-	// Peers limits Pods to probes that they exchange with these pods, if it is not empty. Probes to
-	// services are excluded, too, unless a pod outside Peers sent the last answer.
+	// Peers limits the effect of Pods, if it is not empty: the pod at the other end of the probe must be in Peers. For
+	// a probe to a service, this is the pod that sent the last answer on the flow. If this pod is not known, the probe
+	// is excluded.
 	Peers []string
-	// Backends lists the pods whose flows through a service are excluded: the pod answered last.
+	// Backends lists pods. A flow through a service is excluded if one of these pods sent the last answer on it.
 	Backends []string
-	// Services lists the services whose new flows are excluded: the pod that would have answered is
-	// not known.
+	// Services lists services. Their new flows are excluded: it is not known which pod would have answered.
 	Services []string
 	// Start and End limit the times at which the probes were sent. A zero End means that the exclusion
 	// has not ended.

@@ -43,8 +43,8 @@ func (l *Logs) Close() {
 	l.files = nil
 }
 
-// Read returns the lines that were added since the last call. Output of containers that is no line
-// of a prober is in problems.
+// Read returns the lines that were added since the last call. It returns all other output of the
+// containers as problems.
 func (l *Logs) Read() (lines []probe.Line, problems []string, err error) {
 	paths, err := filepath.Glob(l.pattern)
 	if err != nil {

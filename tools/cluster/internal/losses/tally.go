@@ -23,7 +23,7 @@ type Tally struct {
 	invalid    []string
 }
 
-// Add adds lines of probers. Those of another time are ignored.
+// Add adds lines of probers. Lines of any time may be added: Result counts only the probes of the scenario.
 func (t *Tally) Add(lines ...probe.Line) { t.lines = append(t.lines, lines...) }
 
 // Exclude adds an exclusion, whose End the caller may set later.
@@ -32,8 +32,9 @@ func (t *Tally) Exclude(e *Exclusion) *Exclusion {
 	return e
 }
 
-// RequireReports makes Result require reports of a client: one in the scenario and, unless its pod was
-// deleted on purpose, one that has the last losses.
+// RequireReports makes the results invalid if a client has not reported between Start and End. Its reports must also go
+// on until at least probe.AnswerLimit after End, because earlier ones do not have the last losses. The second condition
+// does not hold for a client whose pod was deleted on purpose: set deleted.
 func (t *Tally) RequireReports(client string, deleted bool) {
 	if t.clients == nil {
 		t.clients = map[string]bool{}
@@ -66,8 +67,8 @@ func (r Row) Failed() bool {
 		r.AllowedSent == 0 || r.DeniedSent == 0
 }
 
-// Result counts the probes that were sent from Start to End. Losses are reported some time later, so
-// Add needs the lines of that time, too.
+// Result counts the probes that were sent from Start to End. A prober reports a loss some time after the probe. So
+// lines from after End must be added, too, until all losses have been reported.
 func (t *Tally) Result() Row {
 	row := Row{Scenario: t.Scenario, Duration: t.End.Sub(t.Start), Excluded: map[string]int{}}
 	start, end := t.Start.UnixMilli(), t.End.UnixMilli()

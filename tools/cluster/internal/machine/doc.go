@@ -3,14 +3,14 @@
 // Package machine runs programs on a simulated machine: a process 1 in new namespaces
 // (mounts, processes, network, host name, IPC, control groups) that starts the programs and restarts them.
 //
-// A machine has the files of the host, except that /etc is a copy on write, and that /opt,
-// /var/lib, /var/log and /run are its own. /opt, /var/lib and the changes of /etc are in
-// [Config.Dir], and /var/log is [Config.Logs]. They outlast a machine that is killed; /run does not.
-// /proc and /sys show the machine's own processes, links and control groups.
+// A machine has the files of the host, with two exceptions. Its /etc is a copy-on-write view of the
+// host's /etc. Its /opt, /var/lib, /var/log and /run are its own. /opt, /var/lib and the changes of
+// /etc are in [Config.Dir], and /var/log is [Config.Logs]. They outlast a machine that is killed;
+// /run does not. /proc and /sys show the machine's own processes, links and control groups.
 //
 // A machine ends with its process 1: the kernel then kills all its processes, and removes its
-// mounts and links. Only its folders and control groups remain, which
-// [Machine.Remove] removes.
+// mounts and links. Only its folders and control groups remain. [Machine.Remove] removes them,
+// except for the logs.
 //
 // # Usage
 //
@@ -25,8 +25,9 @@
 //	}
 //
 // It needs root and Linux. Control groups may be of version 1 or 2. In version 2, process 1 and the
-// programs are in the group init of the machine, so that programs can make groups beside it, with
-// the controllers that the host has. These stay enabled at the root of the host's hierarchy.
+// programs are in the group "init", below the machine's group. So programs can make other groups
+// beside "init", with the host's controllers. For this, the controllers are enabled at the root of
+// the host's hierarchy. They stay enabled there.
 //
 // # Concurrency
 //

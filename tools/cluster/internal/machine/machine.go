@@ -24,10 +24,11 @@ import (
 type Config struct {
 	// Name is the host name of the machine.
 	Name string
-	// Dir is the absolute path of its folder. It must not be in /etc, /opt, /run, /var/lib or /var/log,
-	// which the machine has of its own.
+	// Dir is the absolute path of the machine's folder. It must not be in /etc, /opt, /run,
+	// /var/lib or /var/log, because the machine does not share these with the host.
 	Dir string
-	// Logs is the folder of its /var/log, and of the output of its programs, as PROGRAM.log.
+	// Logs is the folder that the machine has as /var/log. It also has the output of each program,
+	// as PROGRAM.log.
 	Logs string
 	// Cgroup is the control group of the machine, below the root of each hierarchy, as "a" or "a/b".
 	// Remove removes it.
@@ -48,8 +49,8 @@ type Machine struct {
 	pid int
 }
 
-// Start starts the process 1 of a machine and waits until its files are mounted. Its network has
-// no link but lo, and no program runs until Run is called.
+// Start starts process 1 of a machine, and waits until the machine's files are mounted. The
+// machine's network has no link but lo, and no program runs until Run is called.
 func Start(ctx context.Context, config Config) (*Machine, error) {
 	if !filepath.IsAbs(config.Dir) || filepath.Clean(config.Dir) != config.Dir || config.Dir == "/" {
 		return nil, fmt.Errorf("machine %s: folder %q is not an absolute path of its own", config.Name, config.Dir)
@@ -183,8 +184,9 @@ func (m *Machine) Run(programs []Program) error {
 	return nil
 }
 
-// Configured reports whether Run has been called since the machine was started. If not, the program
-// that started it ended before it had set up the network.
+// Configured reports whether Run has been called since the machine was started. The program that
+// starts a machine sets up the network before it calls Run. So if Configured returns false, the
+// network may be incomplete.
 func (m *Machine) Configured() bool {
 	started, err := os.ReadFile(m.path("pid"))
 	if err != nil {
@@ -202,7 +204,8 @@ func (m *Machine) Command(ctx context.Context, args ...string) *exec.Cmd {
 	return exec.CommandContext(ctx, "nsenter", append(namespaces, args...)...)
 }
 
-// NetCommand returns a command of the host that runs in the machine's network namespace only.
+// NetCommand returns a command that runs in the machine's network namespace. All its other
+// namespaces are the caller's.
 func (m *Machine) NetCommand(ctx context.Context, args ...string) *exec.Cmd {
 	namespace := fmt.Sprintf("--net=/proc/%d/ns/net", m.pid)
 	return exec.CommandContext(ctx, "nsenter", append([]string{namespace, "--"}, args...)...)

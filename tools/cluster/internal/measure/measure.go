@@ -13,12 +13,12 @@ const (
 	UDPPort = 7001 // echoes
 )
 
-// Connections are the result of opening connections of TCP, one after the other.
+// Connections has the results of a test that opens TCP connections, one after the other.
 type Connections struct {
 	Opened, Failed int
-	// PerSecond counts those that were opened.
+	// PerSecond is the number of opened connections per second.
 	PerSecond float64
-	// Median and P99 are how long connect took.
+	// Median and P99 are quantiles of the time that it took to open a connection.
 	Median, P99 time.Duration
 }
 
@@ -27,19 +27,21 @@ type Changes map[string]Change
 
 // Change has the send times of the two probes between which a target changed.
 type Change struct {
-	// LastOld is that of the last probe with the old result; zero if there was none.
+	// LastOld is the send time of the last probe with the old result. It is zero if there was none.
 	LastOld time.Time
-	// FirstNew is that of the first probe with the new result after that.
+	// FirstNew is the send time of the first probe after LastOld. This probe had the new result.
 	FirstNew time.Time
 }
 
 // Write is one request to the API.
 type Write struct {
-	// Sent is when the request was sent, Answered when the answer was there.
+	// Sent is the time at which the request was sent, and Answered the time at which the whole
+	// answer was received.
 	Sent, Answered time.Time
 }
 
-// Quantile returns a quantile, from 0 to 1, of durations. It sorts them. Without any, it is zero.
+// Quantile returns the q-quantile of durations, for a q from 0 to 1. It returns 0 if there are no
+// durations. It sorts the slice.
 func Quantile(all []time.Duration, q float64) time.Duration {
 	if len(all) == 0 {
 		return 0

@@ -16,9 +16,10 @@ const (
 	TCPPort = 7001
 )
 
-// The source ports of TCP connections: the first of those that policy denies, and of the others. A
-// receiver recognises a denied SYN by its port. Clients choose all ports, and so no two connections
-// have the same: a node would give one of them a random port when it translates a service's address.
+// The source ports of TCP connections. FirstDeniedPort is the first port for connections that
+// policy denies, and FirstPort the first port for all others. A receiver recognises a denied SYN by
+// its port. A client gives each new connection another port. If two connections had the same port,
+// a node could change one of these ports to a random one when it translates a service's address.
 const (
 	FirstDeniedPort = 10000
 	FirstPort       = 20000
@@ -26,7 +27,7 @@ const (
 )
 
 // AnswerLimit is the time after which an allowed probe without an answer is lost. It is long
-// because a host that starts hundreds of containers may not run a prober for 40 s.
+// because a prober may get no CPU time for 40 s, while its host starts hundreds of containers.
 const AnswerLimit = time.Minute
 
 // Verdict is the expected verdict for a flow.
@@ -78,7 +79,7 @@ type Count struct {
 	Slowest  int `json:"slowest,omitempty"`
 }
 
-// Loss is a number of probes of one flow without answer. Times are Unix milliseconds.
+// Loss counts allowed probes of one flow that were not answered. Times are Unix milliseconds.
 type Loss struct {
 	Flow
 	First   int64  `json:"first"` // when the first was sent
@@ -87,15 +88,17 @@ type Loss struct {
 	Backend string `json:"backend,omitempty"` // that had answered last on this flow when they were sent
 }
 
-// Leak is a number of denied probes that arrived, since the last line.
+// Leak counts probes from one sender that arrived although policy denies them, since the prober's
+// last line with leaks. Each TCP segment of such a probe counts.
 type Leak struct {
 	From  string   `json:"from"` // the pod, or address and port if only these are known
 	Proto Protocol `json:"proto"`
-	First int64    `json:"first"` // when it arrived
+	First int64    `json:"first"` // when the first arrived
 	Count int      `json:"count"`
 }
 
-// Line is a line that a prober prints. After Pod, it has addresses, counts and losses, leaks, or overflows.
+// Line is a line that a prober prints. Besides Time and Pod, it has one of these: Addresses; Counts
+// and Losses; Leaks; Overflows.
 type Line struct {
 	Time      int64    `json:"time"` // Unix milliseconds
 	Pod       string   `json:"pod"`
