@@ -12,7 +12,7 @@ import (
 
 // removal is an endpoint that is being removed, from the last dataplane to the first. While a
 // dataplane fails to remove the endpoint, the kernel may still have a route to it. The earlier
-// dataplanes then keep the endpoint down and without policy, so its packets drop.
+// dataplanes then keep the endpoint down and without policy, so its packets are dropped.
 type removal struct {
 	// next is the index of the backend that removes the endpoint next. The backends after next have
 	// removed it.
@@ -67,7 +67,7 @@ func (p *pipeline) block(k policy.Key, stuck int) {
 
 // firstBatch returns the batch for the first backend. This batch removes the endpoints that all
 // other backends have removed. If another backend failed to remove an endpoint, the first backend
-// keeps it as blocked: its packets drop.
+// keeps it as blocked: its packets are dropped.
 func (p *pipeline) firstBatch(b Batch) Batch {
 	if len(p.leaving) == 0 {
 		return b

@@ -41,7 +41,7 @@ type revoker interface {
 }
 
 // flush programs the renderer's changes. done reports whether the kernel has the desired state,
-// except for objects that it refused, whose packets drop.
+// except for objects that it refused, whose packets are dropped.
 func (w *writer) flush(ctx context.Context) (errs []error, done bool) {
 	err := w.write(ctx, w.renderer.Flush())
 	errs, accepted := w.attribute(err)
@@ -116,8 +116,8 @@ func applyError(e *applier.Error) error {
 	return &dataplane.ApplyError{Backend: backend, Op: e.Op, Detail: e.Detail, Err: e.Err}
 }
 
-// concerned returns the policies, profiles and endpoints whose packets drop because the kernel
-// refused a chain or set. It returns none if all endpoints are affected.
+// concerned returns the policies, profiles and endpoints whose packets are dropped because the
+// kernel refused a chain or set. It returns none if all endpoints are affected.
 func (w *writer) concerned(e *applier.Error) []policy.Key {
 	var object *applier.ObjectError
 	if !errors.As(e, &object) {

@@ -48,8 +48,8 @@ type Config struct {
 	Protocol uint8
 	// Tables are the routing tables. Each route is added to all of them. A VRF has a table of its
 	// own, and packets that come in by an interface of the VRF are routed by that table alone. If
-	// workloads are to be reached from a VRF, list its table here. Nil means DefaultTable. Table
-	// 255 is not allowed, because it is the kernel's.
+	// workloads are to be reached from a VRF, list its table here. Nil means DefaultTable. Each may
+	// be listed once. Tables 0 and 255 are the kernel's, and not allowed.
 	Tables []uint32
 	// Parent is the interface, or its VRF, by which encapsulated packets of VXLAN and IP-in-IP
 	// devices leave. Empty means that routing decides. Parent does not limit from where

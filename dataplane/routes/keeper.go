@@ -26,8 +26,9 @@ type KeeperConfig struct {
 	// 255. No other process on the node may use the number. 0 means DefaultProtocol.
 	Protocol uint8
 	// Tables are the routing tables that this Keeper uses. All routes in them whose protocol number
-	// is KeeperConfig.Protocol are ours. A Route without a Table goes into the first. Table 255 is
-	// not allowed, because it is the kernel's. Empty means DefaultTable alone.
+	// is KeeperConfig.Protocol are ours. A Route without a Table goes into the first. Each may be
+	// listed once. Tables 0 and 255 are the kernel's, and not allowed. Empty means DefaultTable
+	// alone.
 	Tables []uint32
 	// Devices are names of tunnel devices that Teardown removes even if they have no alias. A
 	// tunnel device of ours normally has an alias that contains Protocol, but a process may have

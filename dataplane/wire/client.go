@@ -23,8 +23,8 @@ type ClientConfig struct {
 	Dataplane dataplane.Dataplane
 	// Name of the program, for the server's log. Default "wayleave".
 	Name string
-	// Authenticate returns an error if the server is not trusted; Users returns such a function.
-	// Nil means that all servers are trusted.
+	// Authenticate returns an error if the server is not trusted. The function Users makes an
+	// Authenticate that trusts the given users. Nil means that all servers are trusted.
 	Authenticate func(net.Conn) error
 	// MaxMessage is the maximum length of a message in bytes. A server can lower it. Default
 	// DefaultMaxMessage.

@@ -46,8 +46,8 @@
 //
 // # Concurrency
 //
-// A Client, a Store, a Writer and a Reporter are safe for concurrent use. The methods Source.Run and Reporter.Run may
-// each run only once at a time.
+// A Client, a Store, a Writer and a Reporter are safe for concurrent use. Only one call of the Run of a Source or
+// Reporter may run at a time.
 //
 // # Errors
 //

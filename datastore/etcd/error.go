@@ -21,7 +21,7 @@ var (
 	// ErrConflict means that an object does not have the expected revision. Functions return it as a *ConflictError.
 	ErrConflict = errors.New("changed by another writer")
 	// ErrOwned means that an object has another owner, or none. Functions return it as an *OwnerError.
-	ErrOwned = errors.New("belongs to another stream")
+	ErrOwned = errors.New("does not belong to this stream")
 	// ErrEmptyStream means that a stream has no object; see WriterConfig.AllowEmpty.
 	ErrEmptyStream = errors.New("the stream is empty")
 	// ErrTooMany means that a transaction has more than MaxWrites writes.

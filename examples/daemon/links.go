@@ -67,7 +67,7 @@ func (d *daemon) attachAll() error {
 		if err == nil {
 			err = d.attach(l)
 		}
-		if err != nil { // the pod is not an endpoint: its packets drop
+		if err != nil { // the pod is not an endpoint: its packets are dropped
 			d.cfg.logger.Error("not attached", "file", file, "err", err)
 		}
 	}

@@ -43,7 +43,8 @@ func (d *Dataplane) Apply(ctx context.Context, b dataplane.Batch) error {
 	return d.Resync(ctx)
 }
 
-// Resync writes the file if it differs. It renames a new file over it, so no reader gets a part of one.
+// Resync writes the file if it differs. It writes a new file and renames it, so no reader gets a
+// partial file.
 func (d *Dataplane) Resync(context.Context) error {
 	have, err := os.ReadFile(d.path)
 	if !d.inSync || err == nil && string(have) == d.text() {

@@ -94,7 +94,7 @@ const (
 	// ByEndOfTiers: no tier of the host endpoint decided. After untracked or pre-DNAT policy, later stages decide.
 	// After apply-on-forward policy, the packet is allowed.
 	ByEndOfTiers Cause = "EndOfTiers"
-	// ByNoPolicy: no policy of the stage's kind selects the host endpoint. Forwarded traffic is then allowed.
+	// ByNoPolicy: no policy of the stage's kind selects the host endpoint.
 	ByNoPolicy Cause = "NoPolicy"
 	// ByAdminState: the endpoint is down.
 	ByAdminState Cause = "AdminState"

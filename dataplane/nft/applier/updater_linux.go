@@ -37,7 +37,7 @@ func (u *updater) transact(ops []ruleset.Op, desired *ruleset.State) error {
 // If the transaction is too large, or packets would see a part of it later, it uses several.
 // Foreign objects are then removed last.
 //
-// Meanwhile, packets drop that the new state of a Stage denies, and new connections whose
+// Meanwhile, guards drop packets that the new state of a Stage denies, and new connections whose
 // translation changes. view has the unchanged chains and sets. It has the others in the old state,
 // or in the new state if d is not nil.
 func (u *updater) commitOps(ops []ruleset.Op, d *readback.Difference, view *ruleset.State) error {

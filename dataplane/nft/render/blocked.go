@@ -16,7 +16,7 @@ func setBlocked(f sets.Family) string { return familyName("blocked", f) }
 
 // blocked has the addresses of endpoints whose interfaces are ports of a master, such as a bond.
 // The hooks see their packets with the interface of the master, so policy cannot see which endpoint
-// they belong to. These packets drop.
+// they belong to. These packets are dropped.
 type blocked struct {
 	table      *table
 	interfaces *interfaces

@@ -19,8 +19,8 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset/simulate"
 )
 
-// While the kernel changes over, a packet may find an element of a map, but the chain that it leads
-// to empty. In each scenario, for each such element, the packet drops.
+// While the kernel changes over, a packet may find an element of a map, but the chain that it leads to empty. In each
+// scenario, for each such element, the packet is dropped.
 func TestEmptyChainsDrop(t *testing.T) { nfttest.EachForm(t, testEmptyChainsDrop) }
 
 func testEmptyChainsDrop(t *testing.T, classes render.ClassesConfig) {

@@ -43,7 +43,7 @@ func TestRecordsOfEarlierVersion(t *testing.T) {
 	for _, priority := range []uint32{0, 1 << 31, 1<<31 | 7, priorityAllowed} {
 		require.False(t, matches(priority))
 	}
-	// Chains below do not take an old record for a decision, so such a packet drops.
+	// Chains below do not take an old record for a decision, so such a packet is dropped.
 	decided := returnDecided().Matches[0].(ruleset.Compare)
 	mask := binary.NativeEndian.Uint32(decided.Mask)
 	for _, priority := range []uint32{1 << 31, 1<<31 | 7, 3 << 30, 3<<30 | 7} {
