@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package calcgraph computes the events that the dataplanes of one node program. The input is the resources of the
-// cluster. The events have the policies that apply on this node, the endpoints with their policies in order, and the
-// addresses that the policies' selectors match.
+// Package calcgraph computes the events for the dataplanes of one node. The input is the resources of the cluster. The
+// events have the policies that apply on this node, the endpoints with their policies in order, and the addresses that
+// the policies' selectors match.
 //
 // The figure shows how the graph computes policy. The part RuleScanner replaces selectors, named ports and services in
 // rules by IP sets. RuleScanner sends the sets to IPSets, and the resolved rules to Sequencer. IPSets computes the

@@ -63,7 +63,7 @@ type Graph struct {
 	seq      *Sequencer
 }
 
-// New returns an empty graph. The documentation of the package shows how its nodes are connected. New fails if the
+// New returns an empty graph. The package documentation shows how the parts of a graph are connected. New fails if the
 // configuration is invalid.
 func New(cfg Config) (*Graph, error) {
 	if err := cfg.validate(); err != nil {

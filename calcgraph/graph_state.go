@@ -66,7 +66,8 @@ type EndpointState struct {
 	Selectors []string
 }
 
-// State returns the state of the graph. The cost is proportional to the active state.
+// State returns the state of the graph. It takes time in proportion to the number of policies, profiles, active IP sets
+// and local endpoints.
 func (g *Graph) State() State {
 	s := State{Node: g.cfg.Node, InSync: g.inSync}
 	for _, id := range slices.Sorted(maps.Keys(g.scanner.sets)) {

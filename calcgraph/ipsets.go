@@ -23,7 +23,7 @@ type MemberReceiver interface {
 //
 // IPSets stores no lists of members. It computes them from the selectors of the sets, and from the labels and prefixes
 // of the objects. So the memory for an object depends on its labels and addresses, and not on the number of sets that
-// it is in. Only for a prefix that several objects have, IPSets stores counts: for each set, how many of these objects
+// it is in. IPSets stores counts only for a prefix that several objects have: for each set, how many of these objects
 // are in the set.
 //
 // An IPSets is not safe for concurrent use.
@@ -34,7 +34,7 @@ type IPSets struct {
 
 var _ IPSetReceiver = (*IPSets)(nil)
 
-// NewIPSets returns an IPSets without sets that sends its output to out.
+// NewIPSets returns an empty IPSets, which sends its output to out.
 func NewIPSets(out MemberReceiver) (*IPSets, error) {
 	selected, err := newMemberIndex(out)
 	if err != nil {

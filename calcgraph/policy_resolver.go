@@ -67,7 +67,7 @@ type matched struct {
 
 var _ MatchReceiver = (*PolicyResolver)(nil)
 
-// NewPolicyResolver returns a PolicyResolver without endpoints that sends its output to out.
+// NewPolicyResolver returns an empty PolicyResolver, which sends its output to out.
 func NewPolicyResolver(out EndpointReceiver) *PolicyResolver {
 	return &PolicyResolver{
 		out:        out,
@@ -149,7 +149,8 @@ func (r *PolicyResolver) MatchStopped(s *Selection, endpoint policy.Key) {
 	r.markDirty(e)
 }
 
-// SelectionChanged records that the lists of the selected endpoints can change, as MatchReceiver describes.
+// SelectionChanged records that the policies of a selection have changed. At the next Flush, the policy lists of its
+// endpoints are built again. MatchReceiver describes which changes count.
 func (r *PolicyResolver) SelectionChanged(s *Selection) {
 	if m := r.selections[s]; m != nil {
 		for st := range m.stacks {

@@ -50,8 +50,7 @@ func (c RouteResolverConfig) validate() error {
 // There is one exception to this order: if this node or one of its tunnel devices has the address, this node comes
 // directly after its local endpoints. So this node also comes before the tunnel devices of other nodes. If several
 // nodes are at the same place of the order, the node with the smallest name takes precedence. If several blocks contain
-// an address, only the innermost one counts in this list: as "the block" of the address, and to tell whether a node has
-// borrowed the address.
+// an address, "the block" in this list is the innermost one. It also decides whether a node has borrowed the address.
 //
 // The innermost pool around a prefix decides how packets to the prefix travel, for example through a VXLAN tunnel. If a
 // route leads to a workload or a tunnel device of another node, the pool also decides when the route is sent:
@@ -307,7 +306,8 @@ type RouteStats struct {
 	// Pools, Blocks and Nodes count resources. Nodes also counts nodes that a block or endpoint names although they do
 	// not exist.
 	Pools, Blocks, Nodes int
-	// Prefixes counts the prefixes that a resource has. Routes counts the routes that existed after the last flush.
+	// Prefixes counts the distinct prefixes that pools, blocks, nodes and endpoints have. Routes counts the routes that
+	// existed after the last flush.
 	Prefixes, Routes int
 }
 

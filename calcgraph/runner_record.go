@@ -15,8 +15,8 @@ import (
 const (
 	// RecordVersion is the version of the format of RunnerConfig.Record. The first line of a recording has it.
 	RecordVersion = 1
-	// MaxRecordLine is the maximum length of a line of a recording in bytes, without its end: an object with some
-	// millions of prefixes. A recording ends before a longer line.
+	// MaxRecordLine is the maximum length in bytes of a line of a recording, without the newline. An object with some
+	// millions of prefixes fits. If a line would be longer, the recording ends early: see RunnerHooks.RecordFailed.
 	MaxRecordLine = 64 << 20
 )
 

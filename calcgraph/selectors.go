@@ -9,9 +9,9 @@ import (
 	"github.com/wayleave/wayleave/selector"
 )
 
-// PolicySelector combines the conditions of a policy on endpoints into one selector. The conditions are the field
-// Selector, the namespace of the policy or its NamespaceSelector, and its ServiceAccountSelector. The selector is for
-// the effective labels of endpoints, which include those of their profiles.
+// PolicySelector combines into one selector all conditions by which a policy selects endpoints. The conditions are the
+// field Selector, the namespace of the policy or its NamespaceSelector, and its ServiceAccountSelector. The selector is
+// for the effective labels of endpoints, which include the labels of their profiles.
 //
 // Errors: a *selector.ParseError, wrapped with the name of the field.
 func PolicySelector(p *policy.Policy) (*selector.Selector, error) {

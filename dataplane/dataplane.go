@@ -70,8 +70,9 @@ type Finisher interface {
 // Limited is a Dataplane that may program an endpoint although policy does not see all of the
 // endpoint's traffic, for example frames between two ports of a bridge.
 type Limited interface {
-	// Unjudged returns a text for each such endpoint. The text explains to people which part of the
-	// endpoint's traffic is not seen by policy, and why. The Driver calls Unjudged after each Apply
-	// and Resync, and copies the texts to EndpointStatus. The Driver does not change the map.
+	// Unjudged returns a text for each endpoint with traffic that policy does not see. The text is
+	// for people: it describes this traffic, and why policy does not see it. The Driver calls
+	// Unjudged after each Apply and Resync, and copies the texts to EndpointStatus. The Driver does
+	// not change the map.
 	Unjudged() map[policy.Key]string
 }

@@ -42,11 +42,11 @@ type DriverConfig struct {
 	// compares the kernel with the desired state. 0, the default, means never. Set it if a
 	// dataplane is no Watcher.
 	ResyncEvery time.Duration
-	// MinBackoff is the maximum wait before the first retry. Each wait is a random time between
-	// half of the maximum and the maximum. The default is 100 ms.
+	// MinBackoff is the limit of the wait before the first retry. Each wait is a random time
+	// between half of its limit and its limit. The default is 100 ms.
 	MinBackoff time.Duration
-	// MaxBackoff is the maximum wait before any retry. The maximum wait doubles with each retry
-	// until it reaches MaxBackoff. The default is 30 s.
+	// MaxBackoff is the largest limit of a wait. With each retry, the limit doubles until it is
+	// MaxBackoff. The default is 30 s, or MinBackoff if that is longer.
 	MaxBackoff time.Duration
 	// Logger logs failures, recoveries and, at level info, each endpoint that is down. Nil means no
 	// log.

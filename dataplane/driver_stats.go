@@ -10,8 +10,8 @@ import (
 // Stats counts what a Driver has done since NewDriver.
 type Stats struct {
 	// Attempts counts the attempts to program the dataplanes, including retries and resyncs. Failed
-	// counts those that failed, even if for one object only. That an endpoint is down is no
-	// failure.
+	// counts the attempts that failed. If an attempt fails for only one object, it counts, too. An
+	// endpoint that is down is no failure.
 	Attempts, Failed uint64
 	// Batches counts the batches that were applied. Events counts the events after merging.
 	Batches, Events uint64
@@ -20,7 +20,8 @@ type Stats struct {
 	// Drifts counts the changes that dataplanes detected. Repairs counts those that a dataplane
 	// repaired by itself, and the resyncs because of drift.
 	Drifts, Repairs uint64
-	// Queue is the number of batches that wait now. Applying is set during an attempt.
+	// Queue is the number of batches that wait now. Applying is true during an attempt to program
+	// the dataplanes.
 	Queue    int
 	Applying bool
 	// Last is the time when the last attempt ended; the zero Time before the first.

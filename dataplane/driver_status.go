@@ -9,7 +9,7 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// EndpointState says how far the programming of an endpoint is.
+// EndpointState is the progress of programming an endpoint.
 type EndpointState uint8
 
 // The states of an endpoint.
@@ -54,14 +54,15 @@ type EndpointStatus struct {
 	// *ApplyError with an Object, that is the object at fault or pending: the endpoint itself, or a
 	// policy or profile that it refers to.
 	Err error
-	// Unjudged is text for people: which traffic of the endpoint policy does not see, and why,
-	// although the endpoint is up. Empty if policy sees all of it. See Limited.
+	// Unjudged is a text for people. It describes the traffic of the endpoint that policy does not
+	// see, and the reason. The endpoint may be up nevertheless. The text is empty if policy sees
+	// all traffic. See Limited.
 	Unjudged string
 	// Generation counts the updates of the endpoint that were sent since it was added, from 1.
 	Generation uint64
 }
 
-// Status is the status of a Driver at one moment. The caller may change it.
+// Status is the status of a Driver at one moment. It is a copy, which the caller may change.
 type Status struct {
 	// InSync is set once the first complete state is in all dataplanes, except for objects at
 	// fault.
@@ -74,7 +75,8 @@ type Status struct {
 	LastError error
 	// Failures counts the failed attempts since the last success.
 	Failures int
-	// Applied is the number of batches that have been applied, except for objects at fault.
+	// Applied is the number of applied batches. A batch counts even if some of its objects are at
+	// fault, down or pending.
 	Applied uint64
 	// LastDuration is the time that the last attempt took.
 	LastDuration time.Duration
@@ -94,7 +96,7 @@ type progress struct {
 	subscribers map[*subscriber]struct{}
 }
 
-// endpointProgress has how far the programming of the latest state of an endpoint is.
+// endpointProgress is the progress of programming the latest state of an endpoint.
 type endpointProgress struct {
 	EndpointStatus
 	// sent is the number of the batch with the latest state.

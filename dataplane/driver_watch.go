@@ -44,8 +44,8 @@ type Drift struct {
 	Repaired bool
 	// OnlyFaults is set if nothing has to be repaired, but the list of objects that are at fault,
 	// down or pending has changed, for example because an interface was deleted. The Driver then
-	// calls Apply with an empty batch, whose error has the new list. It does not call Resync, and
-	// does not count this as a drift.
+	// calls Apply with an empty batch. The error of this call has the new list. The Driver does not
+	// call Resync, and does not count this as a drift.
 	OnlyFaults bool
 }
 

@@ -55,7 +55,8 @@ const (
 	// IPSetNets has addresses and prefixes of both families. Members may overlap: if the selector
 	// matches 10.0.0.0/8 and 10.1.0.0/16, both are members.
 	IPSetNets IPSetType = iota
-	// IPSetPorts has triples of a single address, a protocol and a port, of both families.
+	// IPSetPorts has addresses of both families, each with a protocol and a port. A member has a
+	// single address, not a prefix.
 	IPSetPorts
 )
 

@@ -21,7 +21,7 @@ var (
 	ErrTruncated = errors.New("the line is cut off")
 	// ErrTooLong: a line is longer than calcgraph.MaxRecordLine.
 	ErrTooLong = fmt.Errorf("the line is longer than %d bytes", calcgraph.MaxRecordLine)
-	// ErrNoHeader: the text is no recording, or has another version than this package reads.
+	// ErrNoHeader: the text is not a recording, or is a recording of a version that this package cannot read.
 	ErrNoHeader = errors.New("the line is no header of a recording of version 1")
 )
 
@@ -56,9 +56,9 @@ const (
 type Step struct {
 	// Line is the number of the line; the header is line 1.
 	Line int
-	// Kind of the step.
+	// Kind is the kind of the step.
 	Kind StepKind
-	// Update of a StepUpdate. Its Resource is nil for a deletion and for a rejected object.
+	// Update is the update of a step of kind StepUpdate. Its Resource is nil for a deletion and for a rejected object.
 	Update policy.Update
 	// Rejected is the reason why an object was invalid, or "".
 	Rejected string

@@ -18,8 +18,7 @@ var (
 // Faulty wraps a dataplane, to simulate faults of the kernel. The test chooses which calls fail. It
 // can also report drifts (changes by other processes) that did not happen.
 //
-// A Faulty is safe for concurrent use if its inner dataplane and the function fault (see NewFaulty)
-// are.
+// A Faulty is safe for concurrent use if both arguments of NewFaulty are safe for concurrent use.
 type Faulty struct {
 	inner dataplane.Dataplane
 	fault func(Call) error
@@ -47,10 +46,10 @@ type Call struct {
 }
 
 // NewFaulty returns a dataplane that wraps inner. Before each call of Apply, Resync or Teardown, it
-// calls the function fault. The result of fault decides what happens to the call:
+// calls the function fault. The error that this function returns decides what happens to the call:
 //
 //   - nil, or only errors that name an object (see dataplane.ApplyErrors): the inner dataplane gets
-//     the call. The result joins the errors of fault and of the inner dataplane.
+//     the call. The result joins this error and the error of the inner dataplane.
 //   - Any other error blocks the call: the inner dataplane does not get it. If Apply is blocked, the
 //     Faulty stores the batch, and gives it to the inner dataplane with the next Apply or Resync
 //     that is not blocked.
@@ -60,9 +59,10 @@ func NewFaulty(inner dataplane.Dataplane, fault func(Call) error) *Faulty {
 	return &Faulty{inner: inner, fault: fault, calls: map[string]int{}, watchers: map[*watcher]struct{}{}}
 }
 
-// Apply first calls fault. If fault blocks the call (see NewFaulty), Apply stores the batch, and
-// returns the error of fault. Otherwise Apply gives the inner dataplane the stored batches, and
-// then this batch. The result joins the errors of fault and of the inner dataplane.
+// Apply first calls the function fault of NewFaulty. If the error of this function blocks the call,
+// Apply stores the batch, and returns the error. Otherwise Apply gives the inner dataplane the
+// stored batches, and then this batch. The result then joins the error of the function and the
+// errors of the inner dataplane.
 func (f *Faulty) Apply(ctx context.Context, b dataplane.Batch) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -84,9 +84,10 @@ func (f *Faulty) catchUpLocked(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// Resync first calls fault. If fault blocks the call (see NewFaulty), Resync returns the error of
-// fault. Otherwise Resync gives the inner dataplane the stored batches, and then calls its Resync.
-// The result joins the errors of fault and of the inner dataplane.
+// Resync first calls the function fault of NewFaulty. If the error of this function blocks the
+// call, Resync returns the error. Otherwise Resync gives the inner dataplane the stored batches,
+// and then calls its Resync. The result then joins the error of the function and the errors of the
+// inner dataplane.
 func (f *Faulty) Resync(ctx context.Context) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -97,8 +98,9 @@ func (f *Faulty) Resync(ctx context.Context) error {
 	return errors.Join(injected, f.catchUpLocked(ctx), f.inner.Resync(ctx))
 }
 
-// Teardown returns the error of fault if there is one. Otherwise it calls Teardown of the inner
-// dataplane, and returns its error.
+// Teardown first calls the function fault of NewFaulty. If this function returns an error, Teardown
+// returns the error and does nothing else. Otherwise Teardown discards the stored batches, calls
+// Teardown of the inner dataplane, and returns its error.
 func (f *Faulty) Teardown(ctx context.Context) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -122,10 +124,10 @@ func (f *Faulty) Drift(d dataplane.Drift) {
 	}
 }
 
-// Watch reports each drift that the test passes to Drift. If the inner dataplane is a Watcher, it
-// also reports the drifts of the inner dataplane.
+// Watch reports each drift for which the test calls Faulty.Drift. If the inner dataplane is a
+// Watcher, it also reports the drifts of the inner dataplane.
 //
-// Errors: that of the context, or that of the inner dataplane.
+// Errors: the context's error, or the error of the inner dataplane.
 func (f *Faulty) Watch(ctx context.Context, drifted func(dataplane.Drift)) error {
 	w := &watcher{drifted}
 	f.watching.Lock()

@@ -17,9 +17,9 @@ type Packet struct {
 	Src, Dst netip.Addr
 	// Protocol of the packet; any number.
 	Protocol policy.Protocol
-	// SrcPort and DstPort count if the protocol has ports.
+	// SrcPort and DstPort are used only if the protocol has ports.
 	SrcPort, DstPort uint16
-	// ICMPType and ICMPCode count if the protocol is ICMP or ICMPv6.
+	// ICMPType and ICMPCode are used only if the protocol is ICMP or ICMPv6.
 	ICMPType, ICMPCode uint8
 	// Header has the other fields of the packet's IP header.
 	policy.Header

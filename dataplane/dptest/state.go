@@ -51,7 +51,7 @@ type Set struct {
 	Members []dataplane.Member
 }
 
-// NewState returns a state without objects that is not in sync.
+// NewState returns an empty state, which is not in sync.
 func NewState() State { return State{}.Clone() }
 
 // Clone returns a copy of the state. The caller may change the maps of the copy, but not the values

@@ -19,15 +19,15 @@ import (
 type Dialect int
 
 const (
-	// DialectTiers is the protocol of Calico 3.26 to 3.31: tier and name identify a policy, and each address of a node
-	// has a message of its own. Released drivers expect it.
+	// DialectTiers is the protocol of Calico 3.26 to 3.31: tier and name identify a policy, and up to three messages
+	// describe a node. Released drivers expect it.
 	DialectTiers Dialect = Dialect(translate.Tiers)
-	// DialectKinds is the protocol of later versions: kind, namespace and name identify a policy, and one message has
-	// all addresses of a node.
+	// DialectKinds is the protocol of the newest versions: kind, namespace and name identify a policy, and one message
+	// has all addresses of a node.
 	DialectKinds Dialect = Dialect(translate.Kinds)
-	// DialectKindsV4V6 is the protocol of the versions between these two: it identifies policies as DialectKinds does,
-	// but sends a node as HostMetadataV4V6Update. Later versions do not use this message any more. The driver of VPP of
-	// 2026 expects this dialect.
+	// DialectKindsV4V6 is the protocol of the first versions after 3.31. It identifies policies as DialectKinds does,
+	// but sends a node as HostMetadataV4V6Update. The newest versions do not use this message any more. The driver of
+	// VPP of 2026 expects this dialect.
 	DialectKindsV4V6 Dialect = Dialect(translate.KindsV4V6)
 )
 
@@ -57,18 +57,18 @@ type Config struct {
 	// Settings are configuration parameters of Felix by their names, such as "DefaultEndpointToHostAction". Each driver
 	// that is started gets them in its first message.
 	Settings map[string]string
-	// WaitForStatus makes an endpoint pending until the driver has reported its status. Without it, an endpoint
-	// counts as programmed once it is sent: many drivers report nothing, and their endpoints would be pending
-	// forever. An endpoint that must be down is pending until the driver reports "down".
+	// WaitForStatus makes an endpoint pending until the driver has reported its status. If the endpoint must be down,
+	// it is pending until the driver reports "down". Without WaitForStatus, an endpoint counts as programmed once it is
+	// sent. Many drivers report nothing: with WaitForStatus, their endpoints would be pending forever.
 	WaitForStatus bool
 	// MaxMessage is the maximum length of a message of the driver in bytes. Default 4 MiB.
 	MaxMessage uint64
-	// Timeout is how long the driver may take to read 64 KiB, and to report that it has removed an endpoint.
-	// Default 30 s.
+	// Timeout limits two waits, each by itself: until the driver has read 64 KiB, and until it has reported that it has
+	// removed an endpoint. Default 30 s.
 	Timeout time.Duration
-	// Grace is how long the driver may run after Close has closed its input, or after the driver has closed its output.
-	// Then it is killed. If the driver has closed its input, Apply waits for its exit for 200 ms, or for Grace if that
-	// is shorter. Default 5 s.
+	// Grace is how long the driver may run after Close or Teardown has closed the driver's input, or after the driver
+	// has closed its output. Then the driver is killed. If the driver itself has closed its input, the time is shorter:
+	// when Apply next sends a message, it waits for the exit for 200 ms, or for Grace if that is shorter. Default 5 s.
 	Grace time.Duration
 	// MaxBackoff is the longest wait before a driver that ended is started again. Default 5 s.
 	MaxBackoff time.Duration

@@ -65,7 +65,8 @@ type Stats struct {
 	Sent uint64
 }
 
-// New returns a Dataplane. It starts the driver with the first complete state. Errors: the configuration.
+// New returns a Dataplane, but does not start the driver: Apply does so once the Dataplane has received the first
+// complete state. Errors: an invalid Config.
 func New(cfg Config) (*Dataplane, error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.validate(); err != nil {

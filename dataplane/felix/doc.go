@@ -21,12 +21,17 @@
 //
 // # When the driver is started
 //
-// Apply starts the driver once it has received the first complete state. The driver gets ConfigUpdate, then all
-// objects, then InSync. After that, it gets only changes. The Dataplane kills the driver in these cases:
+// Apply starts the external driver once the Dataplane has received the first complete state. The driver gets
+// ConfigUpdate, then all objects, then InSync. After that, it gets only changes. The Dataplane kills the driver in
+// these cases:
 //
 //   - The driver sends a message that is invalid or too long.
 //   - The driver does not read for Config.Timeout.
-//   - The driver closes its input or output, and does not exit within Config.Grace.
+//   - The driver closes its output, and does not exit within Config.Grace.
+//   - The driver closes its input, and does not exit within 200 ms after Apply has detected this, or within
+//     Config.Grace if that is shorter.
+//   - The context of Apply is done while Apply writes.
+//   - The driver does not exit within Config.Grace after Close or Teardown has closed its input.
 //
 // Watch reports the end of a driver, and the next Apply returns an error. After a back-off, Apply starts the driver
 // again with the whole state.

@@ -10,7 +10,8 @@ import (
 
 // Interface is a network interface at one moment. It is immutable and may be shared.
 type Interface struct {
-	// Name of the interface at that moment: an interface can be renamed.
+	// Name is the name of the interface at the moment of the Snapshot. The interface may be renamed
+	// later.
 	Name string
 	// Index is the kernel's number of the interface. It stays the same for as long as the interface
 	// exists. When the interface is deleted, the kernel does not soon give the number to another
@@ -26,8 +27,8 @@ type Interface struct {
 	// Kind of a virtual interface, such as "veth", "vxlan" or "bridge"; empty for a physical one
 	// and for the loopback.
 	Kind string
-	// Master is the index of the device of which the interface is a port, such as a bridge, bond or
-	// VRF; 0 if there is none.
+	// Master is the index of the interface's master, or 0 if there is none. The master is the
+	// bridge, bond, VRF or other device of which the interface is a port.
 	Master int
 	// Addresses with the lengths of their subnets, sorted, IPv4 first. An address is left out while
 	// duplicate address detection is running, and if this has found the address on another host.

@@ -30,8 +30,9 @@ type Config struct {
 	// processes. Set Shared if other programs must be able to flush or delete the table.
 	Shared bool
 	// Interfaces returns all interfaces of the namespace, by name. Nil means to query the kernel.
-	// Resync calls Interfaces. Apply calls it for new endpoints, and as long as there are host
-	// endpoints whose interface is found by its addresses. If Interfaces is set, Watch does not
+	// Resync calls Interfaces. Apply calls it if the batch adds or changes workload endpoints. In
+	// two cases, each Apply with a change of policy or endpoints calls it: Renderer.Bridges is set,
+	// or a host endpoint has addresses but no interface name. If Interfaces is set, Watch does not
 	// detect changes of interfaces; call Resync when they change.
 	Interfaces func() (map[string]render.Interface, error)
 	// ConntrackPolicy decides about established connections that a change of policy denies.
@@ -39,15 +40,16 @@ type Config struct {
 	// set render.Config.TCPFromSYN with it. When an address moves to another endpoint, its
 	// connections always end.
 	ConntrackPolicy conntrack.Policy
-	// Conntrack limits the rates at which conntrack.End examines and ends connections. Its NetNS
-	// and BeforeEnd are not used. If its Logger is nil, Logger is used.
+	// Conntrack limits the rates at which conntrack.End examines and ends connections. The
+	// Dataplane uses neither Conntrack.NetNS nor Conntrack.BeforeEnd. If Conntrack.Logger is nil,
+	// it uses Config.Logger.
 	Conntrack conntrack.Config
 	// Flowtable lets packets of established connections use the kernel's fast path.
 	Flowtable FlowtableConfig
-	// BeforeWrite is called before each transaction; see applier.Config. If it fails, this
-	// transaction and later ones are not sent. By then, the connections of a moved address may have
-	// ended already. BeforeWrite is not called for the transactions that drop late packets, which
-	// are packets of ended connections that were under way. Optional.
+	// BeforeWrite is called before each transaction; see applier.Config. If it returns an error,
+	// the transaction is not sent. By then, the connections of a moved address may have ended
+	// already. BeforeWrite is not called for the transactions that drop late packets: packets that
+	// were under way when their connection was ended. Optional.
 	BeforeWrite func() error
 	// Logger logs events of the table. Nil discards.
 	Logger *slog.Logger

@@ -55,8 +55,8 @@ type Harness struct {
 	// Foreign adds objects of another program to the kernel. The returned function fails the test if
 	// any of these objects was changed or deleted. Optional.
 	Foreign func(t *testing.T) (check func())
-	// NoIPIP leaves IP-in-IP tunnels and the routes through them out of all states. Set it if the
-	// kernel has no devices for such tunnels.
+	// NoIPIP means that the kit applies no IP-in-IP tunnels, and no routes through such tunnels. Set it if the kernel
+	// has no devices for such tunnels.
 	NoIPIP bool
 }
 

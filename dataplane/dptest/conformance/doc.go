@@ -15,7 +15,8 @@
 // Open and Dump are required. They are enough for these checks:
 //
 //   - A repeated call changes nothing.
-//   - Different sequences of batches to the same desired state program the same objects.
+//   - If two sequences of batches lead to the same desired state, the dataplane programs the same
+//     objects for both.
 //   - After a restart, the dataplane adopts the objects in the kernel.
 //   - Objects are removed in the right order.
 //   - Teardown removes everything.

@@ -171,7 +171,7 @@ func (a *Applier) Keys(set string, each func(key []byte)) error {
 // Errors:
 //
 //   - the errors of ruleset's State.Prepare
-//   - a delta for a table with flowtables, which an Applier does not write
+//   - a delta from DeltaTo for a table that has flowtables: an Applier cannot write these
 //   - *Error. If its cause is an *ObjectError, everything except that object is programmed.
 //   - the error of the context, if the context is done before anything was written
 func (a *Applier) Update(ctx context.Context, d *ruleset.Delta) error {
@@ -210,9 +210,9 @@ func (a *Applier) Update(ctx context.Context, d *ruleset.Delta) error {
 // UpdateVisible leaves these deletions to Finish. Until then, the kernel has these objects, but the
 // desired state does not.
 //
-// A later call that conflicts with these deletions makes them first. An example is a call that adds
-// such an object again. UpdateVisible leaves no deletions to Finish if a base chain is among the
-// objects, or if there are very many objects.
+// A later call may conflict with these deletions, for example because it adds such an object again.
+// Such a call first waits for the grace period, and deletes the objects. UpdateVisible leaves no
+// deletions to Finish if a base chain is among the objects, or if there are very many objects.
 //
 // Errors: as for Update.
 func (a *Applier) UpdateVisible(ctx context.Context, d *ruleset.Delta) error {
@@ -232,11 +232,12 @@ func (a *Applier) Unfinished() <-chan struct{} {
 
 // Finish waits until the channel of Unfinished is closed, at the end of a grace period. Then it
 // deletes the objects that no packet uses any more. If UpdateVisible was called during the grace
-// period, its deletions may need a second one: Unfinished then returns another channel, and the
-// caller must call Finish again. If the deletion fails, the next call of Update or Resync reads the
-// table back.
+// period, the deletions that it left may need a second grace period. Unfinished then returns
+// another channel, and the caller must call Finish again. If the deletion fails, the next call of
+// Update or Resync reads the table back.
 //
-// Errors: *Error; ErrClosed; that of the context if it is done before the grace period ends.
+// Errors: *Error; ErrClosed; the context's error if the context is done before the grace period
+// ends.
 func (a *Applier) Finish(ctx context.Context) error {
 	if err := a.ready(ctx); err != nil {
 		return err
@@ -310,7 +311,7 @@ func (a *Applier) Resync(ctx context.Context) error {
 	return a.reconciler.reconcile(ctx)
 }
 
-// Verify reads the table back in any case, and repairs every difference. Errors: as for Resync.
+// Verify always reads the table back, and repairs every difference. Errors: as for Resync.
 func (a *Applier) Verify(ctx context.Context) error {
 	if err := a.ready(ctx); err != nil {
 		return err
@@ -325,7 +326,7 @@ func (a *Applier) Verify(ctx context.Context) error {
 // is no error if there is no such table.
 //
 // Errors: *Error, whose cause is an *OwnedError if another process owns the table; the context's
-// error if it is done before the call.
+// error if the context is done before the call.
 func (a *Applier) Teardown(ctx context.Context) error {
 	if err := a.ready(ctx); err != nil {
 		return err

@@ -10,10 +10,11 @@ type Comparison struct {
 	Chains   int `json:"chains"`
 	Sets     int `json:"sets"`
 	Elements int `json:"elements"`
-	// Changes are the changes, in the syntax of nft, that make the kernel's table equal to the
-	// desired one. It is empty if the tables are equal. If the kernel's table would have to be
-	// replaced, it is the whole desired table. Rules that nft loads from this text have the same
-	// effect, but lack the user data by which an Applier recognizes its own rules.
+	// Changes has the changes, in the syntax of nft, that make the kernel's table equal to the
+	// desired one. This text is empty if the tables are equal. If the kernel's table is missing or
+	// would have to be replaced, the text has the whole desired table. Rules that nft loads from
+	// this text have the same effect, but lack the user data by which an Applier recognizes its own
+	// rules.
 	Changes string `json:"changes,omitempty"`
 	// Reason describes the difference in one line. It is empty if there is none.
 	Reason string `json:"reason,omitempty"`

@@ -25,9 +25,9 @@ import (
 //
 // Errors:
 //
-//   - a table that is not valid, or that has flowtables, which an Applier does not write
-//   - that of the context
-//   - those of the system calls, and unix.EINTR if the ruleset changes too often to be read
+//   - a table that is not valid, or that has flowtables: an Applier cannot write these
+//   - the context's error
+//   - the errors of the system calls, and unix.EINTR if the ruleset changes too often to be read
 func Compare(ctx context.Context, netNS int, table *ruleset.Table) (c Comparison, err error) {
 	want, err := ruleset.StateOf(table)
 	if err != nil {
@@ -52,12 +52,11 @@ func Compare(ctx context.Context, netNS int, table *ruleset.Table) (c Comparison
 	return c, err
 }
 
-// Elements reads the elements of sets from the kernel. The parameter table gives the family and
-// name of the table, and the sets with their types; its chains and elements do not matter. The
+// Elements reads the elements of sets from the kernel. The given table has the family and name of
+// the kernel's table, and the names and types of the sets. It needs no chains or elements. The
 // result maps the name of each set in the kernel to its elements, with only the fields Key, Last
-// and Ends. If the kernel's table has an object that conflicts with the parameter, for example a
-// set of another type, the result is empty. Elements writes nothing, and takes time in proportion
-// to the table.
+// and Ends. If the kernel has no such table, or a conflicting object such as a set of another type,
+// the result is empty. Elements writes nothing, and takes time in proportion to the table.
 //
 // Errors: as for Compare.
 func Elements(ctx context.Context, netNS int, table *ruleset.Table) (map[string][]ruleset.Element, error) {

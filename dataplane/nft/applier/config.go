@@ -27,25 +27,27 @@ type Config struct {
 	// error. If the kernel accepts less from this process (net.core.wmem_max, without the privilege
 	// to exceed it), that limit applies.
 	MaxBatch int
-	// Epoch names the set, and the chains that look into it, by which the table detects packets
-	// that may have seen parts of two states. The zero value means none: a packet may use parts of
-	// two states.
+	// Epoch names a set, and the chains that look into this set. With them, the table detects
+	// packets that may have used parts of two states. The zero value means no detection: a packet
+	// may use parts of two states.
 	Epoch ruleset.Epoch
-	// Stages are the base chains with policy that packets meet before other base chains with
-	// policy. The default is none: then, during a change of several base chains, a packet may pass
-	// that both states deny.
+	// Stages are the base chains that evaluate network policy before other base chains do. The
+	// default is none. During a change of several base chains, a packet that both states deny may
+	// then pass.
 	Stages []ruleset.Stage
 	// Translations are the maps of destination NAT. While elements of a map change, new connections
-	// to their keys drop. While a table without an owner is replaced, new connections to all keys
-	// drop.
+	// that match the keys of these elements are dropped. While a table without an owner is
+	// replaced, new connections that match any key are dropped.
 	Translations []ruleset.Translation
-	// BeforeWrite is called before each transaction of Apply, Update, Verify and Resync. If it
-	// fails, this transaction and later ones are not sent, and the call returns its error. It is
-	// not called before two kinds of transactions: one that takes over a table whose owner is gone,
-	// which changes no object of the table, and one that deletes a guard table. Nil allows every
+	// BeforeWrite is called before each transaction, with the exceptions below. If it returns an
+	// error, the transaction is not sent. The call then returns the error, or tries again after
+	// another call of BeforeWrite. Close logs the error. BeforeWrite is not called in Teardown, and
+	// not before two kinds of transactions: one that deletes a guard table, and one that takes over
+	// a table whose owner is gone. The latter changes no object of the table. Nil allows every
 	// write.
 	BeforeWrite func() error
-	// Logger logs every drift and every object that is held back. Nil discards.
+	// Logger logs every repair of the table, and every object that is held back because the kernel
+	// refuses it. Nil discards.
 	Logger *slog.Logger
 }
 

@@ -67,8 +67,8 @@
 // set before they drop an undecided packet. ruleset.Epoch has the details.
 //
 // While the Applier replaces base chains or the whole table, a second table, the guard, drops all
-// packets at the hooks of the old base chains, except at hooks of base chains of type nat. The name
-// of the guard is that of the first table with the suffix "-guard".
+// packets at the hooks of the old base chains, except at hooks of base chains of type nat. The
+// guard has the name of the Applier's table, with the suffix "-guard" added.
 //
 //   - If a transaction deletes base chains and adds none, the Applier normally uses no guard. This
 //     leaves a gap if the transaction also moves rules from a deleted base chain to another one: a
@@ -137,8 +137,8 @@
 //   - The type of a set changes, or its elements have timeouts.
 //   - A ruleset.Raw looks into the set.
 //   - The hook of a base chain changes.
-//   - With the shadows, a packet could take more than 15 jumps one inside another. A jump to a
-//     chain with a shadow counts as two. When the Applier adopts a table, each jump counts as two.
+//   - With the shadows, a packet could take more than 15 nested jumps. A jump to a chain with a
+//     shadow counts as two. When the Applier adopts a table, each jump counts as two.
 //
 // In these cases, the affected chains drop all packets while one transaction makes the change. If
 // the change does not fit into one transaction, it fails with EMSGSIZE. If the table has

@@ -50,13 +50,13 @@ func (o Object) String() string { return o.Kind + " " + o.Name }
 type ObjectError struct {
 	// Object is the refused object.
 	Object Object
-	// Chains are the chains that drop because of it, sorted by name.
+	// Chains are the chains that drop every packet because the object is refused, sorted by name.
 	Chains []string
 	// Err is the kernel's error number.
 	Err error
 }
 
-// Error returns a text with the object and the chains that drop because of it.
+// Error returns a text with the object, its Chains and the reason.
 func (e *ObjectError) Error() string {
 	return fmt.Sprintf("%s is refused, and these chains drop: %v: %v", e.Object, e.Chains, e.Err)
 }

@@ -80,10 +80,10 @@ type Config struct {
 	Delay time.Duration
 	// Retry is the wait after a failure. 0 means DefaultRetry.
 	Retry time.Duration
-	// BeforeEnd, if set, receives each flow before the Sweeper ends it, possibly several times. A
-	// flow may then continue, because a later change allows it. If BeforeEnd returns an error, the
-	// Sweeper still ends the flows. At the end of the pass, Step returns the error, and later
-	// repeats the pass. BeforeEnd runs on the goroutine that calls Step. It must not keep the
+	// BeforeEnd, if set, receives each flow before the Sweeper ends it, possibly several times. If
+	// a later change allows such a flow, the Sweeper does not end it. If BeforeEnd returns an
+	// error, the Sweeper still ends the flows. At the end of the pass, Step returns the error, and
+	// later repeats the pass. BeforeEnd runs on the goroutine that calls Step. It must not keep the
 	// slice, and must not call the Sweeper.
 	BeforeEnd func([]Flow) error
 	// Hooks are optional functions.

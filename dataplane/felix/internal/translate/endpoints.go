@@ -28,7 +28,8 @@ func hostID(key policy.Key) *felixpb.HostEndpointID {
 	return &felixpb.HostEndpointID{EndpointId: join(key)}
 }
 
-// Workload returns the key of the workload endpoint with an identity. It returns false if the constant parts differ.
+// Workload returns the key of the workload endpoint with an identity. It returns false if the orchestrator or the
+// endpoint ID in the identity is not the constant that this package uses.
 func Workload(id *felixpb.WorkloadEndpointID) (policy.Key, bool) {
 	ok := id.GetOrchestratorId() == orchestrator && id.GetEndpointId() == interfaceID
 	return split(policy.KindWorkloadEndpoint, id.GetWorkloadId()), ok

@@ -95,7 +95,8 @@ func kindID(key policy.Key) *felixpb.PolicyID {
 	return &felixpb.PolicyID{Kind: kind, Namespace: key.Namespace, Name: name}
 }
 
-// DenyProfile is the profile that denies all packets. No other profile has its name: names hold no slash.
+// DenyProfile is the profile that denies all packets. No other profile can have this name, because the names of
+// profiles have no slash.
 const DenyProfile = "wayleave/deny-all"
 
 // requireDenyProfile sends DenyProfile, unless the driver has it.

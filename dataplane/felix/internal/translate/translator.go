@@ -23,9 +23,9 @@ type Dialect int
 const (
 	// Tiers identifies policies by tier and name.
 	Tiers Dialect = iota
-	// Kinds identifies policies by kind, namespace and name. A node is HostMetadataUpdate.
+	// Kinds identifies policies by kind, namespace and name. It sends a node as HostMetadataUpdate.
 	Kinds
-	// KindsV4V6 is Kinds, but a node is HostMetadataV4V6Update.
+	// KindsV4V6 is like Kinds, but sends a node as HostMetadataV4V6Update.
 	KindsV4V6
 )
 
@@ -94,8 +94,8 @@ func New(dialect Dialect) *Translator {
 // InSync reports whether the state is complete.
 func (t *Translator) InSync() bool { return t.inSync }
 
-// Apply records the events of a batch, and sends them in order. If send is nil, it only records them. It sends no
-// events that change nothing. It never sends InSync: only Snapshot does.
+// Apply records the events of a batch, and sends them in order. If send is nil, it only records them. It does not send
+// an event that changes nothing. It never sends InSync: only Snapshot does.
 func (t *Translator) Apply(b dataplane.Batch, send Send) {
 	t.send, t.network.send = send, send
 	for _, e := range b.Events {
