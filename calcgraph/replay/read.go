@@ -22,7 +22,7 @@ var (
 	// ErrTooLong: a line is longer than calcgraph.MaxRecordLine.
 	ErrTooLong = fmt.Errorf("the line is longer than %d bytes", calcgraph.MaxRecordLine)
 	// ErrNoHeader: the text is not a recording, or is a recording of a version that this package cannot read.
-	ErrNoHeader = errors.New("the line is no header of a recording of version 1")
+	ErrNoHeader = errors.New("the line is not the header of a recording of version 1")
 )
 
 // LineError is the error for a line of a recording that cannot be read.

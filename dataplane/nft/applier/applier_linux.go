@@ -170,6 +170,7 @@ func (a *Applier) Keys(set string, each func(key []byte)) error {
 //
 // Errors:
 //
+//   - ErrClosed
 //   - the errors of ruleset's State.Prepare
 //   - a delta from DeltaTo for a table that has flowtables: an Applier cannot write these
 //   - *Error. If its cause is an *ObjectError, everything except that object is programmed.
@@ -325,8 +326,8 @@ func (a *Applier) Verify(ctx context.Context) error {
 // Teardown deletes the table, even if another process created it, and clears the desired state. It
 // is no error if there is no such table.
 //
-// Errors: *Error, whose cause is an *OwnedError if another process owns the table; the context's
-// error if the context is done before the call.
+// Errors: ErrClosed; *Error, whose cause is an *OwnedError if another process owns the table; the
+// context's error if the context is done before the call.
 func (a *Applier) Teardown(ctx context.Context) error {
 	if err := a.ready(ctx); err != nil {
 		return err

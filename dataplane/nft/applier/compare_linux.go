@@ -58,7 +58,8 @@ func Compare(ctx context.Context, netNS int, table *ruleset.Table) (c Comparison
 // and Ends. If the kernel has no such table, or a conflicting object such as a set of another type,
 // the result is empty. Elements writes nothing, and takes time in proportion to the table.
 //
-// Errors: as for Compare.
+// Errors: a table that is not valid; the context's error; those of the system calls, and unix.EINTR
+// as for Compare.
 func Elements(ctx context.Context, netNS int, table *ruleset.Table) (map[string][]ruleset.Element, error) {
 	want, err := ruleset.StateOf(table)
 	if err != nil {

@@ -45,8 +45,8 @@ func (o Object) String() string { return o.Kind + " " + o.Name }
 
 // ObjectError reports that the kernel refuses one object of the desired state. Everything else is
 // programmed. In place of a refused chain, there is a chain that drops every packet. A refused set
-// is left out or empty, and the chains that look into it are replaced by chains that drop every
-// packet. An ObjectError is the cause of an *Error, whose Detail has the kernel's message.
+// is left out, and the chains that look into it are replaced by chains that drop every packet. An
+// ObjectError is the cause of an *Error, whose Detail has the kernel's message.
 type ObjectError struct {
 	// Object is the refused object.
 	Object Object
@@ -58,7 +58,7 @@ type ObjectError struct {
 
 // Error returns a text with the object, its Chains and the reason.
 func (e *ObjectError) Error() string {
-	return fmt.Sprintf("%s is refused, and these chains drop: %v: %v", e.Object, e.Chains, e.Err)
+	return fmt.Sprintf("%s is refused, so these chains drop all packets: %v: %v", e.Object, e.Chains, e.Err)
 }
 
 // Unwrap returns the kernel's error number.

@@ -79,7 +79,7 @@ func (x *executor) inParts(ops []ruleset.Op, d *readback.Difference, view *rules
 			}
 			reason = "the transaction that leads to shadows is too large"
 		}
-		x.cfg.Logger.Debug("nftables: chains drop while they change", "table", x.cfg.Name, "reason", reason)
+		x.cfg.Logger.Debug("nftables: chains drop all packets while they change", "table", x.cfg.Name, "reason", reason)
 	}
 	if reason != "" {
 		if err = x.tx.cut(p.build); err == nil {

@@ -55,7 +55,7 @@ func (g *translationGuards) addGuard(ops []ruleset.Op) (added bool, err error) {
 	g.writer.announce(ops)
 	before := g.stats.Transactions
 	if err := g.tx.cut(ops); isRefused(err) && g.stats.Transactions == before {
-		g.cfg.Logger.Warn("nftables: new connections do not drop while their translation changes",
+		g.cfg.Logger.Warn("nftables: no guard drops new connections while their translation changes",
 			"table", g.cfg.Name, "err", err)
 		return false, nil
 	} else if err != nil {
