@@ -45,8 +45,8 @@ type ActiveRulesConfig struct {
 // ActiveRules computes which policies and profiles the endpoints of this node need. The RuleScanner and the
 // PolicyResolver receive only these policies and profiles. So their cost does not depend on the size of the cluster.
 // When a policy selects its first local endpoint, ActiveRules calls PolicyActive, and then MatchStarted for the
-// endpoint. When the policy selects no local endpoint any more, it calls MatchStopped for the last one, and then
-// PolicyInactive.
+// endpoint. When the policy selects no local endpoint any more, ActiveRules calls MatchStopped for the last endpoint,
+// and then PolicyInactive. A policy with the hint policy.AssumeNeededOnEveryNode is active all the time.
 //
 // Policies with equal selectors are in one Selection. So the cost of ActiveRules depends on the number of distinct
 // selectors.

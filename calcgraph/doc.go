@@ -4,8 +4,8 @@
 // events have the policies that apply on this node, the endpoints with their policies in order, and the addresses that
 // the policies' selectors match.
 //
-// The figure shows how the graph computes policy. The part RuleScanner replaces selectors, named ports and services in
-// rules by IP sets. RuleScanner sends the sets to IPSets, and the resolved rules to Sequencer. IPSets computes the
+// The figure shows how the graph computes policy. RuleScanner, a part of the graph, replaces selectors, named ports and
+// services in rules by IP sets. It sends the sets to IPSets, and the resolved rules to Sequencer. IPSets computes the
 // members of the sets.
 //
 //	            Graph.Update (an invalid resource is absent)

@@ -129,7 +129,8 @@ type Stats struct {
 	Rejected uint64
 	// Doubts counts the policies with rules that the graph does not understand.
 	Doubts int
-	// ActiveIndex and SetIndex are the counts of the label indexes of ActiveRules and IPSets.
+	// ActiveIndex has the counts of the label index of ActiveRules. SetIndex has the counts of the label index that
+	// IPSets has for the sets of selectors.
 	ActiveIndex, SetIndex labelindex.Stats
 	// Routes has the counts of the RouteResolver.
 	Routes RouteStats

@@ -9,8 +9,8 @@ import (
 )
 
 // MemberReceiver receives the members of IP sets. IPSetAdded is called before the first member of a set is added, and
-// IPSetRemoved after the last one is removed. Each member is added and removed once. The order of members is
-// unspecified.
+// IPSetRemoved after the last one is removed. A member is added only if it is not in the set, and removed only if it is
+// in the set. The order of members is unspecified.
 type MemberReceiver interface {
 	IPSetAdded(id dataplane.IPSetID, typ dataplane.IPSetType)
 	MemberChanged(id dataplane.IPSetID, m dataplane.Member, present bool)

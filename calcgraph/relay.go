@@ -129,9 +129,9 @@ func (p *Relay) DeleteService(key policy.Key) {
 	}
 }
 
-// UpdateProfile sends an update of a namespace or service account, with the labels from the profile. A profile named
-// kns.NAMESPACE is that of a namespace, and one named ksa.NAMESPACE.NAME that of a service account. UpdateProfile
-// ignores all other profiles.
+// UpdateProfile sends an update of a namespace or service account, with the labels from the profile. The profile of a
+// namespace is named kns.NAMESPACE. The profile of a service account is named ksa.NAMESPACE.NAME. UpdateProfile ignores
+// all other profiles.
 func (p *Relay) UpdateProfile(profile *policy.Profile) {
 	if name, ok := namespaceOf(profile.Name); ok && p.Namespaces != nil {
 		p.Namespaces.NamespaceUpdate(&dataplane.Namespace{
@@ -145,7 +145,8 @@ func (p *Relay) UpdateProfile(profile *policy.Profile) {
 	}
 }
 
-// DeleteProfile sends the removal of the namespace or service account that the name of the profile contains, if any.
+// DeleteProfile sends the removal of the namespace or service account to which the profile belongs. Like UpdateProfile,
+// it ignores all other profiles.
 func (p *Relay) DeleteProfile(name string) {
 	if namespace, ok := namespaceOf(name); ok && p.Namespaces != nil {
 		p.Namespaces.NamespaceRemove(namespace)

@@ -11,7 +11,7 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// RouteReceiver receives the routes. An update never equals the previous one.
+// RouteReceiver receives the routes. RouteUpdate is called only for a route that is new or has changed.
 type RouteReceiver interface {
 	RouteUpdate(r *dataplane.Route)
 	RouteRemove(dst netip.Prefix)
@@ -53,12 +53,12 @@ func (c RouteResolverConfig) validate() error {
 // an address, "the block" in this list is the innermost one. It also decides whether a node has borrowed the address.
 //
 // The innermost pool around a prefix decides how packets to the prefix travel, for example through a VXLAN tunnel. If a
-// route leads to a workload or a tunnel device of another node, the pool also decides when the route is sent:
+// route leads to a workload or a tunnel device of another node, the pool also decides when the route exists:
 //
-//   - If packets travel through a tunnel, the route is sent while the tunnel endpoint of that node exists (see
+//   - If packets travel through a tunnel, the route exists as long as the tunnel endpoint of that node exists (see
 //     TunnelUpdate).
-//   - If packets travel without a tunnel, the route is sent while that node has an address of the same IP version.
-//   - If no pool contains the prefix, the route is always sent.
+//   - If packets travel without a tunnel, the route exists as long as that node has an address of the same IP version.
+//   - If no pool contains the prefix, the route always exists.
 //
 // The cost of a change of a pool or block is proportional to the number of routes inside it. The cost of a change of a
 // node is proportional to the number of routes to it. Addresses that cannot have a route (unspecified, loopback,

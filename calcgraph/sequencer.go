@@ -149,9 +149,9 @@ func (s *Sequencer) Flush() dataplane.Batch {
 // Snapshot returns one batch that creates the state after the last flush. If the event InSync was emitted, the batch
 // has it, too.
 //
-// A Sequencer does not store the members of sets, so Snapshot calls the function members for each set. This function
-// returns the present members. They may have changed since the last flush: Snapshot knows these changes, and undoes
-// them in the batch.
+// A Sequencer does not store the members of sets. So the caller passes a function that returns the present members of a
+// set, and Snapshot calls it for each set. The members may have changed since the last flush: Snapshot knows these
+// changes, and undoes them in the batch.
 func (s *Sequencer) Snapshot(members func(id dataplane.IPSetID) []dataplane.Member) dataplane.Batch {
 	events := s.sets.snapshot(members)
 	events = s.policies.appendAll(events)

@@ -16,7 +16,8 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// TunnelReceiver receives the tunnel endpoints. An update never equals the previous one.
+// TunnelReceiver receives the tunnel endpoints. TunnelUpdate is called only for a tunnel endpoint that is new or has
+// changed.
 type TunnelReceiver interface {
 	TunnelUpdate(t *dataplane.Tunnel)
 	TunnelRemove(k dataplane.TunnelKey)
@@ -45,10 +46,10 @@ func (c TunnelResolverConfig) validate() error {
 // and IP in IP over IPv4. For each tunnel endpoint, the Node resource must have two addresses: the tunnel address, and
 // in the field Addresses another address of the same family.
 //
-// Several nodes may claim the same tunnel address, perhaps for different encapsulations, or the same MAC address. Then
-// only one of them gets its tunnel endpoint: the resolver's own node, or else the node with the smallest name. If two
-// nodes had a tunnel endpoint with the same address, replies to the address would reach the wrong node. With VXLAN, all
-// traffic for one of the two nodes would reach the other one.
+// Several nodes may claim the same MAC address. They may also claim the same tunnel address, even for different
+// encapsulations. Then only one of these nodes gets its tunnel endpoint: the resolver's own node, or else the node with
+// the smallest name. If two nodes had a tunnel endpoint with the same address, replies to the address would reach the
+// wrong node. With VXLAN, all traffic for one of the two nodes would reach the other one.
 //
 // A TunnelResolver is not safe for concurrent use.
 type TunnelResolver struct {

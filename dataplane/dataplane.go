@@ -51,9 +51,9 @@ type Planner interface {
 
 // Finisher is a Dataplane that can defer deletions. After a change, packets that are already in the
 // kernel may still use objects that new packets do not use any more. Such objects can only be
-// deleted after a wait. For a Finisher, the Driver calls ApplyVisible instead of Apply: it returns
-// once new packets see the change. While the Driver is idle, it calls Finish, which deletes these
-// objects. So deletions do not delay the next batch.
+// deleted after a wait. For a Finisher, the Driver calls ApplyVisible instead of Apply.
+// ApplyVisible returns as soon as new packets see the change. While the Driver is idle, it calls
+// Finish, which deletes these objects. So deletions do not delay the next batch.
 type Finisher interface {
 	// ApplyVisible does what Apply does, but may leave deletions for Finish.
 	ApplyVisible(ctx context.Context, b Batch) error

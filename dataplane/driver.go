@@ -42,11 +42,12 @@ type DriverConfig struct {
 	// compares the kernel with the desired state. 0, the default, means never. Set it if a
 	// dataplane is no Watcher.
 	ResyncEvery time.Duration
-	// MinBackoff is the limit of the wait before the first retry. Each wait is a random time
-	// between half of its limit and its limit. The default is 100 ms.
+	// MinBackoff limits the wait before the first retry. With each further retry, the limit
+	// doubles, up to MaxBackoff. Each wait is a random time between half of the limit and the
+	// limit. The default is 100 ms.
 	MinBackoff time.Duration
-	// MaxBackoff is the largest limit of a wait. With each retry, the limit doubles until it is
-	// MaxBackoff. The default is 30 s, or MinBackoff if that is longer.
+	// MaxBackoff limits the wait before any retry. The default is 30 s, or MinBackoff if that is
+	// longer.
 	MaxBackoff time.Duration
 	// Logger logs failures, recoveries and, at level info, each endpoint that is down. Nil means no
 	// log.
@@ -60,8 +61,9 @@ type DriverConfig struct {
 type Hooks struct {
 	// Applied is called after every attempt to program the dataplanes, including retries.
 	Applied func(AppliedInfo)
-	// Drifted is called for each drift that a dataplane detects, before the resync. At most 100
-	// drifts are reported for each attempt. Stats counts all of them.
+	// Drifted is called for each drift that a dataplane detects, before the resync. If more than
+	// 100 drifts arrive during an attempt to program, it is called only for the first 100.
+	// Stats.Drifts counts all drifts, except those with OnlyFaults set.
 	Drifted func(Drift)
 }
 

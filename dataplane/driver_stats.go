@@ -10,15 +10,16 @@ import (
 // Stats counts what a Driver has done since NewDriver.
 type Stats struct {
 	// Attempts counts the attempts to program the dataplanes, including retries and resyncs. Failed
-	// counts the attempts that failed. If an attempt fails for only one object, it counts, too. An
-	// endpoint that is down is no failure.
+	// counts the attempts that failed. An attempt that fails for only one object counts as failed,
+	// too. An endpoint that is down is no failure.
 	Attempts, Failed uint64
 	// Batches counts the batches that were applied. Events counts the events after merging.
 	Batches, Events uint64
 	// Resyncs counts the attempts in which a dataplane compared the kernel with the desired state.
 	Resyncs uint64
-	// Drifts counts the changes that dataplanes detected. Repairs counts those that a dataplane
-	// repaired by itself, and the resyncs because of drift.
+	// Drifts counts the changes that dataplanes detected. Repairs is the number of these changes
+	// that a dataplane repaired by itself, plus the number of resyncs because of drift. A resync
+	// with a general error does not count.
 	Drifts, Repairs uint64
 	// Queue is the number of batches that wait now. Applying is true during an attempt to program
 	// the dataplanes.

@@ -23,9 +23,10 @@ const (
 	// to. The Driver retries.
 	EndpointFailed
 	// EndpointDown: the interface of the endpoint does not exist or is down, so a dataplane could
-	// not program the endpoint completely. The earlier dataplanes have its policy. Every endpoint
-	// is down for a short time when its workload starts or ends, so this is no failure and is not
-	// retried. When the dataplane reports the interface, the endpoint is programmed.
+	// not program the endpoint completely. The dataplanes before this one have the endpoint's
+	// policy. Every endpoint is down for a short time when its workload starts or ends, so this is
+	// no failure and is not retried. When the dataplane reports the interface, the endpoint is
+	// programmed.
 	EndpointDown
 )
 
@@ -54,9 +55,9 @@ type EndpointStatus struct {
 	// *ApplyError with an Object, that is the object at fault or pending: the endpoint itself, or a
 	// policy or profile that it refers to.
 	Err error
-	// Unjudged is a text for people. It describes the traffic of the endpoint that policy does not
-	// see, and the reason. The endpoint may be up nevertheless. The text is empty if policy sees
-	// all traffic. See Limited.
+	// Unjudged is a text for people. It describes which traffic of the endpoint policy does not
+	// see, and why. The endpoint may be up nevertheless. The text is empty if policy sees all
+	// traffic of the endpoint. See Limited.
 	Unjudged string
 	// Generation counts the updates of the endpoint that were sent since it was added, from 1.
 	Generation uint64

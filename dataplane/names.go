@@ -80,7 +80,7 @@ type ServiceAccount struct {
 
 // ServiceAccountKey identifies a service account. Keys are comparable; Compare orders them.
 type ServiceAccountKey struct {
-	// Namespace of the service account, and its Name in the namespace.
+	// Namespace and name of the service account.
 	Namespace, Name string
 }
 

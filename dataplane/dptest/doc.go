@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package dptest helps to test dataplanes, and programs that send batches to dataplanes:
+// Package dptest helps to test two things: dataplanes, and the senders of their batches. It has
+// these parts:
 //
 //   - Mirror is a dataplane in memory that refuses wrong batches.
 //   - Faulty wraps a dataplane. The test chooses which calls fail.

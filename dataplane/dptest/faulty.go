@@ -59,10 +59,10 @@ func NewFaulty(inner dataplane.Dataplane, fault func(Call) error) *Faulty {
 	return &Faulty{inner: inner, fault: fault, calls: map[string]int{}, watchers: map[*watcher]struct{}{}}
 }
 
-// Apply first calls the function fault of NewFaulty. If the error of this function blocks the call,
-// Apply stores the batch, and returns the error. Otherwise Apply gives the inner dataplane the
-// stored batches, and then this batch. The result then joins the error of the function and the
-// errors of the inner dataplane.
+// Apply first calls the function that was passed to NewFaulty. If the error of this function blocks
+// the call, Apply stores the batch, and returns the error. Otherwise Apply gives the inner
+// dataplane the stored batches, and then this batch. The result then joins the error of the
+// function and the errors of the inner dataplane.
 func (f *Faulty) Apply(ctx context.Context, b dataplane.Batch) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -84,10 +84,10 @@ func (f *Faulty) catchUpLocked(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// Resync first calls the function fault of NewFaulty. If the error of this function blocks the
-// call, Resync returns the error. Otherwise Resync gives the inner dataplane the stored batches,
-// and then calls its Resync. The result then joins the error of the function and the errors of the
-// inner dataplane.
+// Resync first calls the function that was passed to NewFaulty. If the error of this function
+// blocks the call, Resync returns the error. Otherwise Resync gives the inner dataplane the stored
+// batches, and then calls its Resync. The result then joins the error of the function and the
+// errors of the inner dataplane.
 func (f *Faulty) Resync(ctx context.Context) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -98,9 +98,9 @@ func (f *Faulty) Resync(ctx context.Context) error {
 	return errors.Join(injected, f.catchUpLocked(ctx), f.inner.Resync(ctx))
 }
 
-// Teardown first calls the function fault of NewFaulty. If this function returns an error, Teardown
-// returns the error and does nothing else. Otherwise Teardown discards the stored batches, calls
-// Teardown of the inner dataplane, and returns its error.
+// Teardown first calls the function that was passed to NewFaulty. If this function returns an
+// error, Teardown returns the error and does nothing else. Otherwise Teardown discards the stored
+// batches, calls Teardown of the inner dataplane, and returns its error.
 func (f *Faulty) Teardown(ctx context.Context) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -37,7 +37,8 @@ type State struct {
 	Nodes      map[string]*dataplane.Node
 	Pools      map[string]*dataplane.Pool
 	Namespaces map[string]*dataplane.Namespace
-	// Services by Service.Key, the key of their resource ServiceBackends.
+	// Services by Service.Key. This is the key of the ServiceBackends resource from which the
+	// service was made.
 	Services map[policy.Key]*dataplane.Service
 	// ServiceAccounts by namespace and name.
 	ServiceAccounts map[dataplane.ServiceAccountKey]*dataplane.ServiceAccount

@@ -25,8 +25,8 @@ const (
 	// DialectKinds is the protocol of the newest versions: kind, namespace and name identify a policy, and one message
 	// has all addresses of a node.
 	DialectKinds Dialect = Dialect(translate.Kinds)
-	// DialectKindsV4V6 is the protocol of the first versions after 3.31. It identifies policies as DialectKinds does,
-	// but sends a node as HostMetadataV4V6Update. The newest versions do not use this message any more. The driver of
+	// DialectKindsV4V6 is the protocol of the first versions after 3.31. Policies are identified as with DialectKinds,
+	// but a node is sent as HostMetadataV4V6Update. The newest versions do not use this message any more. The driver of
 	// VPP of 2026 expects this dialect.
 	DialectKindsV4V6 Dialect = Dialect(translate.KindsV4V6)
 )
@@ -57,18 +57,19 @@ type Config struct {
 	// Settings are configuration parameters of Felix by their names, such as "DefaultEndpointToHostAction". Each driver
 	// that is started gets them in its first message.
 	Settings map[string]string
-	// WaitForStatus makes an endpoint pending until the driver has reported its status. If the endpoint must be down,
-	// it is pending until the driver reports "down". Without WaitForStatus, an endpoint counts as programmed once it is
-	// sent. Many drivers report nothing: with WaitForStatus, their endpoints would be pending forever.
+	// WaitForStatus makes an endpoint pending until the driver has reported its status. If Endpoint.Down is set, the
+	// endpoint is pending until the driver reports "down". Without WaitForStatus, an endpoint counts as programmed once
+	// it is sent. Many drivers report nothing: with WaitForStatus, their endpoints would be pending forever.
 	WaitForStatus bool
 	// MaxMessage is the maximum length of a message of the driver in bytes. Default 4 MiB.
 	MaxMessage uint64
-	// Timeout limits two waits, each by itself: until the driver has read 64 KiB, and until it has reported that it has
-	// removed an endpoint. Default 30 s.
+	// Timeout is the maximum time of each of two waits: for the driver to read the next 64 KiB of messages, and for the
+	// driver to report that it has removed an endpoint. Default 30 s.
 	Timeout time.Duration
 	// Grace is how long the driver may run after Close or Teardown has closed the driver's input, or after the driver
-	// has closed its output. Then the driver is killed. If the driver itself has closed its input, the time is shorter:
-	// when Apply next sends a message, it waits for the exit for 200 ms, or for Grace if that is shorter. Default 5 s.
+	// has closed its output. Then the driver is killed. If the driver itself has closed its input, Apply notices this
+	// when it next sends a message. Then Apply waits until the driver exits, at most 200 ms and at most Grace. After
+	// that time, the driver is killed. Default 5 s.
 	Grace time.Duration
 	// MaxBackoff is the longest wait before a driver that ended is started again. Default 5 s.
 	MaxBackoff time.Duration

@@ -16,7 +16,7 @@ import (
 
 var (
 	// ErrNotRunning is wrapped by the errors of a Dataplane whose driver does not run: the driver has ended, cannot be
-	// started, or is started only after a back-off.
+	// started, or is not started again before the end of a back-off.
 	ErrNotRunning = errors.New("the driver does not run")
 	// ErrClosed is wrapped by the errors of a Dataplane after Close.
 	ErrClosed = errors.New("closed")

@@ -31,7 +31,8 @@ type Interface struct {
 	// bridge, bond, VRF or other device of which the interface is a port.
 	Master int
 	// Addresses with the lengths of their subnets, sorted, IPv4 first. An address is left out while
-	// duplicate address detection is running, and if this has found the address on another host.
+	// duplicate address detection runs for it, unless the address is optimistic. It is also left
+	// out if the detection has found it on another host.
 	Addresses []netip.Prefix
 }
 

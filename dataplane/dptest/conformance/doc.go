@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package conformance tests that a dataplane keeps the contract of dataplane.Dataplane, and that it
-// allows and denies the packets that policy allows and denies.
+// Package conformance is a kit that tests dataplanes. A dataplane must keep the contract of
+// dataplane.Dataplane, and must allow and deny the packets that policy allows and denies.
 //
 // # Usage
 //
@@ -27,10 +27,10 @@
 // # Verdicts
 //
 // A dataplane can pass all other checks and still allow or deny the wrong packets. So set
-// Harness.Judge if the dataplane enforces policy. This function reports the verdict of the dataplane
-// on a packet. It may simulate the programmed rules, run an eBPF program on a packet, or send a
-// packet. The kit compares its results with those of a reference, dptest.State.Judge, in two
-// subtests. They use worlds: a world is all resources of a cluster at one moment.
+// Harness.Judge if the dataplane enforces policy. This function reports the verdict of the
+// dataplane on a packet. It may simulate the programmed rules, run an eBPF program on a packet, or
+// send a packet. In two subtests, the kit compares these verdicts with the verdicts of a reference,
+// dptest.State.Judge. The subtests use worlds: a world is all resources of a cluster at one moment.
 //
 //   - "judge cases" has small worlds that were written by hand. The name of each begins with the
 //     number of a case in docs/semantics.md, as in "S24: Pass skips the rest of the policy and of the
@@ -73,9 +73,10 @@
 //
 // # Asynchronous dataplanes
 //
-// A dataplane may program objects after Apply or Resync has returned. Then the error that the method
-// returns lists these objects as Pending. The kit waits until Watch reports a Drift, and calls Apply
-// with an empty batch. It repeats this until no object is pending, and only then checks the state.
+// A dataplane may program objects after Apply or Resync has returned. Then the method returns an
+// error, which lists these objects as Pending. The kit waits until Watch reports a Drift, and calls
+// Apply with an empty batch. It repeats this until no object is pending, and only then checks the
+// state.
 //
 // # Concurrency
 //

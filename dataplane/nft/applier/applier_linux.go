@@ -172,7 +172,7 @@ func (a *Applier) Keys(set string, each func(key []byte)) error {
 //
 //   - ErrClosed
 //   - the errors of ruleset's State.Prepare
-//   - a delta from DeltaTo for a table that has flowtables: an Applier cannot write these
+//   - a delta from DeltaTo for a table with flowtables, because an Applier cannot write flowtables
 //   - *Error. If its cause is an *ObjectError, everything except that object is programmed.
 //   - the error of the context, if the context is done before anything was written
 func (a *Applier) Update(ctx context.Context, d *ruleset.Delta) error {
@@ -233,9 +233,9 @@ func (a *Applier) Unfinished() <-chan struct{} {
 
 // Finish waits until the channel of Unfinished is closed, at the end of a grace period. Then it
 // deletes the objects that no packet uses any more. If UpdateVisible was called during the grace
-// period, the deletions that it left may need a second grace period. Unfinished then returns
-// another channel, and the caller must call Finish again. If the deletion fails, the next call of
-// Update or Resync reads the table back.
+// period, its deletions may need a second grace period. Unfinished then returns another channel,
+// and the caller must call Finish again. If the deletion fails, the next call of Update or Resync
+// reads the table back.
 //
 // Errors: *Error; ErrClosed; the context's error if the context is done before the grace period
 // ends.
@@ -341,7 +341,7 @@ func (a *Applier) Teardown(ctx context.Context) error {
 	return nil
 }
 
-// Exists reports whether the kernel has a table of that name.
+// Exists reports whether the kernel has a table with the family and name of the Applier's table.
 //
 // Errors: ErrClosed, and those of reading the kernel.
 func (a *Applier) Exists() (bool, error) {

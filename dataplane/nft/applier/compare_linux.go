@@ -25,7 +25,8 @@ import (
 //
 // Errors:
 //
-//   - a table that is not valid, or that has flowtables: an Applier cannot write these
+//   - a table that is not valid
+//   - a table with flowtables, because an Applier cannot write flowtables
 //   - the context's error
 //   - the errors of the system calls, and unix.EINTR if the ruleset changes too often to be read
 func Compare(ctx context.Context, netNS int, table *ruleset.Table) (c Comparison, err error) {

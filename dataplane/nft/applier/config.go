@@ -24,27 +24,27 @@ type Config struct {
 	// no owner, the Applier repairs changes by other processes.
 	Shared bool
 	// MaxBatch limits the size of a transaction, in bytes. Zero means 64 MiB; less than 4 KiB is an
-	// error. If the kernel accepts less from this process (net.core.wmem_max, without the privilege
-	// to exceed it), that limit applies.
+	// error. A process without the privilege to exceed net.core.wmem_max has a second limit, which
+	// depends on this sysctl. The smaller limit applies.
 	MaxBatch int
 	// Epoch names a set, and the chains that look into this set. With them, the table detects
 	// packets that may have used parts of two states. The zero value means no detection: a packet
 	// may use parts of two states.
 	Epoch ruleset.Epoch
 	// Stages are the base chains that evaluate network policy before other base chains do. The
-	// default is none. During a change of several base chains, a packet that both states deny may
-	// then pass.
+	// default is none: a packet that both the old and the new state deny may pass while several
+	// base chains change.
 	Stages []ruleset.Stage
 	// Translations are the maps of destination NAT. While elements of a map change, new connections
 	// that match the keys of these elements are dropped. While a table without an owner is
 	// replaced, new connections that match any key are dropped.
 	Translations []ruleset.Translation
 	// BeforeWrite is called before each transaction, with the exceptions below. If it returns an
-	// error, the transaction is not sent. The call then returns the error, or tries again after
-	// another call of BeforeWrite. Close logs the error. BeforeWrite is not called in Teardown, and
-	// not before two kinds of transactions: one that deletes a guard table, and one that takes over
-	// a table whose owner is gone. The latter changes no object of the table. Nil allows every
-	// write.
+	// error, the transaction is not sent. The method that needs the transaction, such as Update,
+	// then returns the error, or calls BeforeWrite again and retries. Close logs the error.
+	// BeforeWrite is not called in Teardown, and not before two kinds of transactions: one that
+	// deletes a guard table, and one that takes over a table whose owner is gone. The latter
+	// changes no object of the table. Nil allows every write.
 	BeforeWrite func() error
 	// Logger logs every repair of the table, and every object that is held back because the kernel
 	// refuses it. Nil discards.

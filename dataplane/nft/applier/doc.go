@@ -60,8 +60,9 @@
 // generation may find the new element. But for this packet, the new chain is empty, so the packet
 // returns from the chain without a decision.
 //
-// Config.Epoch detects these packets. The Epoch names a set that normally matches every packet.
-// Each transaction that adds a chain replaces the set by an equal one, and empties the old set. A
+// Config.Epoch detects these packets. The Epoch names a set that normally matches every packet. If
+// a packet could use some changes of a transaction and not others, the transaction replaces this
+// set by an equal one, and empties the old set. An example is a transaction that adds a chain. A
 // packet on the previous generation looks into the old set, and finds no match. Rules of the table
 // then evaluate the packet from the beginning. In a table with an Epoch, rules must look into the
 // set before they drop an undecided packet. ruleset.Epoch has the details.
@@ -96,11 +97,11 @@
 // rest of the transaction. So a packet may see the new state of this set and the old state of
 // another object, or the reverse. One transaction is therefore enough only in these cases:
 //
-//   - The Delta has Apart set: its author promises that each packet looks up at most one of the
-//     changed elements.
+//   - Each packet looks up at most one of the changed elements, and only once. The caller promises
+//     this with the field Apart of the Delta.
 //   - There is no Config.Epoch, and the change concerns only elements of one interval set, or of
-//     one for IPv4 and one for IPv6. With an Epoch, the transaction would also replace the set of
-//     the Epoch, and packets would see that at another moment.
+//     one for IPv4 and one for IPv6. With an Epoch, such a transaction would also replace the set
+//     of the Epoch. Packets would see the new set and the new elements at different moments.
 //
 // All other changes of interval sets take five steps, with shadows. A shadow is a copy of a set or
 // chain in its new state:
@@ -113,9 +114,9 @@
 //	destroy  after a grace period, the shadows are deleted
 //
 // All packets see the whole change from the step "live" on. A packet that both states allow is not
-// lost, and a packet that both states forbid does not pass. Without Config.Epoch, one packet is an
-// exception: a packet that is delayed while two transactions are committed, one by another process
-// and then the step "live".
+// lost, and a packet that both states forbid does not pass. Without Config.Epoch, there is one
+// exception: a packet that is delayed while both the step "live" and a transaction of another
+// process are committed.
 //
 // During the steps, the kernel needs memory for the shadows. Apply and Update take about 60 ms,
 // because they wait for three grace periods (membarrier). A shadow has its own counters and limits,

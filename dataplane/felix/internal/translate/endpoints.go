@@ -28,14 +28,14 @@ func hostID(key policy.Key) *felixpb.HostEndpointID {
 	return &felixpb.HostEndpointID{EndpointId: join(key)}
 }
 
-// Workload returns the key of the workload endpoint with an identity. It returns false if the orchestrator or the
-// endpoint ID in the identity is not the constant that this package uses.
+// Workload returns the key of the workload endpoint that id identifies. It returns false if the orchestrator or the
+// endpoint ID in id is not the constant that this package uses.
 func Workload(id *felixpb.WorkloadEndpointID) (policy.Key, bool) {
 	ok := id.GetOrchestratorId() == orchestrator && id.GetEndpointId() == interfaceID
 	return split(policy.KindWorkloadEndpoint, id.GetWorkloadId()), ok
 }
 
-// Host returns the key of the host endpoint with an identity.
+// Host returns the key of the host endpoint that id identifies.
 func Host(id *felixpb.HostEndpointID) policy.Key {
 	return split(policy.KindHostEndpoint, id.GetEndpointId())
 }

@@ -21,11 +21,11 @@ type Dialect int
 
 // The dialects.
 const (
-	// Tiers identifies policies by tier and name.
+	// Tiers is the dialect in which tier and name identify a policy.
 	Tiers Dialect = iota
-	// Kinds identifies policies by kind, namespace and name. It sends a node as HostMetadataUpdate.
+	// Kinds is the dialect in which kind, namespace and name identify a policy. A node is sent as HostMetadataUpdate.
 	Kinds
-	// KindsV4V6 is like Kinds, but sends a node as HostMetadataV4V6Update.
+	// KindsV4V6 is like Kinds, but a node is sent as HostMetadataV4V6Update.
 	KindsV4V6
 )
 
@@ -121,7 +121,7 @@ func beforeRemovals(e dataplane.Event) bool {
 	return false
 }
 
-// Snapshot sends all objects in the order of a batch, and InSync.
+// Snapshot sends all objects, in the order that they have in a batch. Then it sends InSync.
 func (t *Translator) Snapshot(send Send) {
 	t.send, t.network.send, t.stale, t.denyProfile = send, send, nil, false
 	clear(t.faults)
