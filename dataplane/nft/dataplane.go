@@ -58,9 +58,9 @@ var (
 )
 
 // New returns a Dataplane for one network namespace. Its desired state is empty. New opens netlink
-// sockets, which Close closes, and writes nothing.
+// sockets, but writes nothing to the kernel. Close closes the sockets.
 //
-// Errors: an invalid Config; those of opening the sockets; on other systems than Linux,
+// Errors: an invalid Config; those of opening the sockets; on systems other than Linux,
 // errors.ErrUnsupported.
 func New(cfg Config) (*Dataplane, error) {
 	cfg = cfg.withDefaults()
@@ -239,11 +239,11 @@ func (d *Dataplane) Bridges() map[string]string {
 // of the new owner are still dropped. Apply then ends connections that have begun meanwhile, and
 // the second transaction adds the new owner.
 //
-// When Apply first programs, it reads the former owners of addresses from the table in the kernel,
-// so that it can end their connections. The table does not have the owners of floating addresses,
-// which are external addresses that destination NAT maps to an endpoint. So connections of these
-// continue. If there is no table, Apply ends no connections this first time, not even those of new
-// addresses. The file docs/nft.md describes the cost of ending connections.
+// Before Apply programs the table for the first time, it reads the former owners of addresses from
+// the table in the kernel, so that it can end their connections. The table does not have the owners
+// of floating addresses, which are external addresses that destination NAT maps to an endpoint. So
+// connections of these continue. If there is no table, Apply ends no connections this first time,
+// not even those of new addresses. The file docs/nft.md describes the cost of ending connections.
 //
 // If Config.ConntrackPolicy is conntrack.End, a goroutine ends the connections that the change of
 // policy denies, after Apply has programmed the change.
@@ -301,13 +301,15 @@ func (d *Dataplane) Unfinished() <-chan struct{} {
 }
 
 // Finish deletes objects that ApplyVisible has left in the kernel for packets under way. It first
-// waits until the channel of Unfinished is closed, which happens at the end of a grace period.
-// Objects that ApplyVisible left only after this grace period had begun may need another call of
-// Finish. If the deletion fails, the next call of Apply or Resync repairs the table.
+// waits until the channel of Unfinished is closed, which happens at the end of a grace period. If
+// ApplyVisible leaves more objects during this grace period, another call of Finish may be
+// necessary to delete them. If the deletion fails, the next call of Apply or Resync repairs the
+// table.
 //
 // Once nothing is left to delete, Finish installs the flowtable of Config.Flowtable.
 //
-// Errors: *dataplane.ApplyError; that of the context if it is done before the grace period ends.
+// Errors: *dataplane.ApplyError; the context's error if the context is done before the grace period
+// ends.
 func (d *Dataplane) Finish(ctx context.Context) error {
 	if d.applier.Unfinished() == nil {
 		if d.fastPath.due(true) == nil {
@@ -359,7 +361,7 @@ func (d *Dataplane) Teardown(ctx context.Context) error {
 // PlanTeardown returns the changes that Teardown would make, in the syntax of nft: the deletion of
 // the tables, or nothing if there are none.
 //
-// Errors: that of the context, and those of reading the kernel.
+// Errors: the context's error, and those of reading the kernel.
 func (d *Dataplane) PlanTeardown(ctx context.Context) (string, error) {
 	if err := ctx.Err(); err != nil {
 		return "", err

@@ -73,7 +73,8 @@ type OwnedError struct {
 	// Port is the netlink port of the owner's socket. For the first such socket of a process, the
 	// port is the process id.
 	Port uint32
-	// Process is the name of the process whose id is Port. It is empty if there is no such process.
+	// Process is the name of the process that has Port as its process id. It is empty if there is
+	// no such process.
 	Process string
 }
 

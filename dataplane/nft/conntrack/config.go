@@ -82,9 +82,9 @@ type Config struct {
 	Retry time.Duration
 	// BeforeEnd, if set, receives each flow before the Sweeper ends it, possibly several times. If
 	// a later change allows such a flow, the Sweeper does not end it. If BeforeEnd returns an
-	// error, the Sweeper still ends the flows. At the end of the pass, Step returns the error, and
-	// later repeats the pass. BeforeEnd runs on the goroutine that calls Step. It must not keep the
-	// slice, and must not call the Sweeper.
+	// error, the Sweeper still ends the flows, and Step returns the error at the end of the pass. A
+	// later call of Step repeats the pass. BeforeEnd runs on the goroutine that calls Step. It must
+	// not keep the slice, and must not call the Sweeper.
 	BeforeEnd func([]Flow) error
 	// Hooks are optional functions.
 	Hooks Hooks

@@ -61,7 +61,8 @@ type ConnConfig struct {
 	BeforeEnd func([]Flow) error
 }
 
-// Conn is a connection to the connection tracking table of one network namespace. It is not safe for concurrent use.
+// Conn reads and changes the connection tracking table of one network namespace. It is not safe for
+// concurrent use.
 type Conn struct {
 	link  *netlink.Conn
 	batch netlink.Batch
@@ -72,7 +73,7 @@ type Conn struct {
 	support4, support6 filterSupport
 }
 
-// Dial opens a connection. Errors: those of the system calls, and ErrUnsupported.
+// Dial opens a netlink socket for a Conn. Errors: those of the system calls, and ErrUnsupported.
 func Dial(cfg ConnConfig) (*Conn, error) {
 	link, err := netlink.Dial(netlink.Config{Family: netlink.Netfilter, NetNS: cfg.NetNS})
 	if err != nil {
@@ -81,7 +82,7 @@ func Dial(cfg ConnConfig) (*Conn, error) {
 	return &Conn{link: link, beforeEnd: cfg.BeforeEnd}, nil
 }
 
-// Close closes the connection. Errors: that of the system call.
+// Close closes the netlink socket. Errors: the error of the system call.
 func (c *Conn) Close() error { return c.link.Close() }
 
 // Count returns the number of flows in the network namespace. Errors: those of the system calls.

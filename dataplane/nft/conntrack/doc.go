@@ -32,7 +32,8 @@
 // There are three special cases:
 //
 //   - A flow may end by itself, and a new flow with the same tuples and the same ID may begin. The
-//     Sweeper may then end the new flow. The latest ruleset denies both flows.
+//     Sweeper may then end the new flow. The latest ruleset denies this flow, too, because its
+//     tuples are the same.
 //   - If the size of the kernel's hash table (net.netfilter.nf_conntrack_buckets) changes during a
 //     sweep, the Sweeper may miss flows, and returns no error.
 //   - A flow that the kernel expected because of another flow (its master), such as an FTP data

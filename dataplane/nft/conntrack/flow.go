@@ -75,9 +75,9 @@ const (
 
 // Flow is one entry of the connection tracking table. It is comparable.
 //
-// Original is the tuple of the first packet when it arrives. Reply is the tuple of the replies when
-// they arrive. Without translation, Reply is Original with source and destination exchanged. With
-// translation, the two have different addresses:
+// Original is the tuple that the first packet has on arrival, before any translation. Reply is the
+// tuple that replies have on arrival. Without translation, Reply is Original with source and
+// destination exchanged. With translation, the two have different addresses:
 //
 //	client 10.0.0.1:4711 ──▶ service 10.96.0.1:80, translated to 10.0.0.2:8080, masqueraded as 192.0.2.1:61000
 //	Original  10.0.0.1:4711 > 10.96.0.1:80        Source()         Requested()

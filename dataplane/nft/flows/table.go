@@ -14,13 +14,15 @@ type Config struct {
 	// MaxFlows limits the number of flows. Default 10,000.
 	MaxFlows int
 	// MaxConnections is the maximum number of tuples whose packets are counted at a time. The
-	// packets of further tuples are not counted: see Stats.Uncounted. Several conntrack entries may
-	// have the same tuple. Update counts the packets of at most MaxConnections entries. The packets
-	// of further entries are counted when the entries end. Default 65,536.
+	// packets of further tuples are not counted: see Stats.Uncounted. Default 65,536.
+	//
+	// Several conntrack entries may have the same tuple. Therefore the same limit applies to
+	// entries: Update counts the packets of at most MaxConnections entries. The packets of further
+	// entries are counted only when these entries end.
 	//
 	// With the defaults of MaxFlows and MaxConnections, a full table takes 40 MiB if two policies
-	// decide about each connection. If flows were evicted, it takes up to 32 MiB more: 16 MiB for
-	// each policy.
+	// decide about each connection. Once flows have been evicted, it takes up to 32 MiB more: 16
+	// MiB for each policy.
 	MaxConnections int
 	// MaxTotals is the maximum number of decisions that Totals counts separately. Further decisions
 	// share two entries. Default 1,000.

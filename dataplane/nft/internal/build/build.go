@@ -52,8 +52,8 @@ func Equals(f ruleset.Field, v ruleset.Value) ruleset.Match {
 // State returns a match on packets whose connection has the state. Use State in place of Equals,
 // which would match the same packets at a higher cost. Each packet has exactly one state, which is
 // one bit. For Equals, the kernel tests this bit in two operations: it masks the field, and then
-// compares the result. State sets a Mask with all bits. With such a Mask, the kernel does not mask
-// the field, and only compares the whole field.
+// compares the result. The match that State returns has a Mask of all bits. It needs only one
+// operation, which compares the whole field.
 func State(state uint32) ruleset.Compare {
 	return ruleset.Compare{Field: ruleset.CtState, Value: ruleset.Uint32(state), Mask: ruleset.Uint32(1<<32 - 1)}
 }

@@ -20,7 +20,7 @@ const (
 
 // Config configures a Classifier.
 type Config struct {
-	// Number returns, for a hash, a number that a class may have.
+	// Number converts a hash into a valid number of a class.
 	Number func(hash uint32) uint32
 }
 
@@ -101,10 +101,10 @@ func (w *watcher) AllNets() {
 	w.classifier.v4.ranges.dirty, w.classifier.v6.ranges.dirty = true, true
 }
 
-// Update computes the classes. It calls changed for each class that got its first address or lost
+// Update computes the classes. It calls changed() for each class that got its first address or lost
 // its last one. A class gets its number when it gets its first address, and frees the number when
-// it loses its last address. Both may change the numbers of other classes (see Numbers). If they
-// have, Update returns true, and the caller must call Renumber before the next Flush.
+// it loses its last address. Other classes may then get other numbers (see Numbers). If any class
+// did, Update returns true, and the caller must call Renumber before the next Flush.
 func (c *Classifier) Update(changed func(*Class)) (renumber bool) {
 	c.v4.updateHosts()
 	c.v6.updateHosts()
@@ -198,10 +198,12 @@ func (c *Classifier) Pending() bool { return c.v4.changed() || c.v6.changed() }
 //
 // The caller may have other maps, whose keys are numbers of classes. To add their changes to the
 // same delta, call sets.ElementSet.FlushUnseen with the function unseen that Flush returns. The
-// function returns true for the number of a class in two cases. If the class has got its first
-// address since the last Flush, packets look up the number only after the delta is applied. If the
-// class has lost its last address since then, packets look up the number only before the delta is
-// applied.
+// function returns true for the number of a class in two cases:
+//
+//   - The class has got its first address since the last Flush. No packet looks up the number
+//     before the delta is applied.
+//   - The class has lost its last address since the last Flush. No packet looks up the number after
+//     the delta is applied.
 //
 // If Renumber was called since the last Flush, the function always returns false, because the
 // number may have belonged to another class.

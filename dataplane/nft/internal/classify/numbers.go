@@ -28,7 +28,8 @@ func NewNumbered(content string) Numbered { return Numbered{content: content} }
 // Number returns the number, which Numbers.Add and Numbers.Remove may change.
 func (n *Numbered) Number() uint32 { return n.number }
 
-// Content returns the string from whose hashes the number is chosen.
+// Content returns the text that identifies the class or outcome. The number is made from a hash of
+// this text.
 func (n *Numbered) Content() string { return n.content }
 
 // Numbers assigns a unique number to each content (see Numbered). The numbers depend only on the
@@ -49,8 +50,8 @@ type Numbers struct {
 	passed map[uint32][]*Numbered
 }
 
-// NewNumbers returns Numbers without contents. The parameter is a function: for a hash, it returns
-// a number that a class or outcome may have.
+// NewNumbers returns Numbers without contents. The parameter is a function that converts a hash of
+// a content into a valid number of a class or outcome.
 func NewNumbers(number func(hash uint32) uint32) Numbers {
 	return Numbers{number: number, taken: map[uint32]*Numbered{}, passed: map[uint32][]*Numbered{}}
 }
@@ -58,8 +59,8 @@ func NewNumbers(number func(hash uint32) uint32) Numbers {
 // try returns the number that a content gets from its nth hash, counted from zero.
 func (n *Numbers) try(x *Numbered, nth uint32) uint32 { return n.number(contentHash(x.content, nth)) }
 
-// Add assigns a number to x. If a content that sorts after x had this number, that content gets
-// another number, and Add returns true.
+// Add assigns a number to x, and reports whether the number of any other content has changed. This
+// happens if a content that sorts after x had the number that x gets.
 func (n *Numbers) Add(x *Numbered) (moved bool) {
 	for {
 		x.number = n.try(x, x.tries)
@@ -78,10 +79,9 @@ func (n *Numbers) Add(x *Numbered) (moved bool) {
 	return moved
 }
 
-// Remove frees the number of x. Some contents may have tried this number before, and got the number
-// of a later hash instead. If so, the one that sorts first among these contents gets the freed
-// number. Its former number becomes free, and Remove does the same with that number. Remove returns
-// true if the number of any other content has changed.
+// Remove frees the number of x, and reports whether the number of any other content has changed. If
+// other contents have tried the free number without success, the first of them in sorted order gets
+// it. This frees the former number of that content, and Remove repeats the step for that number.
 func (n *Numbers) Remove(x *Numbered) (moved bool) {
 	n.removeTries(x, 0)
 	free := x.number

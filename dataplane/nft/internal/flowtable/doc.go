@@ -1,18 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package flowtable installs a flowtable. With it, packets of established connections of workloads
-// take the kernel's fast path.
+// Package flowtable installs a flowtable, in an nftables table of its own. With the flowtable,
+// packets of established connections of workloads take the kernel's fast path.
 //
 //	workload or uplink ─▶ ingress ─┬─ in the flowtable ─────────────────────────────▶ out
 //	                               └─ otherwise ─▶ all chains ─▶ forward: flow add ─▶ out
 //
 // A packet on the fast path bypasses all chains, routing and connection tracking. So the caller
 // must delete the table before each change that affects established connections, and install it
-// again afterwards. In between, all packets traverse the chains, and no packet is lost. After
-// Install, a connection is on the fast path again once the chains have accepted a packet of it.
-//
-// The flowtable is in an nftables table of its own. If this table is deleted, no connection is on
-// the fast path any more.
+// again afterwards. In between, no connection is on the fast path: all packets traverse the chains,
+// and no packet is lost. After Install, a connection is on the fast path again once the chains have
+// accepted a packet of it.
 //
 // # Usage
 //

@@ -14,10 +14,10 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// Late packets are dropped until the conntrack entry of their connection would have timed out,
-// within these limits. MinPeriod is the kernel's timeout of UDP without a reply
-// (nf_conntrack_udp_timeout). MaxPeriod is its timeout for unknown protocols
-// (nf_conntrack_generic_timeout).
+// Late packets of a connection are dropped for as long as the kernel would have kept the conntrack
+// entry, but for at least MinPeriod and at most MaxPeriod. MinPeriod is the kernel's timeout of UDP
+// without a reply (nf_conntrack_udp_timeout). MaxPeriod is the kernel's timeout for unknown
+// protocols (nf_conntrack_generic_timeout).
 const (
 	MinPeriod = 30 * time.Second
 	MaxPeriod = 10 * time.Minute

@@ -70,7 +70,7 @@ func New(cfg Config) (*Table, error) {
 	return t, nil
 }
 
-// Close closes the socket. The table stays in the kernel. Errors: that of the system call.
+// Close closes the socket. The table stays in the kernel. Errors: the error of the system call.
 func (t *Table) Close() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()

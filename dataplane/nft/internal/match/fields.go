@@ -11,13 +11,13 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// errUnknownField is the error of a rule with a field that Known does not know.
+// errUnknownField is the error of a rule for which Known returns false.
 var errUnknownField = errors.New("a match that the renderer does not know")
 
 // isEmpty reports whether no field of the rule is set.
 func isEmpty(rule *dataplane.Rule) bool { return rule.Equal(&dataplane.Rule{}) }
 
-// Known reports whether Alternatives renders every field of the rule.
+// Known reports whether Matcher.Alternatives supports every field that is set in the rule.
 func Known(rule dataplane.Rule) bool {
 	rule.ID, rule.Action, rule.IPVersion = "", "", 0
 	rule.Protocol, rule.NotProtocol = 0, 0

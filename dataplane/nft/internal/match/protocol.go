@@ -111,9 +111,8 @@ func (c ProtocolGroup) matches(
 	return alts, err
 }
 
-// Protocols returns a match on a list of protocols. If the parameter not is true, the match is on
-// all protocols that are not in the list. For an empty list, Protocols returns nil, so every
-// protocol matches.
+// Protocols returns a match on the protocols in a list, or on all others if the last parameter is
+// true. For an empty list, Protocols returns nil, so every protocol matches.
 func Protocols(protos []policy.Protocol, not bool) []ruleset.Match {
 	protos = slices.Compact(slices.Sorted(slices.Values(protos)))
 	switch len(protos) {

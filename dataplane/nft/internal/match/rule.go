@@ -18,7 +18,8 @@ var errNoMatch = errors.New("no match")
 
 // Matcher makes the matches of rules.
 type Matcher struct {
-	// Lookup returns the IP set with the ID. The set may not exist.
+	// Lookup returns the IP set with the ID. The result is not nil, even if the IP set does not
+	// exist: see IPSet.Exists.
 	Lookup func(dataplane.IPSetID) *sets.IPSet
 	// Original is set if rules match the destination that the packet had before destination NAT.
 	Original bool

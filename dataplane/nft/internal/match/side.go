@@ -113,8 +113,8 @@ func (s ruleSide) lookups(field ruleset.Field, f sets.Family, id dataplane.IPSet
 	return out
 }
 
-// Nets returns a match for packets whose field has an address in one of the ranges. If not is true,
-// it returns the opposite match.
+// Nets returns a match for packets whose field has an address in one of the ranges, or in none of
+// them if the last parameter is true.
 func Nets(field ruleset.Field, nets []sets.Range, not bool) ruleset.Match {
 	elements := make([]ruleset.Element, len(nets))
 	for i, n := range nets {
@@ -188,7 +188,7 @@ func (s ruleSide) portSetMatches(f sets.Family, set string, not bool) (out []rul
 	})
 }
 
-// MergePorts returns the fewest disjoint ranges with the same ports, sorted.
+// MergePorts returns the fewest ranges that together have exactly the given ports, sorted.
 func MergePorts(ports []policy.Port) []policy.Port {
 	sorted := slices.SortedFunc(
 		slices.Values(ports), func(a, b policy.Port) int { return cmp.Compare(a.First, b.First) },
@@ -209,8 +209,8 @@ func AllPorts(ranges []policy.Port) bool {
 	return len(ranges) == 1 && ranges[0].First == 0 && ranges[0].Last == 65535
 }
 
-// Ports returns a match for packets whose field has a port in one of the ranges. If not is true, it
-// returns the opposite match.
+// Ports returns a match for packets whose field has a port in one of the ranges, or in none of them
+// if the last parameter is true.
 func Ports(field ruleset.Field, ranges []policy.Port, not bool) ruleset.Match {
 	elements := make([]ruleset.Element, len(ranges))
 	for i, p := range ranges {

@@ -72,9 +72,10 @@ func (s Stage) Original() bool { return s == StagePreDNATRecheck || s == StageRa
 //     rules, because the earlier stage has already logged the packet.
 //   - StageRawDNAT uses all rules except Log rules.
 //
-// If the destination of a packet was translated, the kernel cannot look up the original port in a
-// set. So a rule with a named port does not match such a packet. For an Allow rule this is safe:
-// policy then allows less. But if a Deny or Pass rule does not match, policy could allow more. So
+// At StagePreDNATRecheck and StageRawDNAT, rules match the original destination. If the destination
+// of a packet was translated, the kernel cannot look up the original port in a set. So a rule with
+// a named port does not match such a packet. For an Allow rule this is safe: policy then allows
+// less. But if a Deny or Pass rule does not match, policy could allow more. So at these two stages,
 // Adapt removes the named ports from Deny and Pass rules. A rule that matches a named port then
 // matches all ports, and a rule that excludes a named port no longer excludes it. All other
 // conditions stay. The action of such a rule depends on the stage:
@@ -113,7 +114,8 @@ type List struct {
 	Stage Stage
 }
 
-// Lists returns the lists for which a policy or profile has rules. A staged policy has none.
+// Lists returns the direction and stage of each list in which a policy or profile can have rules.
+// For a staged policy, it returns nil.
 func (o *Owner) Lists() []List {
 	switch p := o.Policy; {
 	case o.Staged():

@@ -42,9 +42,9 @@ func (o Object) String() string {
 	return o.Kind + " " + o.Name
 }
 
-// Batch is an nf_tables transaction that is being built. Message begins a new message of the
-// transaction. The methods for attributes add them to this message. A Batch is not safe for
-// concurrent use.
+// Batch is an nf_tables transaction that is being built. The method Message begins a new message of
+// the transaction. Other methods, such as Uint32, add attributes to this message. A Batch is not
+// safe for concurrent use.
 type Batch struct {
 	netlink.Messages
 	// objects[i] is the object of the message with the sequence number i+1.

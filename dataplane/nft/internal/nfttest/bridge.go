@@ -64,9 +64,9 @@ type bridgePlace struct {
 // seen is the interface of the packets in the netfilter hooks of IPv4 and IPv6. The result owner is
 // the interface of the workload whose policy applies to the packets.
 //
-// If iface is not a port of a bridge, both results are iface. Otherwise seen is the bridge, and
-// owner is the interface of the workload behind the bridge that has the address a, or "" if there
-// is none.
+// If iface is not a port of a bridge, both results are iface. Otherwise, the result seen is the
+// bridge. The result owner is then the interface of the workload that has the address a and is
+// behind the bridge. If there is no such workload, it is "".
 func (c *Cluster) At(iface string, a netip.Addr) (seen, owner string) {
 	bridge := c.Ports[iface]
 	if bridge == "" {

@@ -38,10 +38,10 @@ type Cluster struct {
 	behind map[bridgePlace]string
 }
 
-// Bounded returns the configuration for a random test with this seed. It returns the parameter
-// classes unchanged, except for every fourth seed: then it lowers the limits of cost. The renderer
-// writes policy as lookups in maps. Policy that costs more than a limit is written as chains of
-// rules. With the low limits, this holds for some policy.
+// Bounded returns the configuration for a random test with this seed: its first argument, with
+// lower limits of cost for every fourth seed. The renderer writes policy as lookups in maps. Policy
+// that costs more than a limit is written as chains of rules. With the low limits, this holds for
+// some policy.
 func Bounded(classes render.ClassesConfig, seed uint64) render.ClassesConfig {
 	if seed%4 == 3 {
 		classes.MaxPerGroup, classes.MaxTotal = 3, 8

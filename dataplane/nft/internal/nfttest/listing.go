@@ -14,8 +14,8 @@ import (
 	"github.com/wayleave/wayleave/internal/netns/nstest"
 )
 
-// Listing returns nft's listing of the ruleset in the namespace, without counts and owners of
-// tables.
+// Listing returns nft's listing of the ruleset in the namespace. The listing has neither the values
+// of counters nor the owners of tables.
 func Listing(t testing.TB, ns *netns.NS) string {
 	t.Helper()
 	return nstest.WithoutOwner(nstest.NFT(t, ns, "", "-s", "list", "ruleset"))
@@ -54,8 +54,8 @@ func Blocks(listing string) []string {
 	return all
 }
 
-// AsListed changes a table so that its text equals the listing that nft prints after it has loaded
-// the table, and returns the table. Without the changes, the two differ in these ways:
+// AsListed changes a table so that its text equals nft's listing of the table. It returns the same
+// table. Without the changes, the text and the listing differ in these ways:
 //
 //   - The listing may have elements in another order.
 //   - The listing may have the matches on family and protocol at another place of the rule.

@@ -89,7 +89,7 @@ func (o *Interfaces) Close() error { return errors.Join(o.closeLinks(), o.releas
 // Watch compares each change that the kernel reports with the cache. If they differ, it calls
 // report with a text that names the first difference, such as "the master of interface cali1".
 //
-// Errors: that of the context, or the failure that ended Watch.
+// Errors: the context's error, or the failure that ended Watch.
 func (o *Interfaces) Watch(ctx context.Context, report func(object string)) error {
 	defer o.stopWatching()
 	return interfaces.Watch(ctx, interfaces.Config{NetNS: o.namespace}, func(s *interfaces.Snapshot) {
@@ -247,7 +247,7 @@ func (o *Interfaces) lookUpMissing(r *render.Renderer) error {
 	return nil
 }
 
-// lookUp reads the master of one interface. The interface may not exist.
+// lookUp reads the master of one interface. If the interface does not exist, the result is zero.
 func (o *Interfaces) lookUp(name string) (render.Master, error) {
 	link, err := o.link(name)
 	if err != nil || link.Master == 0 {
@@ -312,9 +312,9 @@ func (o *Interfaces) closeLinks() error {
 	return err
 }
 
-// Plan passes the masters of the interfaces of new endpoints to a renderer, as Update would, but
-// does not change the cache. The result maps the name of each interface of next.Interfaces to the
-// interface's master.
+// Plan reads the masters of those endpoints' interfaces that are not in the cache, and passes them
+// to the renderer. Unlike Update, it does not change the cache. The result maps the name of each
+// interface of next.Interfaces to the interface's master.
 func (o *Interfaces) Plan(next *render.Renderer) map[string]render.Master {
 	masters := map[string]render.Master{}
 	lookUp := o.lookUp

@@ -31,8 +31,8 @@
 //
 // There is one exception. If Policy.Return is set, and the peer's address satisfies a predicate of
 // the group's rules, the chain of the group only writes the number of the outcome into Register.
-// The packet then returns to the chain that jumped to the chain of the endpoint. There, the rule
-// that Dispatch returns jumps to the chain of the outcome.
+// Evaluation then continues in the chain that jumped to the chain of the endpoint. After this jump,
+// that chain has the rule of Dispatch, which jumps to the chain of the outcome.
 //
 // A group whose cost is over a limit has no outcomes: its endpoints need chains of rules.
 //

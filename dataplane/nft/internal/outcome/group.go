@@ -62,9 +62,10 @@ type Policy struct {
 	// partial stage (untracked or pre-DNAT policy), these packets stay undecided.
 	Rest policy.Action
 	// Return selects which chain leads a packet to the chain of its outcome. If Return is not set,
-	// the group's chain does so. If Return is set, the group's chain only writes the number of the
-	// outcome into Register. The packet then returns to the chain that jumped to the endpoint's
-	// chain. After this jump, that chain must have the rule that Dispatch returns.
+	// the group's chain does so. If Return is set, the group's chain does so only if the peer's
+	// address satisfies no predicate of the group's rules. Otherwise, it writes the number of the
+	// outcome into Register, and evaluation continues in the chain that jumped to the endpoint's
+	// chain. The caller must put the rule of Dispatch into that chain, after the jump.
 	Return bool
 }
 

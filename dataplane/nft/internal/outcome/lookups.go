@@ -24,13 +24,15 @@ type Config struct {
 	EachRule bool
 	// Chains has the chains of the table.
 	Chains *sets.Chains
-	// Set returns the IP set with the id. The set may not exist yet.
+	// Set returns the IP set with the id. The result is not nil, even if the IP set does not exist
+	// yet: see IPSet.Exists.
 	Set func(dataplane.IPSetID) *sets.IPSet
 	// TierHash returns a hash of a tier's name, policies and default action.
 	TierHash func(dataplane.TierPolicies) string
 	// Writer makes the parts of chains that are not lookups.
 	Writer Writer
-	// Changed is called for each user of a group whose Err, Enforces or OverLimit has changed.
+	// Changed is called for each user of a group after the group's Err, Enforces or OverLimit has
+	// changed.
 	Changed func(user any)
 	// ClassNumber and OutcomeNumber return a number for a hash. The defaults are this package's
 	// functions classNumber and outcomeNumber. Tests set other functions to cause collisions.
@@ -44,7 +46,7 @@ func (c *Config) eachRule(l match.List) bool { return c.EachRule && !l.Stage.Rec
 // Writer makes rules, statements and verdicts of policy.
 type Writer interface {
 	// Rule returns the nftables rules for a rule of policy, and the chains that these need. The
-	// names of the chains begin with the given one.
+	// parameter chain is the beginning of the names of these chains.
 	Rule(list match.List, rule *match.Merged, chain string) ([]ruleset.Rule, []*ruleset.Chain, error)
 	// Target returns the verdict that leads to the chain of a rule with the action Allow, Deny or
 	// Pass. If the rule has no chain, Target returns the verdict "return". Target is called only if

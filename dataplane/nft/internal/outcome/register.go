@@ -18,7 +18,8 @@ const (
 	// clear. In numbers of classes, this bit is clear.
 	firstOutcome uint32 = 1 << 31
 	// Reserved is the first of the numbers that no class or outcome has. The caller may use these
-	// numbers, except for the one with all bits set, which is the root of tc.
+	// numbers, except for 0xffffffff: as a packet's priority, it means the root of traffic control
+	// (TC_H_ROOT).
 	Reserved uint32 = firstOutcome + 1<<30 - 4
 )
 

@@ -17,7 +17,7 @@ const backend = "nft"
 // Kernel carries out the steps of a handover.
 type Kernel interface {
 	// Program writes the desired state to the kernel. It programs the withheld endpoints as if they
-	// were down. The result done is true if the kernel has the desired state, except for objects
+	// were down. Program also returns whether the kernel has the desired state, except for objects
 	// that it refused.
 	Program(ctx context.Context, withheld []policy.Key) (errs []error, done bool)
 	// End ends all current connections in the selection, and returns their number.
@@ -28,22 +28,22 @@ type Kernel interface {
 
 // Connections selects connections by their addresses.
 type Connections struct {
-	// Hosts selects the connections in which one of the addresses is the source before source NAT,
-	// or the destination after destination NAT.
+	// Hosts selects the connections in which one of these addresses is the source before source
+	// NAT, or the destination after destination NAT.
 	Hosts []netip.Addr
-	// Floating has addresses, too. It selects the connections that Hosts would select for them. It
-	// also selects the connections in which one of them is the destination before destination NAT,
-	// or the source after source NAT.
+	// Floating selects the connections that Hosts would select for these addresses. It also selects
+	// the connections in which one of these addresses is the destination before destination NAT, or
+	// the source after source NAT.
 	Floating []netip.Addr
-	// Sources is a function. For each address for which it returns true, it selects the same
-	// connections as Hosts. It may be nil.
+	// Sources selects connections as Hosts does, for all addresses for which the function returns
+	// true. It may be nil.
 	Sources func(netip.Addr) bool
 }
 
 // Handover programs the desired state by Kernel.Program, and ends the connections of addresses and
 // prefixes that have moved. Until these connections are ended, Handover programs the new owners as
-// if they were down. The result done is true if the kernel has the desired state, except for
-// objects that the kernel refused.
+// if they were down. It also returns whether the kernel has the desired state, except for objects
+// that the kernel refused.
 //
 // Errors: those of Program, and the context's. If the connections of an address or prefix cannot be
 // ended, there is a *dataplane.ApplyError with the key of the new owner. If there is no new owner,

@@ -236,13 +236,13 @@ func (o *Tracker) ended(of moves) {
 	o.endedSources(of.prefixes)
 }
 
-// Adopt compares the owners of addresses with the table of an earlier process. The parameter before
-// has the interfaces of each address's owners in that table. If an address has other owners now, or
-// none, Adopt marks the address as moved. Floating addresses are never marked, because the table
-// does not record their owners.
+// Adopt compares the owners of addresses with the table of an earlier process. The parameter is a
+// map from each address to the interfaces of its owners in that table. If an address has other
+// owners now, or none, Adopt marks the address as moved. Floating addresses are never marked,
+// because the table does not record their owners.
 //
-// If all endpoints with an address are down, those of them that had the address in the earlier
-// table still count as its owners.
+// If all endpoints with an address are down, those endpoints that also had the address in the
+// earlier table count as its owners.
 func (o *Tracker) Adopt(before map[netip.Addr][]string) {
 	o.Forget()
 	for a := range o.claims {
@@ -277,8 +277,9 @@ func (o *Tracker) Adopt(before map[netip.Addr][]string) {
 }
 
 // Forget clears what the Tracker has recorded about former owners: the moved addresses, and the
-// prefixes of AllowedSources that endpoints have lost. Until something has been programmed, call
-// Forget after each Update: former owners then have neither policy in the kernel nor connections.
+// prefixes of AllowedSources that endpoints have lost. Call Forget after each Update until
+// something has been programmed. Before that, former owners have neither policy in the kernel nor
+// connections.
 func (o *Tracker) Forget() { o.moved, o.lost = reuse.Map(o.moved), reuse.Map(o.lost) }
 
 // newOwnersOf returns the keys of the endpoints that are withheld because of moved addresses and
