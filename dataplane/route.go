@@ -31,14 +31,14 @@ type Route struct {
 	// Pool is the type of the smallest pool that contains Dst. The type says how packets to Dst
 	// travel between nodes.
 	Pool PoolType
-	// SameSubnet means that packets need no encapsulation, because the pool encapsulates only
-	// between subnets, and Node is a remote node whose first address is in a subnet of this node.
+	// SameSubnet means that packets need no encapsulation. It is set if the pool encapsulates only
+	// between subnets, and NodeAddress is in the subnet of this node's first address.
 	SameSubnet bool
 	// Borrowed means that Dst is an address that Node uses although it is in the block of another
 	// node. A block is a prefix of addresses that one node gives to its workloads.
 	Borrowed bool
-	// NATOutgoing is copied from the pool: if a packet from Dst goes to an address outside all
-	// pools, the node of the sender replaces the packet's source by its own address.
+	// NATOutgoing is copied from the pool. It means source NAT for packets from addresses in Dst to
+	// addresses outside all pools. The sender's node replaces the source by an address of the node.
 	NATOutgoing bool
 }
 
@@ -90,7 +90,8 @@ type RouteRemove struct {
 	Dst netip.Prefix
 }
 
-// RouteUpdate makes or replaces a route. If the route leads through a tunnel, the tunnel exists.
+// RouteUpdate makes or replaces a route. If the route leads through a tunnel, an earlier event has
+// added the tunnel.
 type RouteUpdate struct {
 	Route *Route
 }

@@ -324,9 +324,9 @@ func (k *Keeper) PlanTeardown(ctx context.Context) (string, error) {
 // Plan returns the changes that Apply would make, as commands of ip, bridge and sysctl. Each
 // command is on a line of its own. Plan reads the kernel's state and changes nothing.
 //
-// If Apply would return an error for an object, the plan leaves the object out. There is one
-// exception, ErrForeign: Plan does not try to add an object, so it cannot detect a foreign object
-// in its place. The plan then has the object.
+// If Apply would return an error for an object, the plan usually leaves the object out. But Plan
+// does not try to add the object, so it cannot detect every error. For example, a foreign route may
+// be in the place of a desired one (ErrForeign). The plan then contains the desired route.
 //
 // Errors: that of ctx; an error if the kernel's state cannot be read.
 func (k *Keeper) Plan(ctx context.Context) (string, error) {

@@ -31,8 +31,8 @@ const (
 type IPIP struct {
 	// Name of the device. "tunl0" is not allowed, because it is the kernel's own.
 	Name string
-	// Local is the IPv4 address of this node that is the source of the outer packets. The kernel
-	// allows only one device without a remote address for each local address and parent.
+	// Local is the IPv4 address of this node that is the source of the outer packets. For each pair
+	// of local address and parent, the kernel allows only one device that has no remote address.
 	Local netip.Addr
 	// Parent is the name of the interface, or of its VRF, by which the outer packets leave. Empty
 	// means that routing decides.

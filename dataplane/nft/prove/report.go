@@ -27,8 +27,9 @@ type Report struct {
 	Evaluations int64 `json:"evaluations"`
 	// Different is the number of packets for which the table and policy have different results.
 	Different int64 `json:"different"`
-	// Differences has the first of these packets, up to Config.Limit. Of several packets that
-	// differ only in protocol and ports, it has only the first.
+	// Differences has the first packets for which the table and policy have different results, at
+	// most Config.Limit. Of several packets that differ only in protocol and ports, it has only the
+	// first.
 	Differences []Difference `json:"differences"`
 	// Complete is set if the table and the world contain nothing that this package cannot compare.
 	// If it is not set, Incomplete has the reasons. The kinds of packets in NotProved are never

@@ -61,10 +61,10 @@ type Config struct {
 	// defaults of policy.HostConfig.
 	Host policy.HostConfig
 	// AllowDHCP accepts packets from workloads to a DHCP server on the host: UDP from port 68 to 67
-	// and, over IPv6, from 546 to 547. The source must be the unspecified address, an own address
-	// of the workload, or an IPv6 link-local address that the host does not have on the workload's
-	// interface (S175). By default, policy decides about these packets, and a packet is dropped if
-	// the workload may not use its source.
+	// and, over IPv6, from 546 to 547. The source must be the unspecified address, one of the
+	// workload's own addresses, or an IPv6 link-local address that the host does not have on the
+	// workload's interface (S175). By default, policy decides about these packets, and a packet
+	// with a source that the workload may not use is dropped.
 	AllowDHCP bool
 	// DenyNeighbourDiscovery makes policy decide about IPv6 neighbour discovery between the host
 	// and its neighbours or workloads. By default, neighbour discovery is always accepted, because
@@ -82,10 +82,10 @@ type Config struct {
 	// LogPrefix is the beginning of the kernel log lines of Log rules. The rule's id follows. At
 	// most 63 bytes. Default "wayleave".
 	LogPrefix string
-	// LogRate is the maximum rate of lines of a Log rule, in lines per second. A burst may have the
-	// lines of five seconds. Zero means 10; a negative number means no limit. A rule whose policy
-	// is written as lookups (see ClassesConfig) may be in several chains. Each of these chains has
-	// a limit of its own.
+	// LogRate is the maximum rate of lines of a Log rule, in lines per second. A burst may have up
+	// to five times LogRate lines. Zero means 10; a negative number means no limit. A rule whose
+	// policy is written as lookups (see ClassesConfig) may be in several chains. Each of these
+	// chains has a limit of its own.
 	LogRate int
 	// VerdictLog sends a message to an nflog group for each packet that policy allows or denies.
 	VerdictLog VerdictLog
@@ -114,9 +114,9 @@ type Config struct {
 //   - A class is a set of addresses: all addresses that are in the same IP sets and lists of
 //     prefixes.
 //   - A group is a set of endpoints: all endpoints with the same policies and profiles in one
-//     direction. Untracked policy has separate groups, because the table applies it at several
-//     places: one endpoint can be in up to five of these groups. For pre-DNAT policy, it can be in
-//     up to two.
+//     direction. Untracked policy and pre-DNAT policy have separate groups, because the table
+//     applies each of them at several places. An endpoint can be in up to five groups of untracked
+//     policy, and in up to two groups of pre-DNAT policy.
 //   - An outcome belongs to a group and a class. It consists of those rules of the group that hold
 //     for addresses of the class. These rules are compiled to a short chain.
 type ClassesConfig struct {
@@ -138,10 +138,9 @@ type ClassesConfig struct {
 	//     destination port. Equal rules of a chain count once. With Counters or VerdictLog, rules
 	//     with different ids are not equal.
 	//
-	// If the group were written as chains, its rules would have a cost, too. This cost is
-	// subtracted from the cost of the chains of the group's outcomes. The difference is at least
-	// zero. If groups share a chain, a policy, or an element of the maps of workloads, the total
-	// counts it once.
+	// If the group were written as chains, its rules would have a cost, too. The last three items
+	// count only as far as their sum exceeds this cost. If groups share a chain, a policy, or an
+	// element of the maps of workloads, the total counts it once.
 	MaxPerGroup, MaxTotal int
 	// Priorities are the nonzero packet priorities (skb->priority) that policy preserves. Policy
 	// uses the priority of a packet while it decides. Afterwards it restores the priorities in this

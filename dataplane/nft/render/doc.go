@@ -30,8 +30,8 @@
 //
 // If the map lacks the interface of a workload, the chain sender records that the packet is denied.
 //
-// The chain receiver treats the receiver of the packet as the chain sender treats the sender. The
-// chains of the endpoints are then to/NS/NAME.
+// The chain receiver does the same for the endpoint that receives the packet. Its map leads to the
+// chains to/... of the endpoints.
 //
 // These are the base chains, and the chains that lead to endpoints:
 //
@@ -129,10 +129,11 @@
 //   - Neighbour discovery is also allowed at host endpoints, unless Config.DenyNeighbourDiscovery
 //     is set.
 //   - If the destination of a packet from the host is translated, untracked policy must allow the
-//     packet twice: at the interface to its original destination, and at the interface by which it
-//     leaves. At the second interface, normal policy must allow the packet, too. Untracked policy
-//     cannot test named ports and services there. So a Deny or Pass rule with a named port or a
-//     service denies packets to all ports.
+//     packet at two interfaces. The first is the interface of the route to the original
+//     destination. The second is the interface by which the packet leaves. At the second interface,
+//     normal policy must allow the packet, too. Untracked policy cannot test named ports and
+//     services there. So a Deny or Pass rule with a named port or a service denies packets to all
+//     ports.
 //
 // # Parts
 //
@@ -152,8 +153,8 @@
 //	interfaces      the interfaces of workload endpoints (bridges: the addresses behind each bridge)
 //	nat             address translation
 //
-// The types statements and failsafes make rules from the configuration alone. The file wire.go sets
-// the references between the types.
+// Two further types, statements and failsafes, make rules from the configuration alone. The file
+// wire.go sets the references between the types.
 //
 // # Usage
 //

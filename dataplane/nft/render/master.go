@@ -28,7 +28,8 @@ type Master struct {
 	Kind string
 }
 
-// UnknownMaster is the master of an interface that could not be read from the kernel.
+// UnknownMaster means that the master of an interface is not known, for example because reading it
+// from the kernel failed. An endpoint with such an interface is at fault.
 func UnknownMaster() Master { return Master{Kind: "unknown"} }
 
 // fault returns why an endpoint with the interface is at fault, or nil.
@@ -65,10 +66,11 @@ func (r *Renderer) SetInterfaces(known map[string]Interface) {
 // SetMaster sets the master of one interface.
 func (r *Renderer) SetMaster(name string, m Master) { r.endpoints.interfaces.setMaster(name, m) }
 
-// ChangedInterfaces returns the interfaces of workload endpoints that have changed since the last
-// rendering, in no particular order. (Each call of Flush, Table, Errors, Affected or ClassStats
-// renders all changed objects.) Before the first rendering, ChangedInterfaces also returns the
-// bridges of Config.Bridges.
+// ChangedInterfaces returns the interfaces of changed workload endpoints, in no particular order.
+// An endpoint counts as changed if it was added, updated or removed since the last rendering, or if
+// the master of its interface or bridge has changed. (Each call of Flush, Table, Errors, Affected
+// or ClassStats renders all changed objects.) Before the first rendering, ChangedInterfaces also
+// returns the bridges of Config.Bridges.
 func (r *Renderer) ChangedInterfaces() iter.Seq[string] {
 	return maps.Keys(r.endpoints.interfaces.dirty.objects)
 }

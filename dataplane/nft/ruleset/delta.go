@@ -68,19 +68,17 @@ type Op struct {
 	Kind   OpKind
 	Family Family
 	Table  string
-	// Chain is the chain of an operation on a chain or a rule; otherwise it is nil. DeleteChain has
-	// the chain in its old state. All other operations have the chain in its state after the
-	// transaction.
+	// Chain is nil, except for operations on a chain or a rule. DeleteChain has the chain in its
+	// old state. All other such operations have the chain in its state after the transaction.
 	Chain *Chain
-	// Set is the set of an operation on a set or on elements; otherwise it is nil. AddSet has the
-	// new set, and DeleteSet the deleted one. AddElements and DeleteElements have the set that they
-	// change. Set.Elements is not used: the elements to add or delete are in the field Elements
-	// below.
+	// Set is nil, except for operations on a set or on elements. AddSet has the new set, and
+	// DeleteSet the deleted one. AddElements and DeleteElements have the set that they change.
+	// Set.Elements is not used: the elements to add or delete are in the field Elements below.
 	Set *Set
 	// Elements are the elements that AddElements adds or DeleteElements deletes.
 	Elements []Element
-	// Unseen is set if no packet looks up the elements. They are then from ElementDelta.Early or
-	// Late.
+	// Unseen means that no packet looks up the elements: they come from ElementDelta.Early or
+	// ElementDelta.Late.
 	Unseen bool
 	// Apart is copied from the Delta.
 	Apart bool

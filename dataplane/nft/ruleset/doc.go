@@ -61,8 +61,8 @@
 //   - It omits the match on the family before a match on ICMP.
 //   - It shows the interface name "way*" and the prefix "way" as the same text. Parse refuses this
 //     text in a set.
-//   - Some fields imply matches on family and protocol. It shows these matches directly before the
-//     field, even if they are elsewhere in the rule.
+//   - Some fields imply matches on family and protocol. The listing shows these matches directly
+//     before the field, even if the rule has them elsewhere.
 //
 // A transaction may delete an element and add another one that overlaps it. This was tested on
 // Linux 6.18. Old kernels had bugs with such transactions, and were not tested.

@@ -15,8 +15,8 @@ package ruleset
 // entered the base chain before the transaction still meets the old rules. The old rules look into
 // the deleted set, which is empty. So the packet does not match: it is stale.
 //
-// The applier adds a new epoch to each such transaction, except if the change itself does one of the
-// following:
+// The applier adds these operations to each such transaction, unless the transaction already does
+// one of the following:
 //
 //   - It changes the set.
 //   - It replaces a chain in Chains.
@@ -47,8 +47,8 @@ type Stage struct {
 	//     before the others.
 	Chain string
 	// Behind is the nftables priority of the stage guard. It must be greater than the priority of
-	// Chain. A second base chain may evaluate packets that are stale at the end of Chain (see
-	// Epoch). Then Behind must also be greater than the priority of the second chain.
+	// Chain. If a second base chain evaluates the stale packets of Chain (see Epoch), Behind must
+	// also be greater than the priority of the second chain.
 	Behind int
 }
 

@@ -14,7 +14,7 @@ type Field uint8
 //
 // A field of one family or protocol does not limit a rule to this family or protocol. The caller
 // must add matches on NFProto (Protocol in tables of family bridge) and L4Proto before the field.
-// Rule.String omits those of these matches that nft adds by itself.
+// If nft adds such a match by itself, Rule.String omits it.
 //
 // Fields of the Ethernet header, of VLAN tags and of ARP are for tables of family bridge. nft 1.0.6
 // lists VLANTag and NDTarget as bytes, and cannot read back a rule with NDTarget.
@@ -193,7 +193,8 @@ type Load struct {
 	// key, and for FromFib an NFT_FIB_RESULT_... number. For FromExthdr it is the number of the
 	// IPv6 extension header whose presence is loaded.
 	Key uint32
-	// Direction is the direction of FromCt. It is DirectionNone for keys without a direction.
+	// Direction is the connection's direction, original or reply, for which FromCt loads the key.
+	// It is DirectionNone for keys without a direction.
 	Direction uint8
 	// Flags are the flags of FromFib.
 	Flags uint32
@@ -201,10 +202,10 @@ type Load struct {
 	// mask.
 	Mask  uint32
 	Shift uint8
-	// Size is the number of bytes that FromPayload loads, if the bits of Mask span more bytes than
-	// the field's type has. Zero means the size of the type. Only a Compare can have a field with a
-	// Size: for a lookup, the kernel would shift the loaded bytes in host byte order, which gives a
-	// wrong value.
+	// Size is the number of bytes that FromPayload loads. Zero means the size of the field's type.
+	// Size is set if the bits of Mask span more bytes than the type has. Only a Compare can have a
+	// field with a Size: for a lookup, the kernel would shift the loaded bytes in host byte order,
+	// which gives a wrong value.
 	Size uint32
 }
 

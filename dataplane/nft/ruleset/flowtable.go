@@ -17,8 +17,8 @@ type Flowtable struct {
 	Priority int
 	// Devices are names of interfaces. A device is in at most one flowtable of a table.
 	Devices []string
-	// Counter makes connection tracking count the packets of the connections, if its accounting is
-	// on (net.netfilter.nf_conntrack_acct). Since Linux 5.7.
+	// Counter means that connection tracking also counts the packets on the fast path, if the
+	// sysctl net.netfilter.nf_conntrack_acct is set. Since Linux 5.7.
 	Counter bool
 }
 

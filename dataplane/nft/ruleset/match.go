@@ -16,7 +16,8 @@ type Match interface{ match() }
 // name. A shorter Value (see IfnamePrefix) matches all names that begin with it.
 //
 // If the field's type consists of bits (Type.Bits: ct state, ct status, tcp flags) and there is no
-// Mask, Value matches if the field has any of its bits. With Not, it matches if the field has none.
+// Mask, Compare matches if the field and Value have at least one bit in common. With Not, it
+// matches if they have none in common.
 type Compare struct {
 	Field Field
 	Not   bool
@@ -40,8 +41,9 @@ type Lookup struct {
 	Set    string
 }
 
-// In matches if the concatenation of the fields is in an anonymous set of the elements. If Not is
-// set, it matches if the concatenation is not in this set.
+// In looks the concatenation of the fields up in an anonymous set of the elements. It matches if
+// the concatenation is in this set. If Not is set, it matches if the concatenation is not in the
+// set.
 type In struct {
 	Fields   []Field
 	Not      bool

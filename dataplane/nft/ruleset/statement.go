@@ -95,7 +95,7 @@ const (
 
 // Assign sets a property of the packet or of its connection: Mark, Priority or CtMark. If Map is
 // set, the rule looks up Fields in this map, and the data that it finds is the new value. If From
-// is set, the new value is that of the field From. Otherwise it is Value.
+// is set, the new value is copied from the field From. If neither is set, the new value is Value.
 type Assign struct {
 	Field Field
 	Value uint32

@@ -13,14 +13,14 @@ type Packed struct {
 	// ID has the values of the key, one after the other, without padding. In an interval set, these
 	// values are the starts of ranges, and the inclusive ends of the ranges follow.
 	ID []byte
-	// Data has the element's data in the same form, if the set is a map to values. Otherwise it is
-	// nil.
+	// Data has the values of the element's data, one after the other, without padding. It is nil if
+	// the set is not a map to values.
 	Data []byte
 	// Kind and Chain are the element's verdict if the set is a verdict map. Otherwise they are
 	// zero.
 	Kind  VerdictKind
 	Chain []byte
-	// Comment and Timeout have the meaning of those of Element.
+	// Comment and Timeout have the same meaning as in Element.
 	Comment []byte
 	Timeout time.Duration
 	// Counter is set if the element has a counter: one that its set gives to every element
@@ -32,7 +32,7 @@ type Packed struct {
 // State changes, and only on the goroutine that uses the State.
 type View struct{ o *object }
 
-// View returns a view of the set with the name, which must exist.
+// View returns a view of the set with the given name. The set must exist.
 func (s *State) View(set string) View { return View{s.sets[set]} }
 
 // Has reports whether the set has exactly this element, with the same data or verdict, comment and
@@ -75,7 +75,7 @@ func (v View) Get(id []byte) (e Element, ok bool) {
 	return v.o.element(v.o.store.find(id)), true
 }
 
-// Around returns the element of an interval set whose range contains the value. The set must have
+// Around returns the element whose range contains the value. The set must be an interval set with
 // one key field.
 func (v View) Around(value Value) (e Element, ok bool) {
 	st := v.o.store

@@ -21,7 +21,7 @@ type Config struct {
 	InterfacePrefix string
 	// AcceptUnknown concerns ports whose names begin with InterfacePrefix, but which belong to no
 	// endpoint. By default, all their frames are dropped. If AcceptUnknown is set, the table
-	// filters these frames as it does those of any other port.
+	// filters their frames like the frames of ports without the prefix.
 	AcceptUnknown bool
 }
 

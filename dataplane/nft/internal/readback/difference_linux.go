@@ -41,10 +41,12 @@ type Foreign struct {
 	// Lookups has the sets that the rules of each foreign chain look up.
 	Lookups map[string][]string
 	Sets    []string
-	// Maps is set if some of Sets are maps: their verdicts may decide about packets.
+	// Maps is set if at least one of the foreign sets is a map. The verdicts in a map may decide
+	// about packets.
 	Maps bool
-	// Objects and Flowtables are always foreign. Package ruleset has no stateful objects, and
-	// package applier refuses desired flowtables.
+	// Objects has all stateful objects of the table, and Flowtables all its flowtables. All of them
+	// are foreign: package ruleset has no stateful objects, and package applier refuses desired
+	// flowtables.
 	Objects    []Object
 	Flowtables []string
 }

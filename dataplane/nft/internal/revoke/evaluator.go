@@ -15,7 +15,8 @@ import (
 
 // HostChains has the names of the chains that lead to policy of host endpoints.
 type HostChains struct {
-	// All has the names of all these chains. A table may lack any of them.
+	// All has the names of all chains that lead to policy of host endpoints. A table may lack any
+	// of these chains.
 	All []string
 	// UntrackedOut is the chain for untracked packets that the host sends. It is also in All.
 	UntrackedOut string
@@ -27,7 +28,7 @@ type EvaluatorConfig struct {
 	Table string
 	// Host has the names of the chains that lead to policy of host endpoints.
 	Host HostChains
-	// Finder returns the possible interfaces of an address that belongs to no endpoint.
+	// Finder finds the possible sides of an address that belongs to no endpoint.
 	Finder Finder
 }
 
@@ -55,9 +56,9 @@ func (c *Change) empty() bool {
 // list means that the address is behind no interface any more, or that the interface has no
 // AllowedSources any more. Neither the caller nor the receiver may change the lists afterwards.
 type AddressChanges struct {
-	// Interfaces has, for each address, the interfaces behind which it is.
+	// Interfaces maps each address to the interfaces that lead to it.
 	Interfaces map[netip.Addr][]string
-	// Sources has, for each interface, the AllowedSources of the workloads behind it.
+	// Sources maps each interface to the AllowedSources of the workloads behind it.
 	Sources map[string][]netip.Prefix
 	// Bridges has the new bridge of each interface whose bridge has changed, or "" if the interface
 	// is on no bridge any more. If an interface is a port of a bridge, rules see the bridge as the
@@ -71,9 +72,9 @@ type Evaluator struct {
 	cfg EvaluatorConfig
 	// state is nil if it is unknown.
 	state *ruleset.State
-	// interfaces has, for each address, the interfaces behind which it is. sources has, for each
-	// interface, the AllowedSources of the workloads behind it. The lists never change; new ones
-	// replace them.
+	// interfaces maps each address to the interfaces that lead to it. sources maps each interface
+	// to the AllowedSources of the workloads behind it. The lists never change; new ones replace
+	// them.
 	interfaces map[netip.Addr][]string
 	sources    map[string][]netip.Prefix
 	// bridges has the bridge of each interface that is a port of a configured bridge.

@@ -42,9 +42,10 @@ type Config struct {
 	// server of such a connection still sends. If Late is nil, policy decides about these packets
 	// as about all others.
 	Late *late.Table
-	// Encapsulations are the encapsulations of tunnels between this node and others. Late does not
-	// receive a connection that consists of encapsulated packets to this node. Otherwise Late would
-	// drop the encapsulated packets that the node itself sends, as if they were late replies.
+	// Encapsulations are the encapsulations of tunnels between this node and others. If a
+	// connection consists of encapsulated packets to this node, the Revoker does not pass it to
+	// Late. Otherwise, Late would drop the encapsulated packets that the node itself sends, as if
+	// they were late replies.
 	Encapsulations []policy.Encapsulation
 }
 
@@ -169,7 +170,7 @@ func (r *Revoker) Changed(d *ruleset.Delta, table *ruleset.Table) {
 func (r *Revoker) NeedsTable() bool { return len(r.pending.Deltas) >= maxUnprogrammed }
 
 // Programmed records that programming succeeded: the kernel now has every change that Changed has
-// recorded. changes has the addresses that have changed since the last call of Programmed.
+// recorded. The parameter changes has all changes of addresses since the last call of Programmed.
 func (r *Revoker) Programmed(changes AddressChanges) {
 	r.pending.Addresses = changes
 	if !r.pending.empty() {

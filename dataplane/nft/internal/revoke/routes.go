@@ -19,9 +19,9 @@ type Side struct {
 	Local     bool
 }
 
-// Finder finds the place of an address that belongs to no endpoint.
+// Finder finds the Side of an address that belongs to no endpoint.
 type Finder interface {
-	// Find returns all places where the address may be. If they are unknown, the result is empty.
+	// Find returns each Side on which the address may be. If none is known, the result is empty.
 	Find(netip.Addr) []Side
 }
 

@@ -49,7 +49,8 @@ func (t *Chains) Drop(name string) {
 	delete(t.byName, name)
 }
 
-// Keep adds the chain if keep is set. Otherwise it removes the chain with its name.
+// Keep adds the chain c if keep is set. Otherwise it removes the chain with the name of c, if there
+// is one.
 func (t *Chains) Keep(c *ruleset.Chain, keep bool) {
 	if keep {
 		t.Set(c)

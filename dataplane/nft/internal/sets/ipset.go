@@ -127,8 +127,8 @@ type Shape struct {
 	ports4, ports6 bool
 }
 
-// NewIPSet returns an IP set that does not exist yet. The parameter lists counts the rules that
-// look into each of the kernel's sets of the IP set.
+// NewIPSet returns an IP set that does not exist yet. The Lists count the rules that look into each
+// of the kernel's sets of the IP set.
 func NewIPSet(id dataplane.IPSetID, lists *Lists) *IPSet {
 	return &IPSet{ID: id, parts: map[partKey]*part{}, lists: lists}
 }

@@ -39,8 +39,8 @@ func NewLists() Lists {
 	}
 }
 
-// Named returns the chain, but with each anonymous set or verdict map that has ranges replaced by a
-// named one.
+// Named returns the chain without anonymous sets and verdict maps that have ranges: a named one
+// replaces each of them.
 func (l *Lists) Named(c *ruleset.Chain) *ruleset.Chain {
 	var rules []ruleset.Rule
 	for i := range c.Rules {
@@ -163,10 +163,10 @@ func (l *Lists) use(name string, n int) {
 	}
 }
 
-// TakeLooked returns the IP sets that may need a set added to the kernel, or deleted from it. An IP
-// set can have several sets in the kernel (see IPSet). Each of them exists only while a rule looks
-// into it. TakeLooked returns an IP set if, since the last call, a first rule has begun to look
-// into one of these sets, or the last rule has stopped.
+// TakeLooked returns the IP sets for which a set in the kernel may have to be added or deleted. An
+// IP set can have several sets in the kernel (see IPSet). Each of them exists only while a rule
+// looks into it. An IP set is in the result if, since the last call, one of these sets got its
+// first rule or lost its last one.
 func (l *Lists) TakeLooked() map[*IPSet]struct{} {
 	changed := l.usageChanged
 	l.usageChanged = map[*IPSet]struct{}{}

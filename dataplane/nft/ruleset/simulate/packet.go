@@ -24,16 +24,16 @@ type Packet struct {
 	Protocol uint8
 	// SrcPort and DstPort are the ports of TCP, UDP, UDP-Lite, DCCP and SCTP.
 	SrcPort, DstPort uint16
-	// Transport has the bytes after the IP header. If it is nil, the transport header follows from
-	// Protocol, the ports and Header. Otherwise, all rules read the transport header from
-	// Transport. For example, set Transport for a packet whose protocol has no ports: a rule that
-	// loads ports, and does not match the protocol, reads the first four bytes of Transport.
+	// Transport has the bytes after the IP header. If it is nil, the simulator builds the transport
+	// header from Protocol, the ports and Header. Otherwise, all rules read the transport header
+	// from Transport. For example, set Transport for a packet whose protocol has no ports: a rule
+	// that loads ports, and does not match the protocol, reads the first four bytes of Transport.
 	Transport []byte
 	// Fragment is the offset of a fragment in units of eight bytes. If it is not 0, there is no
-	// transport header. But the kernel does not check this when it loads up to four bytes. So rules
-	// on ports read other bytes. In an IPv4 fragment, they read the payload, which is in Transport.
-	// In an IPv6 fragment, they read the IP header. Usually, connection tracking reassembles
-	// fragments before the chains see them.
+	// transport header. But when the kernel loads at most four bytes, it does not check whether
+	// there is such a header. So rules on ports read other bytes. In an IPv4 fragment, they read
+	// the payload, which is in Transport. In an IPv6 fragment, they read the IP header. Usually,
+	// connection tracking reassembles fragments before the chains see them.
 	Fragment uint16
 	// MoreFragments is set for a fragment that is not the last one. If MoreFragments is set and
 	// Fragment is 0, the packet is the first fragment. Transport may then be shorter than the
@@ -105,8 +105,8 @@ type Result struct {
 	// Limited is set if a rule with a limit was evaluated. Then the result may depend on
 	// Packet.OverLimit.
 	Limited bool
-	// UpTo has an upper bound for each field of Packet.Header. The result is the same for all
-	// packets whose fields are at least those of the packet and at most these bounds.
+	// UpTo has an upper bound for each field of Packet.Header. The result stays the same if each of
+	// these fields has any value from its value in the packet up to its bound.
 	UpTo [ruleset.HeaderFields]uint16
 	// Translations has the NAT statements that the packet reached, in order.
 	Translations []Translation
