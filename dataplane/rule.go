@@ -90,8 +90,8 @@ func (m *Match) Equal(o *Match) bool {
 		slices.Equal(m.NotPorts, o.NotPorts) && slices.Equal(m.NotPortSets, o.NotPortSets)
 }
 
-// String returns the conditions for this side of a packet, as in "s:abc !s:def nets 10.0.0.0/8
-// ports 80,p:xyz !ports 8000-8999". It returns "" if every packet matches.
+// String returns the conditions of the Match, as in "s:abc !s:def nets 10.0.0.0/8 ports 80,p:xyz
+// !ports 8000-8999". It returns "" if every packet matches.
 func (m *Match) String() string {
 	var w words
 	for _, id := range m.Sets {

@@ -21,13 +21,13 @@ type DirConfig struct {
 	// Extensions of the files to read, each with its dot; other files are ignored, and so are names
 	// that begin with a dot. Default: ".json".
 	Extensions []string
-	// Decode returns the resources in one file, and the errors of those that it cannot decode. The argument file is the
-	// name without the directory. Decode must not keep the slice data after it returns. Default: policy.Decode, one
-	// resource in a file.
+	// Decode returns the resources in one file, and the errors of those that it cannot decode. Its first argument is
+	// the file's name without the directory. Decode must not keep the slice data after it returns. Default:
+	// policy.Decode, one resource in a file.
 	Decode func(file string, data []byte) ([]policy.Resource, []error)
 	// Rejected receives each error of a file, every time that the Dir reads the file. It is called in the goroutine of
-	// Run. The argument file is the name without the directory, or "." if the directory was removed. Nil discards
-	// errors.
+	// Run. Its first argument is the file's name without the directory, or "." for an error of the directory itself.
+	// Nil discards errors.
 	Rejected func(file string, err error)
 	// Unreadable is called with the cause when the directory cannot be read, and again when the cause changes. It is
 	// called with nil once the directory has been read. It is called in the goroutine of Run. Optional.

@@ -41,8 +41,9 @@ type VXLAN struct {
 	// means that routing decides.
 	Parent string
 	// MTU in bytes. 0 means the MTU of the lower interface, less what VXLAN adds: 50 bytes over
-	// IPv4, 70 over IPv6. The lower interface is Parent; if Parent is empty or a VRF, it is the
-	// interface which has Local. If that is the loopback, 1,500 bytes are assumed.
+	// IPv4, 70 over IPv6. The lower interface is Parent. If Parent is empty or a VRF, the lower
+	// interface is the one with the address Local. If that interface is missing or the loopback, an
+	// existing device keeps its MTU. For a new device, 1,500 bytes are assumed.
 	MTU uint32
 	// MAC address of the device.
 	MAC MAC

@@ -60,10 +60,9 @@ func (n Neighbour) String() string {
 }
 
 // Proxy makes the host answer ARP or NDP requests for an address on an interface. An example is a
-// gateway address that no host has. The kernel answers only if it would forward packets to the
-// address over another interface. Therefore a Proxy needs a route to the address, forwarding, and
-// for IPv6 the setting proxy_ndp of the interface. Two Proxies are the same if all fields are
-// equal.
+// gateway address that no host has. The kernel answers only if IP forwarding is enabled on the
+// interface. In addition, IPv4 needs a route to the address over another interface, and IPv6 needs
+// the setting proxy_ndp of the interface. Two Proxies are the same if all fields are equal.
 type Proxy struct {
 	// Addr is the address for which the host answers.
 	Addr netip.Addr

@@ -67,9 +67,9 @@ type Route struct {
 	// Metric is the kernel's preference; a smaller number comes first. If it is 0, the kernel uses
 	// its default: metric 0 for IPv4, and 1024 for IPv6.
 	Metric uint32
-	// Interface is the name of the interface by which packets leave. If it is empty and there is a
-	// Gateway, it is the interface in whose subnet the gateway is. It must be empty for types other
-	// than Unicast.
+	// Interface is the name of the interface by which packets leave. If the name is empty and
+	// Gateway is set, packets leave by the interface whose subnet contains the gateway. The name
+	// must be empty for types other than Unicast.
 	Interface string
 	// Gateway is the next hop. The zero Addr means that the destination itself is on the link.
 	Gateway netip.Addr
@@ -218,7 +218,7 @@ func (r *Route) kernel(protocol uint8, l *links, out *rtnl.Route) (err error) {
 }
 
 // outInterface returns the index of the interface with the name. If the name is empty, it returns
-// that of the interface in whose subnet the gateway is.
+// the index of the interface whose subnet contains the gateway.
 func (l *links) outInterface(name string, gateway netip.Addr) (int, error) {
 	if name != "" {
 		link, err := l.usable(name)

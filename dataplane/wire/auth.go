@@ -10,8 +10,8 @@ import (
 	"slices"
 )
 
-// ErrUnauthorized is wrapped by the errors of SameUser, and of each function that Users returns. It
-// means that the peer may not connect.
+// ErrUnauthorized means that the peer may not connect. All errors of SameUser wrap it, and so do
+// all errors of the functions that Users returns.
 var ErrUnauthorized = errors.New("wire: peer is not authorized")
 
 // Users returns a function for ServerConfig.Authenticate or ClientConfig.Authenticate. The function

@@ -67,9 +67,9 @@ func NewClient(cfg ClientConfig) (*Client, error) {
 	}, nil
 }
 
-// Serve applies the batches that a server sends on one connection to a dataplane, until ctx is done
-// or the connection ends. Then it closes the connection. The kernel keeps what the dataplane has
-// programmed. Serve uses a Client whose ClientConfig has the default values.
+// Serve receives the batches of a server on one connection, and applies them to dp. When ctx is
+// done or the connection ends, it closes the connection and returns. The kernel keeps what the
+// dataplane has programmed. Serve uses a Client whose ClientConfig has the default values.
 //
 // Errors: dp is nil; the error of ctx; an error that says why the connection ended.
 func Serve(ctx context.Context, conn net.Conn, dp dataplane.Dataplane) error {

@@ -33,7 +33,7 @@ const (
 	// DefaultDevice and DefaultSecondDevice are the names of the devices.
 	DefaultDevice       = "wg.way"
 	DefaultSecondDevice = "wg2.way"
-	// DefaultRotationDelay is the maximum time until all nodes have received an announcement.
+	// DefaultRotationDelay is the default of Config.RotationDelay.
 	DefaultRotationDelay = 10 * time.Minute
 )
 
@@ -85,13 +85,14 @@ type Config struct {
 	// KeyLifetime is the age of a key file at which its key is replaced. Set it only with two
 	// Devices. 0 means that keys are never replaced.
 	KeyLifetime time.Duration
-	// RotationDelay is the maximum time until all nodes have received an announcement. It is at
-	// least 180 s, the lifetime of a WireGuard session. 0 means DefaultRotationDelay.
+	// RotationDelay is the minimum time between an announcement and the next step of a rotation.
+	// All nodes should receive an announcement within this time. RotationDelay is at least 180 s,
+	// the lifetime of a WireGuard session. 0 means DefaultRotationDelay.
 	RotationDelay time.Duration
 	// Announce receives the keys that the caller must write to the node's Node resource. Apply and
-	// Resync call it once all devices are configured, and later if the keys change or the resource
-	// has other keys. Announce must not block or change the list. If Announce is nil, the caller
-	// must write the result of Keys.
+	// Resync call Announce for the first time when all devices are configured. They call it again
+	// if the keys change, or if the resource has other keys. Announce must not block or change the
+	// list. If Announce is nil, the caller must write the result of Keys.
 	Announce func([]policy.WireguardKey)
 	// SysctlFile is a file for the former values of sysctls; see routes.KeeperConfig.SysctlFile.
 	SysctlFile string

@@ -47,8 +47,8 @@
 //
 // and a peer of the device with n2's key, whose allowed IPs include n2's block.
 //
-// The rule with priority 100 leads packets to n2's workloads into the device. The two blackhole
-// routes keep packets from leaving unencrypted:
+// Because of the rule with priority 100, packets to n2's workloads leave by the device wg.way. The
+// two blackhole routes keep packets from leaving unencrypted:
 //
 //   - The route in table 22361 drops packets to n2 while the device is missing or down.
 //   - The route in table main drops decrypted packets to a workload of this node that has no route

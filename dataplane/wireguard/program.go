@@ -106,8 +106,9 @@ func (r *result) addPeers(anyRefused bool, err error) {
 // table of Config.RequireEncryption.
 //
 // Finish removes nothing while a rule, a blackhole route or the nftables table cannot be installed.
-// A later dataplane of the Driver may then still have an unencrypted route to a prefix, so the
-// prefix must stay encrypted.
+// In this case, the Driver withholds new and changed routes from the dataplanes after this one.
+// Such a dataplane may still have an unencrypted route to a prefix, so the prefix must stay
+// encrypted.
 //
 // Finish returns the error of ctx, and no other error. If a removal fails, Watch makes the Driver
 // call Apply, which tries again and returns the error.

@@ -25,7 +25,7 @@ const (
 	NodeApplied NodeState = "applied"
 	// NodeBehind: the node has not applied the revision, is not in sync, or has not confirmed its report since the
 	// servers last elected a leader. An unconfirmed report does not count, because it may come from a restored backup.
-	// A Reporter confirms its report within a third of its TTL.
+	// A Reporter confirms its report by another write, within a third of its TTL.
 	NodeBehind NodeState = "behind"
 	// NodeFaulty: the node has applied the revision, but its report has faults. The faults may concern any objects.
 	NodeFaulty NodeState = "faulty"
@@ -39,7 +39,8 @@ type NodeProgress struct {
 	Node string
 	// State of the node.
 	State NodeState
-	// Revision that the node has applied; 0 if it is silent, not in sync or has not confirmed its report.
+	// Revision that the node has applied. It is 0 if the node is silent, is not in sync, or has not confirmed its
+	// report (see NodeBehind).
 	Revision Revision
 	// Faults has the reason for each object at fault on the node, for at most MaxFaults objects.
 	Faults map[policy.Key]string

@@ -63,7 +63,8 @@ type Config struct {
 	Endpoints []string
 	// Prefix of all keys. Default: "/wayleave".
 	Prefix string
-	// Cluster is the name of this set of objects. Several clusters can share a database. Default: "default".
+	// Cluster is the name of the set of objects that the Client uses; it is a part of every key. Several such sets can
+	// share one etcd. Default: "default".
 	Cluster string
 	// TLS applies to endpoints that begin with https://. It is an error to set it with http:// endpoints.
 	TLS TLS

@@ -46,8 +46,8 @@
 //
 // # Concurrency
 //
-// A Client, a Store, a Writer and a Reporter are safe for concurrent use. Only one call of the Run of a Source or
-// Reporter may run at a time.
+// A Client, a Store, a Writer and a Reporter are safe for concurrent use. For each Source and each Reporter, only one
+// call of Run may be active at a time: a second call returns ErrRunning.
 //
 // # Errors
 //

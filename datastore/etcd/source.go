@@ -138,11 +138,11 @@ type SourceStats struct {
 	Read, Delivered Revision
 	// Behind is the age of the oldest change that the receiver lacks; 0 if it has all.
 	Behind time.Duration
-	// Objects is the number of objects in the part of the store that has been read. Pending is the number of those
-	// whose latest state the receiver lacks.
+	// Objects is the number of objects that the Source has read. Until the first list is complete, the store may have
+	// more. Pending is the number of objects whose latest state the receiver lacks.
 	Objects, Pending int
-	// Lists counts complete reads of the store, Watches the watches that were begun, and Events the changes that they
-	// reported.
+	// Lists counts the reads of the whole store that were begun. The field Watches counts the watches that were begun,
+	// and Events counts the changes that these watches reported.
 	Lists, Watches, Events uint64
 	// Resyncs counts the watches that could not be continued, so that everything was listed again.
 	Resyncs uint64

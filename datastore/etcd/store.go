@@ -257,8 +257,8 @@ type List struct {
 }
 
 // List returns the objects that a query selects. It reads them in pages, all at one revision. Errors: those of the
-// client. If the error wraps rpctypes.ErrCompacted, the server has compacted the revision before List had read all
-// pages: call List again.
+// client. If the error wraps rpctypes.ErrCompacted, the server compacted the revision before List had read all pages:
+// call List again.
 func (s *Store) List(ctx context.Context, q Query) (List, error) {
 	prefix := partState
 	if q.Kind != "" {

@@ -13,7 +13,8 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// Schema is the version of the layout and of every value that this package writes. It reads no newer version.
+// Schema is the version of the layout and of every value that this package writes. The package does not read newer
+// versions.
 const Schema = 1
 
 // objectHead is the beginning of the value of an object.

@@ -27,9 +27,9 @@ type ServerConfig struct {
 	// folder. These are sockets that a killed server has left behind, and that no process listens
 	// on. Required unless Socket is set.
 	Folder string
-	// Socket returns the path of the socket of a workload endpoint. Set it to use other paths than
-	// those in Folder. An empty path means that the endpoint has no socket. The Server calls Socket
-	// for each endpoint in each Apply and Resync. Default Folder(ServerConfig.Folder).
+	// Socket returns the path of the socket of a workload endpoint. An empty path means that the
+	// endpoint has no socket. The Server calls Socket for each endpoint in each Apply and Resync.
+	// By default, the function Folder determines the paths, with the field Folder as its argument.
 	Socket func(policy.Key) string
 	// Authenticate returns an error for a process that must not read the policy of the endpoint
 	// with the key. The function Users returns a function for this field. The Server calls

@@ -53,8 +53,8 @@
 //
 // # Concurrency
 //
-// The methods of a Server may be called from any goroutine; those of the interface
-// dataplane.Dataplane from one goroutine at a time. A Client calls ClientConfig.Changed on the
+// The methods of a Server may be called from any goroutine. But only one goroutine at a time may
+// call the methods of the interface dataplane.Dataplane. A Client calls ClientConfig.Changed on the
 // goroutine of Run.
 //
 // # Errors

@@ -21,9 +21,9 @@
 // kube-apiserver and etcd. At the end, the program prints tables in Markdown. docs/fleet.md has the
 // tables of a full run.
 //
-// The program is a module below datastore/kubernetes, because it uses an internal package of that
-// module, which starts the servers. It is not in the Go workspace (go.work), because no other
-// module depends on it.
+// The program is a module of its own. To start the servers, it uses an internal package of the
+// module datastore/kubernetes, so it is below that module. It is not in the Go workspace (go.work),
+// because no other module depends on it.
 //
 // # Concurrency
 //

@@ -60,8 +60,8 @@ type NodeStatus struct {
 	// Faulty counts the objects of the cluster that have no effect, or of which only a part is
 	// understood.
 	Faulty int64 `json:"faulty"`
-	// Faults has the first MaxFaults faults: those of endpoints, then those of objects, each by
-	// name.
+	// Faults has the first MaxFaults faults: the faults of endpoints, sorted by Key, then the
+	// faults of objects, sorted by Key.
 	Faults []Fault `json:"faults,omitempty"`
 	// Updated is when the report was written, by the clock of the node.
 	Updated metav1.Time `json:"updated"`

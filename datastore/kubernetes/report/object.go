@@ -19,10 +19,10 @@ import (
 const (
 	// ReasonRejected: the object has no effect.
 	ReasonRejected = "Rejected"
-	// ReasonRuleClosed: a rule of the policy is not understood. An Allow or Log rule matches nothing,
-	// and any other rule denies everything from its place on.
+	// ReasonRuleClosed: a rule of the policy is not understood. If it is an Allow or Log rule, it
+	// matches nothing. Any other rule denies every packet that reaches it.
 	ReasonRuleClosed = "RuleClosed"
-	// ReasonFieldIgnored: a field of the object, which is not a policy, has no effect.
+	// ReasonFieldIgnored: the object is not a policy, and one of its fields has no effect.
 	ReasonFieldIgnored = "FieldIgnored"
 	// ReasonNotProgrammed: the policy or network of a pod cannot be programmed on its node. The
 	// pod's traffic is dropped.

@@ -26,7 +26,7 @@ var ErrRunning = errors.New("report: the Reporter runs already")
 type Stats struct {
 	// Leading is set while this node writes for all nodes.
 	Leading bool
-	// Objects counts the objects that are rejected or accepted in part.
+	// Objects counts the objects that are rejected, and the objects that are accepted only in part.
 	Objects int
 	// Events counts the Events that were created or whose count was increased. Suppressed counts
 	// the Events that were not written, because there were too many of one object.

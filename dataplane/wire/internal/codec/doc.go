@@ -14,7 +14,7 @@
 // # Concurrency
 //
 // All functions may be called from any goroutine. After Encode, the event and the message share
-// memory: strings, lists of profiles and labels. After Decode, they share strings and labels. So
+// memory: strings, labels, and lists of profiles. After Decode, they share strings and labels. So
 // the caller must change neither the event nor the message.
 //
 // # Errors

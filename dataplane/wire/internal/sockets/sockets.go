@@ -14,9 +14,10 @@ import (
 	"syscall"
 )
 
-// Listen listens on a Unix socket. The socket's file has its mode before it gets its path, so a
-// user whom the mode excludes can never connect. Listen replaces an existing file at the path.
-// Closing the listener does not remove the file. On Linux the path may be longer than sun_path.
+// Listen listens on a Unix socket. It sets the mode of the socket's file before the file appears at
+// the path. So a user whom the mode excludes can never connect by this path. Listen replaces an
+// existing file at the path. Closing the listener does not remove the file. On Linux the path may
+// be longer than sun_path.
 //
 // Errors: those of the system.
 func Listen(path string, mode fs.FileMode) (*net.UnixListener, error) {
@@ -61,8 +62,8 @@ func Dial(ctx context.Context, path string) (net.Conn, error) {
 	return d.DialContext(ctx, "unix", path)
 }
 
-// RemoveStale removes a socket that no process listens on. Errors: another process listens on it;
-// the path exists and is not a socket; those of the system.
+// RemoveStale removes a socket that no process listens on. It returns an error if another process
+// listens on the socket, if the path exists and is not a socket, or if a system call fails.
 func RemoveStale(path string) error {
 	info, err := os.Lstat(path)
 	switch {

@@ -13,8 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 )
 
-// Etcd is an etcd without an API server, or a gRPC proxy of etcd. Its methods fail the test on
-// errors.
+// Etcd is either an etcd that runs without an API server, or a gRPC proxy of such an etcd. Its
+// methods fail the test on errors.
 type Etcd struct {
 	// URL of the etcd, as in "http://127.0.0.1:2379".
 	URL     string
