@@ -117,7 +117,8 @@ func (o objects) Run(ctx context.Context, r datastore.Receiver) error {
 	return o.cluster.source.Run(ctx, refresher)
 }
 
-// State returns the state of the connection and of the objects, for agent status.
+// State returns the state of the connection and of the objects. The command "agent status" prints
+// it.
 func (c *Cluster) State() api.Store {
 	stats := c.source.Stats()
 	c.mu.Lock()

@@ -14,7 +14,7 @@ import (
 // Layers are the settings in the shared store: at most one layer for all nodes, and at most one for
 // this node.
 type Layers struct {
-	// Global has the settings for all nodes, Node those for this node.
+	// Global has the settings for all nodes. The field Node has the settings for this node only.
 	Global, Node []settings.Layer
 }
 

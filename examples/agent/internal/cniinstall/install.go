@@ -29,7 +29,7 @@ const ConflistName = "10-wayleave.conflist"
 // because their extension is a number.
 const unfinished = ".wayleave-install-"
 
-// PodCIDRs is the text in a configuration that WithPodCIDRs replaces. The quotes are part of it.
+// PodCIDRs is a placeholder: WithPodCIDRs replaces it in a configuration. The quotes belong to it.
 const PodCIDRs = `"POD_CIDRS"`
 
 // Config configures an installation. All fields are required.

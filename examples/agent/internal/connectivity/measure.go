@@ -27,8 +27,8 @@ type Config struct {
 	// Evaluator has the policy that is in force. Required.
 	Evaluator *verdict.Evaluator
 	// Ask sends the first packet of a flow from one party to another, and waits for an answer for
-	// up to the given time. from and to are the indexes of the parties. It is called from many
-	// goroutines. Required.
+	// up to the given time. The parameters from and to are the indexes of the two parties. Ask is
+	// called from many goroutines. Required.
 	Ask func(ctx context.Context, from, to int, flow verdict.Flow, wait time.Duration) probe.Answer
 	// Ports gives each attempt its own source port or ICMP identifier. Required.
 	Ports *Ports
@@ -47,8 +47,8 @@ func (p *Ports) Next() uint16 {
 	return uint16(firstPort + (p.last.Add(1)-1)%count)
 }
 
-// Measure tests flows from each party to each Column of the other parties: one flow in each address
-// family that both parties have.
+// Measure tests flows from each party to each Column (a port, or ICMP echo) of every other party.
+// There is one flow for each address family that both parties have.
 func Measure(ctx context.Context, cfg Config) (*Matrix, error) {
 	if cfg.Evaluator == nil || cfg.Ask == nil || cfg.Ports == nil {
 		return nil, errors.New("connectivity: Config: Evaluator, Ask and Ports are required")

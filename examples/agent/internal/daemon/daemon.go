@@ -31,8 +31,9 @@ type Config struct {
 	// datastore. In each list, later layers take precedence over earlier ones.
 	Below, Above []settings.Layer
 	// Reread is a channel. Each time that the caller has read the settings again, it sends new
-	// layers, which replace Below. If the new settings are invalid, the problems are in the log and
-	// in the status, and the previous settings stay in effect. Optional.
+	// layers. They replace the layers of the field Below. If the new settings are invalid, the
+	// problems are in the log and in the status, and the previous settings stay in effect.
+	// Optional.
 	Reread <-chan []settings.Layer
 	// NetNS is a file descriptor of the network namespace to program. 0 means the namespace of the
 	// process.
@@ -51,7 +52,7 @@ type Config struct {
 	// or routes are written, Run ends with a *memory.ExceededError. The default is no limit.
 	Memory memory.Limit
 	// Exceeded is called with the *memory.ExceededError before Run ends. To end at once, exit the
-	// process in Exceeded: Run returns only after running computations have ended. Optional.
+	// process in Exceeded: Run waits for computations in progress before it returns. Optional.
 	Exceeded func(error)
 	// Programmed is called after each attempt to program; it must not block. Optional.
 	Programmed func(pipeline.State)

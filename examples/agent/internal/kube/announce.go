@@ -147,8 +147,8 @@ func (a *announcer) patch(ctx context.Context, keys string) error {
 const fieldManager = "wayleave-wireguard"
 
 // AnnounceWireguard sets the WireGuard keys of this node. Run then writes them to the Node object.
-// keys has the result of policy.WireguardKey.String for each key, separated by commas.
-// AnnounceWireguard does not wait until the keys are written.
+// The parameter keys has the texts of the keys (see policy.WireguardKey.String), separated by
+// commas. AnnounceWireguard does not wait until the keys are written.
 func (a *API) AnnounceWireguard(keys string) { a.keys.set(keys) }
 
 // WithdrawWireguard removes the WireGuard keys of this node from its Node object: it writes

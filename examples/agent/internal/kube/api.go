@@ -137,7 +137,8 @@ func (a *API) Follow(ctx context.Context, p *pipeline.Pipeline) {
 	}
 }
 
-// Absent writes to the API that the calculation graph rejects a resource, if Config.Report is set.
+// Absent reports to the API that the calculation graph rejects a resource. It does nothing unless
+// Config.Report is set.
 func (a *API) Absent(key policy.Key, err error) {
 	if a.status != nil {
 		a.status.reporter.Rejected(key, err)
@@ -145,7 +146,7 @@ func (a *API) Absent(key policy.Key, err error) {
 }
 
 // Doubted reports to the API that a policy is enforced although Wayleave does not understand some
-// fields of its rules. doubt lists these fields. A nil doubt means that all fields are now
+// fields of its rules. The parameter doubt lists these fields; nil means that all fields are now
 // understood. Doubted does nothing unless Config.Report is set.
 func (a *API) Doubted(key policy.Key, doubt *policy.DoubtError) {
 	if a.status != nil {

@@ -24,7 +24,8 @@ const qps, burst = 20, 60
 type Clients struct {
 	// Server is the address of the API server, for display.
 	Server string
-	// Client is for the kinds of Kubernetes, Dynamic for all other kinds.
+	// Client is a typed client. Dynamic is an untyped client, for policies and the kinds of Calico:
+	// it returns all fields, even those that this version does not know.
 	Client  kubernetes.Interface
 	Dynamic dynamic.Interface
 }

@@ -22,8 +22,8 @@ const (
 	maxOrigins     = 50 // fewer than the burst of the client
 )
 
-// RuleOrigins reads policies from the API. It returns for each of their rules, by the rule's ID,
-// where the rule is in the object of the API. It reads at most maxOrigins policies, for at most
+// RuleOrigins reads policies from the API. The result maps the ID of each of their rules to the
+// rule's place in the object of the API. It reads at most maxOrigins policies, for at most
 // originsTimeout, and skips the others. The ID of a rule changes when the rule changes. If a rule
 // has changed since the source received the policy, the result has only the rule's new ID, and a
 // caller that has the old ID does not find the rule.

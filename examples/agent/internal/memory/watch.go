@@ -25,8 +25,8 @@ func (e *ExceededError) Error() string {
 const watchEvery = 5 * time.Millisecond
 
 // Watch returns an *ExceededError once the process uses too much memory (the documentation of the
-// package has the limits). every is the time between two checks; 0 means 5 ms. If there is no
-// limit, Watch waits until ctx is done.
+// package has the limits). The parameter every is the time between two checks; 0 means 5 ms. If
+// there is no limit, Watch waits until ctx is done.
 func (l Limit) Watch(ctx context.Context, every time.Duration) error {
 	if l.Env == 0 && l.Cgroup == 0 {
 		<-ctx.Done()

@@ -4,8 +4,8 @@
 //
 //	wayleave_build_info{version,revision,goversion}
 //	                                       gauge      1; the labels have the version of the agent
-//	wayleave_ready                         gauge      1 if /readyz succeeds, also while endpoints are
-//	                                                  failed
+//	wayleave_ready                         gauge      1 if /readyz succeeds; failed endpoints have
+//	                                                  no effect on it
 //	wayleave_endpoints{state}              gauge      local endpoints that are pending, up, down or failed
 //	wayleave_apply_duration_seconds        histogram  attempts to program the kernel
 //	wayleave_apply_failures_total          counter    attempts that failed for at least one object

@@ -63,7 +63,8 @@ func Modes() []Mode {
 type Result struct {
 	// Mode is the name of the mode.
 	Mode string
-	// Missing is the module that the kernel lacks. Then there are no Exchanges.
+	// Missing is the module that the kernel lacks, or empty. If a module is missing, there are no
+	// Exchanges.
 	Missing string
 	// Exchanges are the exchanges of packets between the pods, one for each address family.
 	Exchanges []Exchange
@@ -73,7 +74,7 @@ type Result struct {
 type Exchange struct {
 	// From and To are the addresses of the pods.
 	From, To netip.Addr
-	// Wire describes the packets between the nodes that contained the request.
+	// Wire describes the packet that should carry the request from one node to the other.
 	Wire string
 	// Faults describe missing and wrong packets; empty if there are none.
 	Faults []string

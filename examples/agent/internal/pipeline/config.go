@@ -28,8 +28,9 @@ type Config struct {
 	// Empty means none.
 	Resources string
 	// Sources are further sources of desired state, such as a cluster. If several sources have an
-	// object with the same key, the pipeline uses the object of the first source that has it:
-	// manifests, then resources, then Sources in their order. At least one source is required.
+	// object with the same key, the pipeline uses the object of the first source that has it. The
+	// sources are in this order: the directory Manifests, the directory Resources, and then Sources
+	// as listed. At least one source is required.
 	//
 	// Sources may also have different endpoints with the same interface. A source with Yields set
 	// gives way: its workload endpoint is absent while an endpoint of a source without Yields has
@@ -121,8 +122,8 @@ type Config struct {
 	// Programmed is called each time after the driver has tried to bring the desired state into the
 	// kernel. It is called on the driver's goroutine, so it must not block. Optional.
 	Programmed func(State)
-	// Drifted is called when another process has changed the kernel state, on the same goroutine as
-	// Programmed. Optional.
+	// Drifted is called when another process has changed the kernel state. It is called on the same
+	// goroutine as Programmed, so it must not block. Optional.
 	Drifted func(dataplane.Drift)
 	// Updated is called with the changes of the sources, before they take effect. It must not
 	// block, and must not change the updates. Optional.
@@ -142,8 +143,8 @@ type Config struct {
 // State is the result of one attempt of the driver to program the desired state. It is safe for
 // concurrent use.
 type State struct {
-	// Rules returns the table; call Table instead. The field Rules is nil if this process has no
-	// table.
+	// Rules returns the table; it is nil if this process has no table. Do not call it: call the
+	// method Table, which also works if Rules is nil.
 	Rules func() *ruleset.Table
 	// Time is when the attempt ended.
 	Time time.Time
