@@ -14,8 +14,8 @@ import (
 // maxDoubts is the maximum number of doubts of one rule.
 const maxDoubts = 8
 
-// DoubtError lists invalid or unknown fields in the rules of a policy. The policy is enforced, but each rule with such
-// a field is closed: a closed Allow or Log rule matches nothing, and any other closed rule denies everything (see
+// DoubtError lists invalid or unknown fields in the rules of a policy. The policy is enforced, but each rule that has
+// such a field is closed: a closed Allow or Log rule matches nothing, and any other closed rule denies everything (see
 // Rule.Close). Update.Admit also returns a DoubtError for a profile that it has replaced by one that denies everything.
 type DoubtError struct {
 	// Key of the policy or profile.
@@ -29,8 +29,8 @@ func (e *DoubtError) Error() string {
 	return "policy: in doubt: " + e.Key.String() + ": " + sumUp(e.Problems)
 }
 
-// Doubts returns the invalid and unknown fields in the rules of the policy, or nil if there are none. Decode,
-// Update.Admit or a converter has closed each rule with such a field (see Rule.Close), and has listed the fields in
+// Doubts returns the invalid and unknown fields in the rules of the policy, or nil if there are none. If a rule has
+// such a field, Decode, Update.Admit or a converter closes the rule (see Rule.Close), and lists the field in
 // Rule.Doubts. The method Doubts collects the lists of all rules.
 func (p *Policy) Doubts() *DoubtError {
 	var all report

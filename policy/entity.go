@@ -12,18 +12,18 @@ type EntityRule struct {
 	// NotNets are prefixes: the address must be in none of them. Empty means no limit. Prefixes exclude only addresses
 	// of their own family: a rule with notNets 10.0.0.0/8 alone matches every IPv6 address.
 	NotNets Nets `json:"notNets,omitempty"`
-	// Selector on the labels of endpoints and network sets: the address must belong to an endpoint or network set that
-	// matches. Empty means no limit. In a policy with a namespace and without NamespaceSelector, it matches only
-	// objects of the same namespace.
+	// Selector selects endpoints and network sets by their labels: the address must belong to one of them. Empty means
+	// no limit. In a policy with a namespace and without NamespaceSelector, it selects only objects of the same
+	// namespace.
 	Selector string `json:"selector,omitempty"`
 	// NotSelector excludes the addresses of matching endpoints and network sets. Empty means none.
 	//
-	// If the policy has no namespace, and Selector, NamespaceSelector and ServiceAccounts are empty, the rule also
-	// matches addresses that belong to no endpoint or network set. Otherwise, the address must belong to an endpoint or
-	// network set that satisfies these three fields and does not match NotSelector. For policies with a namespace, see
-	// NamespaceSelector.
+	// In a policy without a namespace, there are two cases. If Selector, NamespaceSelector and ServiceAccounts are all
+	// empty, the rule also matches addresses that belong to no endpoint or network set. If one of the three is set, the
+	// address must belong to an endpoint or network set that satisfies all three and does not match NotSelector. For
+	// policies with a namespace, see NamespaceSelector.
 	NotSelector string `json:"notSelector,omitempty"`
-	// NamespaceSelector on the labels of namespaces: only endpoints and network sets in matching namespaces count.
+	// NamespaceSelector selects namespaces by their labels: only endpoints and network sets in these namespaces count.
 	// "all()" matches every object that has a namespace. "global()" matches every object without a namespace, such as a
 	// host endpoint. Empty means no limit, with one exception: if Selector, NotSelector or ServiceAccounts is set in a
 	// namespaced policy, only objects of the policy's namespace count.
@@ -32,15 +32,16 @@ type EntityRule struct {
 	// objects without a namespace: host endpoints and global network sets. Such a set can include the whole internet.
 	// To exclude these objects, write "all() &&" before the selector.
 	NamespaceSelector string `json:"namespaceSelector,omitempty"`
-	// ServiceAccounts limits the endpoints by their service account. Nil means no limit. A value without names and
-	// selector is invalid.
+	// ServiceAccounts limits the endpoints by their service account. Nil means no limit. A value that has neither names
+	// nor a selector is invalid.
 	ServiceAccounts *ServiceAccounts `json:"serviceAccounts,omitempty"`
 	// Services limits the peer to the backends of a service. In the source of ingress rules, it matches the addresses
 	// of the backends. In the destination of egress rules, it matches their addresses, protocols and ports. It is not
 	// valid elsewhere. Nil means no limit.
 	//
-	// It cannot be combined with Nets, NotNets, Selector, NotSelector, NamespaceSelector, ServiceAccounts, Ports and
-	// NotPorts on the same side. The rule needs no Protocol. If it has one, both must match.
+	// Services cannot be combined with Nets, NotNets, Selector, NotSelector, NamespaceSelector, ServiceAccounts, Ports
+	// or NotPorts on the same side. The rule needs no Protocol. If the rule has a Protocol, a packet must match both
+	// Protocol and Services.
 	Services *ServiceMatch `json:"services,omitempty"`
 	// Ports are numbers, ranges and names: the packet's port must match one of them. Empty means no limit. Numbers and
 	// ranges need a Protocol with ports. A name needs none, because an endpoint's named port has a protocol.
@@ -56,10 +57,10 @@ func (e EntityRule) IsZero() bool { return e.equal(&EntityRule{}) }
 // ServiceAccounts selects endpoints by their service account. At least one of its fields must be set. If both are set,
 // both must match.
 type ServiceAccounts struct {
-	// Names of service accounts, of which one must match. Empty means any name.
+	// Names lists service accounts: one of them must match. Empty means any name.
 	Names []string `json:"names,omitempty"`
-	// Selector on the labels of service accounts. Empty means any. A selector that is true for an object without labels
-	// (role != "bot") also matches objects without an account: host endpoints and network sets.
+	// Selector selects service accounts by their labels. Empty means any. A selector that is true for an object without
+	// labels (role != "bot") also matches objects without an account: host endpoints and network sets.
 	Selector string `json:"selector,omitempty"`
 }
 

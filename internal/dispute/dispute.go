@@ -70,7 +70,8 @@ func (t *Tracker[K]) removeOld(now time.Time) {
 	maps.DeleteFunc(t.objects, func(_ K, o *object) bool { return o.over(now) })
 }
 
-// Disputed returns the disputed objects in no order, and removes those that are no longer disputed.
+// Disputed returns the disputed objects in any order. Before that, it removes all objects whose
+// changes are too old to count.
 func (t *Tracker[K]) Disputed(now time.Time) []K {
 	t.removeOld(now)
 	var keys []K

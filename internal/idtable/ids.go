@@ -86,8 +86,8 @@ func (p *IDs) AppendTo(buf []uint32) []uint32 {
 // ChunkSize is the number of values that a Column allocates at once. It is a power of two.
 const ChunkSize = 128
 
-// Column holds one value for each id of an IDs. It grows and shrinks by chunks, so that values are
-// never moved.
+// Column holds one value for each allocated id (see IDs). It grows and shrinks by chunks, so that
+// values are never moved.
 type Column[T any] struct {
 	chunks []*[ChunkSize]T
 }

@@ -110,8 +110,8 @@ func (a *Attrs) Extend(n int) []byte {
 	return a.buf[old:]
 }
 
-// PutUint32 overwrites the value of an attribute in the buffer with a number in network byte order. The parameter at is
-// the position that Find returned for this attribute.
+// PutUint32 overwrites the value of an attribute in the buffer with a number in network byte order. Find returns the
+// position to pass for the attribute.
 func (a *Attrs) PutUint32(at int, value uint32) { binary.BigEndian.PutUint32(a.buf[at:], value) }
 
 // OrUint32 sets bits in the number at a position of the buffer.

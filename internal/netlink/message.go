@@ -121,7 +121,7 @@ type AckError struct {
 	// Detail is the kernel's explanation (extended ack). If the kernel gave none, Detail has the offset, if that is
 	// known.
 	Detail string
-	// Offset is the position in the request of the attribute that the kernel refused; zero if unknown.
+	// Offset is the position of the refused attribute in the request, in bytes; 0 if unknown.
 	Offset uint32
 }
 

@@ -53,7 +53,7 @@ func (n *NS) DeleteLink(name string) error {
 	return n.withLink(name, func(h *netlink.Handle, l netlink.Link) error { return h.LinkDel(l) })
 }
 
-// AddAddr adds an address to an interface. It can be used at once.
+// AddAddr adds an address to an interface. The address can be used at once.
 func (n *NS) AddAddr(name string, prefix netip.Prefix) error {
 	return n.withLink(name, func(h *netlink.Handle, l netlink.Link) error {
 		addr := &netlink.Addr{IPNet: ipNet(prefix)}

@@ -2,7 +2,7 @@
 
 package rtnl
 
-// Group is a kind of notifications that a Monitor can receive.
+// Group is a kind of notification that a Monitor can receive.
 type Group uint8
 
 // The groups. Each is for both families.

@@ -31,7 +31,8 @@ func (e *Error) Error() string { return (*netlink.AckError)(e).Error() }
 // Unwrap returns the errno.
 func (e *Error) Unwrap() error { return e.Errno }
 
-// Is reports whether the errno means target, one of this package's errors.
+// Is reports whether the errno corresponds to the target: ErrExist, ErrNotFound or ErrDown. It returns false for any
+// other target.
 func (e *Error) Is(target error) bool {
 	switch target {
 	case ErrExist:
@@ -58,7 +59,7 @@ const (
 	// ScopeUniverse and ScopeLink are scopes of IPv4 routes; IPv6 ones have ScopeUniverse.
 	ScopeUniverse = 0
 	ScopeLink     = 253
-	// ScopeNowhere matches any scope in a request to delete a route. A zero Type then matches any type.
+	// ScopeNowhere matches any scope in a request to delete a route. A Type of 0 matches any type in such a request.
 	ScopeNowhere = 255
 	// DefaultMetric6 is the metric of an IPv6 route that is added with metric 0.
 	DefaultMetric6 = 1024
@@ -129,7 +130,8 @@ type Neighbour struct {
 	MAC      MAC
 	State    uint16
 	Protocol uint8
-	// Proxy means that the host answers for the address on the interface. There is then no MAC and no state.
+	// Proxy means that the host answers the ARP or NDP requests for Addr that it receives on the interface. Such an
+	// entry has no MAC and no state.
 	Proxy bool
 	// Forward means that the entry is in a forwarding database. Extra means that an entry with Forward has attributes
 	// which this package does not know.

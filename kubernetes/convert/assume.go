@@ -39,10 +39,11 @@ type Assumed struct {
 // also has the endpoints whose node is AssumedNode, because the pod had no node and Converter.AssumeNetwork is set.
 //
 // The addresses come from AssumedPrefixIPv4 and AssumedPrefixIPv6. An address is a hash of the endpoint's key, so an
-// endpoint has the same address in two versions of the manifests. No two assumed addresses are equal. In the given
-// resources, no endpoint, node, host endpoint or service backend has one of these addresses. If two keys have the same
-// hash, which is rare, the endpoint with the larger key gets the next free address. In this case, a new endpoint can
-// change the address of another one. If a prefix is full, an endpoint gets no address of that family.
+// endpoint has the same address in two versions of the manifests. No two assumed addresses are equal. Assume never
+// chooses an address that an endpoint, node, host endpoint or service backend in the given resources already has. If
+// two keys have the same hash, which is rare, the endpoint with the larger key gets the next free address. In this
+// case, a new endpoint can change the address of another one. If a prefix is full, an endpoint gets no address of that
+// family.
 //
 // Assume is not a method of Converter, because it must see all resources to find free addresses. An assumed address
 // matches a network in a rule only if the network contains the address: a rule for 10.0.0.0/8 does not match a pod with

@@ -26,7 +26,7 @@ func (c Converter) CalicoStagedGlobalNetworkPolicy(s *calico.StagedGlobalNetwork
 }
 
 // CalicoStagedNetworkPolicy converts a StagedNetworkPolicy to a staged policy of its namespace. The staged action has
-// the same effect as in CalicoStagedGlobalNetworkPolicy. Every error is an *Error.
+// the same effect as with CalicoStagedGlobalNetworkPolicy. Every error is an *Error.
 func (c Converter) CalicoStagedNetworkPolicy(s *calico.StagedNetworkPolicy) (*policy.Policy, []error) {
 	p, namespace := begin(calico.APIVersion, "StagedNetworkPolicy", s, true)
 	doubts := &problems{object: p.object}
@@ -39,9 +39,9 @@ func (c Converter) CalicoStagedNetworkPolicy(s *calico.StagedNetworkPolicy) (*po
 }
 
 // CalicoStagedKubernetesNetworkPolicy converts a StagedKubernetesNetworkPolicy to a staged policy. The name of the
-// policy is "knp.default." and the name of the object, as in NetworkPolicy. The staged action has the same effect as in
-// CalicoStagedGlobalNetworkPolicy, and errors in rules have the same effect as in NetworkPolicy. Every error is an
-// *Error.
+// policy is "knp.default." followed by the name of the object, as with Converter.NetworkPolicy. The staged action has
+// the same effect as with CalicoStagedGlobalNetworkPolicy. Errors in rules have the same effect as with
+// Converter.NetworkPolicy. Every error is an *Error.
 func (c Converter) CalicoStagedKubernetesNetworkPolicy(
 	s *calico.StagedKubernetesNetworkPolicy,
 ) (*policy.Policy, []error) {

@@ -111,7 +111,7 @@ func (c Converter) Convert(object metav1.Object) ([]policy.Resource, []error) {
 // version that was converted last: an informer passes this version to its update handler. The argument now is the new
 // version, or nil for a deleted object.
 //
-// Errors: those of Convert for the object in now.
+// Errors: those that Convert returns for the new version.
 func (c Converter) Changes(before, now metav1.Object) (updates []policy.Update, problems []error) {
 	kept := map[policy.Key]bool{}
 	if now != nil {

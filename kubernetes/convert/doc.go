@@ -113,9 +113,9 @@
 //   - A namespaceSelector with NotIn or DoesNotExist matches if a label is absent. But the labels of a pod's namespace
 //     are not known until the Namespace object, or a Calico Profile "kns.NAME" in place of it, has been converted.
 //     Until then, such a selector does not match the pod. Only a selector of the namespace's name works, because the
-//     name is known. In a ClusterNetworkPolicy, this holds for Accept and Pass rules: for the selectors of their peers,
-//     and for the selector of the policy's subject. For a Deny rule, such a selector also matches pods whose Namespace
-//     object has not been converted.
+//     name is known. In Accept and Pass rules of a ClusterNetworkPolicy, selectors of peers and of the subject work in
+//     the same way. In Deny rules, a selector with NotIn or DoesNotExist also matches pods whose Namespace object has
+//     not been converted.
 //   - Reserved labels are those that this package sets itself (projectcalico.org/namespace, .../orchestrator,
 //     .../serviceaccount, pcns.*, pcsa.*, wayleave.dev/node.*). On pods, network sets and endpoints they are left out
 //     and reported. So no pod can pretend to be in another namespace, or to be a node. For a podSelector, no pod has a

@@ -22,9 +22,9 @@ type RuleOrigin struct {
 	// all rules of a direction, Field is the path of the direction, "spec.ingress".
 	Field string `json:"field"`
 	// Peers and Ports are the paths of the entries from which the rule was made, as in "spec.ingress[0].from[1]". There
-	// may be several, because some entries are merged into one rule: all ports of a protocol, and all ipBlocks without
-	// exceptions. Empty means any peer or any port. Peers and Ports are also empty for a closed rule, and for a rule of
-	// a Calico object, because such a rule has no list of peers.
+	// may be several, because some entries are merged into one rule: all ports of a protocol, and all ipBlocks that
+	// have no `except`. Empty means any peer or any port. Peers and Ports are also empty for a closed rule, and for a
+	// rule of a Calico object, because such a rule has no list of peers.
 	Peers []string `json:"peers,omitempty"`
 	Ports []string `json:"ports,omitempty"`
 

@@ -77,7 +77,7 @@ func ReadFiles(paths ...string) ([]policy.Resource, []error) { return Reader{}.R
 func ReadDir(dir string) ([]policy.Resource, []error) { return Reader{}.ReadDir(dir) }
 
 // Decode decodes the documents of one file, in order. It returns the resources of all valid objects, at most one for
-// each key, and an *Error for each problem. The argument file is the name of the file in Error.File and
+// each key, and an *Error for each problem. The first argument is the name of the file, for Error.File and
 // RuleOrigin.File. Decode does not open this file.
 func (r Reader) Decode(file string, data []byte) ([]policy.Resource, []error) {
 	return unique(r.decodeFile(file, data))

@@ -22,15 +22,16 @@ type Config struct {
 	Node string
 	// Converter converts the pods. Its Attachment must be nil.
 	Converter convert.Converter
-	// Update receives each change of an endpoint: the new endpoint, or only its key if it is removed. It also receives
-	// unchanged endpoints of pods of other nodes, and of pods that were unknown before. Update runs in the call that
-	// causes the change, and must not call a method of *Pods.
+	// Update receives each change of an endpoint: the new endpoint, or only its key if it is removed. Update may also
+	// receive an endpoint that has not changed, or the key of an endpoint that did not exist. This happens for pods of
+	// other nodes, and for pods that were unknown before. Update runs in the call that causes the change, and must not
+	// call a method of *Pods.
 	Update func(policy.Update)
-	// Report receives the errors of a pod, each a *convert.Error. While a pod has errors, each call of a method for
-	// this pod calls Report. If the pod is not attached, Attach and Detach of other pods call Report for it, too. Once
-	// the pod has no errors any more, Report is called without errors. Report may also be called without errors for a
-	// pod of another node, and for a pod that was unknown before. Report must not call a method of *Pods. Nil discards
-	// the errors.
+	// Report receives the errors of a pod, each a *convert.Error. While a pod has errors, calls of methods for this pod
+	// may call Report again. If a pod of this node has errors and is not attached, Attach and Detach of other pods also
+	// call Report for it. Once the pod has no errors any more, Report is called without errors. Report may also be
+	// called without errors for a pod of another node, and for a pod that was unknown before. Report must not call a
+	// method of *Pods. Nil discards the errors.
 	Report func(pod Ref, problems []error)
 }
 

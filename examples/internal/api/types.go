@@ -21,8 +21,8 @@ type Status struct {
 	Ready bool `json:"ready"`
 	// Waiting are the sources that have not been read completely yet.
 	Waiting []string `json:"waiting"`
-	// Unreadable maps the name of each source whose directory cannot be read to the reason. Objects
-	// that were read before stay in force.
+	// Unreadable has, for each source whose directory cannot be read, its name and the reason.
+	// Objects that were read before stay in force.
 	Unreadable map[string]string `json:"unreadable,omitempty"`
 	// Pending means that a change is not in the kernel yet.
 	Pending bool `json:"pending"`
@@ -106,8 +106,8 @@ type PolicyCost struct {
 	Largest     string `json:"largest"`
 	LargestCost int    `json:"largestCost"`
 	GroupLimit  int    `json:"groupLimit"`
-	// ChainGroups is the number of groups whose policy is written as chains because they are over a
-	// limit. The field Chains describes the most expensive of these groups, each with its cost.
+	// ChainGroups is the number of groups over a limit. Their policy is written as chains. The
+	// field Chains describes the most expensive of these groups, each with its cost.
 	ChainGroups int      `json:"chainGroups"`
 	Chains      []string `json:"chains,omitempty"`
 }
@@ -146,8 +146,8 @@ type KubernetesKind struct {
 	Kind string `json:"kind"`
 	// State is waiting, synced, not served or omitted.
 	State string `json:"state"`
-	// Error is the reason why the kind cannot be read at the moment. Since is the time of the first
-	// failure. The objects that were last read stay in force.
+	// Error is the reason why the kind cannot be read at the moment, and Since is the time when
+	// Error last changed. The objects that were last read stay in force.
 	Error string    `json:"error,omitempty"`
 	Since time.Time `json:"since,omitzero"`
 	// Objects is the number of objects of the kind.
@@ -337,9 +337,9 @@ type Flows struct {
 	Flows []Flow `json:"flows"`
 	// Connections is the number of connections whose packets are counted now.
 	Connections int `json:"connections"`
-	// Evicted is the number of flows that were removed to make room for newer ones. Uncounted is
-	// the number of verdicts about connections beyond the limit. The packets of these connections
-	// are not counted.
+	// Evicted is the number of flows that were removed to make room for newer ones. The agent
+	// counts the packets of at most 65,536 allowed connections at a time. Uncounted is the number
+	// of verdicts about further connections.
 	Evicted   uint64 `json:"evicted,omitempty"`
 	Uncounted uint64 `json:"uncounted,omitempty"`
 	// MissedVerdicts is the number of verdicts that were lost because buffers were full. MissedEnds
@@ -367,13 +367,14 @@ type Flow struct {
 	Reason string `json:"reason,omitempty"`
 	// Connections is the number of connections that were allowed.
 	Connections uint64 `json:"connections"`
-	// Packets and Bytes were sent by the source. For a denied flow, they count what was dropped.
+	// Packets and Bytes count the packets from the source. For a denied flow, they count the
+	// dropped packets.
 	Packets uint64 `json:"packets"`
 	Bytes   uint64 `json:"bytes"`
-	// ReplyPackets and ReplyBytes were sent by the destination.
+	// ReplyPackets and ReplyBytes count the packets from the destination.
 	ReplyPackets uint64 `json:"replyPackets"`
 	ReplyBytes   uint64 `json:"replyBytes"`
-	// First and Last are the times of the first and the last verdict or count.
+	// First and Last are the times of the first and the last change of these counts.
 	First time.Time `json:"first"`
 	Last  time.Time `json:"last"`
 }
@@ -384,7 +385,8 @@ type Wait struct {
 	Endpoint string `json:"endpoint"`
 }
 
-// Registered is the state of a registered endpoint. It is empty if the endpoint is not registered.
+// Registered is a registered endpoint and its state. If the endpoint is not registered, all fields
+// are zero.
 type Registered struct {
 	Endpoint *policy.WorkloadEndpoint `json:"endpoint"`
 	State    string                   `json:"state"`

@@ -19,7 +19,7 @@
 //
 // The error of an action determines the exit status:
 //
-//   - An error of Usagef: 2. The error is printed, with a hint at the help.
+//   - An error of Usagef: 2. The error is printed, with the command that prints the help.
 //   - An ExitStatus: that status. Nothing is printed.
 //   - Any other error: Program.Failed. The error is printed.
 package cli

@@ -29,8 +29,8 @@ const (
 // clearLine moves the cursor to the start of the line and clears it (ECMA-48).
 const clearLine = "\r\x1b[K"
 
-// NewProgress returns a Progress for the described work, such as "packets tried" or "waiting for
-// the agent".
+// NewProgress returns a Progress. Its line begins with the given description of the work, such as
+// "packets tried" or "waiting for the agent".
 func NewProgress(c Console, what string) *Progress {
 	p := &Progress{c: c, what: what, end: func() {}}
 	if isTerminal(c.Err) {

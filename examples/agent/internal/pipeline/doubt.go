@@ -14,7 +14,7 @@ import (
 // fields.
 func (p *Pipeline) Doubts() map[policy.Key]error { return p.doubts.all() }
 
-// DoubtsOf does the same as Doubts for the policies of one source.
+// DoubtsOf returns the entries of Doubts for those policies that a source has.
 func (p *Pipeline) DoubtsOf(source string) map[policy.Key]error {
 	doubts := p.doubts.all()
 	maps.DeleteFunc(doubts, func(key policy.Key, _ error) bool { return p.source.Versions(key)[source] == nil })

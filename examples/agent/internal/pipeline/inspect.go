@@ -30,9 +30,9 @@ func (p *Pipeline) World() verdict.World { return p.source.World() }
 // WorldWith returns what World would return if one source were added and some sources were left
 // out. The first parameter has the objects of the added source. The last parameter has the names of
 // the sources to leave out. The added source comes before all others, so its objects replace
-// objects with the same key. The added source is one without Yields (see Config.Sources). A source
-// with Yields may have a workload endpoint on the same interface as an endpoint of the added
-// source. Then this workload endpoint is absent.
+// objects with the same key. The added source is one without Yields (see Config.Sources). So if a
+// source with Yields has a workload endpoint on the interface of an endpoint of the added source,
+// the result has only the endpoint of the added source.
 func (p *Pipeline) WorldWith(first verdict.World, without ...string) verdict.World {
 	return p.source.worldWith(first, without...)
 }
@@ -259,11 +259,11 @@ func (p *Pipeline) Status() dataplane.Status {
 	return s
 }
 
-// WaitRemoved waits until an endpoint that a source has just removed is removed from the kernel,
-// too. First WaitRemoved waits until all sources are in sync, as WaitSources does. Then it checks
-// all sources except those that the last parameter names. If one of the checked sources still has
-// an endpoint with the key on this node, the endpoint stays in the kernel, so WaitRemoved returns
-// at once.
+// WaitRemoved waits until the kernel no longer has an endpoint. Call it after a source has removed
+// the endpoint. First WaitRemoved waits until all sources are in sync, as WaitSources does. Then it
+// checks all sources except those that the last parameter names. If one of the checked sources
+// still has an endpoint with the key on this node, the endpoint stays in the kernel, so WaitRemoved
+// returns at once.
 //
 // Errors: the error of ctx, or dataplane.ErrStopped.
 func (p *Pipeline) WaitRemoved(ctx context.Context, key policy.Key, without ...string) error {

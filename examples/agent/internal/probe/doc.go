@@ -24,7 +24,7 @@
 //
 // # Errors
 //
-// If there is no answer, the outcome of the probe is Blocked, because policy drops packets without
-// an answer. For any other failure (a refusal, no route, a wrong name), the outcome is Broken, with
-// the reason.
+// If no answer arrives, and the server has received nothing, the outcome of the probe is Blocked:
+// policy drops packets and sends no answer. For any other failure (a refusal, no route, a wrong
+// name, a lost answer), the outcome is Broken, with the reason.
 package probe

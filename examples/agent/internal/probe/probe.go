@@ -25,7 +25,7 @@ type Probe struct {
 	// Flow is the flow to begin: TCP, UDP, ICMP echo or ICMPv6 echo. For an echo, SrcPort is the
 	// identifier.
 	Flow verdict.Flow
-	// Wait is how long to wait for an answer. Without an answer, the outcome is Blocked.
+	// Wait is how long to wait for an answer.
 	Wait time.Duration
 }
 

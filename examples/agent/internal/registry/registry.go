@@ -194,8 +194,8 @@ func (r *Registry) Holder(addr netip.Addr) *policy.WorkloadEndpoint {
 	return r.find(func(e *policy.WorkloadEndpoint) bool { return slices.Contains(e.Addresses, addr) })
 }
 
-// OnInterface returns an endpoint whose interface has this name, or nil if there is none. It skips
-// the endpoint whose key equals the parameter ignored. The caller must not change the result.
+// OnInterface returns an endpoint whose interface has this name, or nil if there is none. The
+// second parameter is the key of an endpoint to skip. The caller must not change the result.
 func (r *Registry) OnInterface(name string, ignored policy.Key) *policy.WorkloadEndpoint {
 	return r.find(func(e *policy.WorkloadEndpoint) bool { return e.Interface == name && e.Key() != ignored })
 }

@@ -19,8 +19,9 @@ type Config struct {
 	Listener net.Listener
 	// Handler handles the requests. Required.
 	Handler http.Handler
-	// MaxConns is the maximum number of open connections. When there are as many, a new connection
-	// waits until the server may close another one: see EvictAfter and EndRequestsAfter. Required.
+	// MaxConns is the maximum number of open connections. At this limit, a new connection waits
+	// until another one ends, or until the server is allowed to close one: see EvictAfter and
+	// EndRequestsAfter. Required.
 	MaxConns int
 	// EvictAfter is the idle time after which the server may close a connection in favour of a new
 	// one. A connection is idle while no handler serves it. The time begins anew when the client
@@ -28,8 +29,8 @@ type Config struct {
 	EvictAfter time.Duration
 	// EndRequestsAfter is how long a handler must have served a request before the server may close
 	// its connection in favour of a new one. The server does so only if there is no idle connection
-	// that it may close instead. Default: 0, which means never. Then a new connection is closed at
-	// once if handlers serve all others.
+	// that it may close instead. Default: 0, which means never. With 0, the server closes a new
+	// connection at once if handlers are serving all MaxConns connections.
 	EndRequestsAfter time.Duration
 	// MaxBody is the maximum size of a request's body in bytes. Default: 0, no request may have a
 	// body.

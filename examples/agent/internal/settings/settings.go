@@ -27,9 +27,9 @@ type Settings struct {
 	// Resources is a directory of JSON files, each with one resource of package policy. The agent
 	// watches the directory for changes. Empty means none.
 	Resources string
-	// Etcd are the servers of an etcd that many nodes share, separated by commas, as in
-	// "https://10.0.0.5:2379". EtcdPrefix and EtcdCluster select the keys in this etcd. If Etcd is
-	// empty, no etcd is used.
+	// Etcd lists the servers of an etcd that many nodes share. They are separated by commas, as in
+	// "https://10.0.0.5:2379,https://10.0.0.6:2379". EtcdPrefix and EtcdCluster select the keys in
+	// this etcd. If Etcd is empty, no etcd is used.
 	Etcd, EtcdPrefix, EtcdCluster string
 	// EtcdCAFile, EtcdCertFile and EtcdKeyFile are PEM files: the certificate authorities of the
 	// servers, and the agent's certificate and key.
@@ -42,8 +42,8 @@ type Settings struct {
 	// uses the service account of its pod. Without Kubeconfig and InCluster, no API is read.
 	Kubeconfig, KubernetesContext string
 	InCluster                     bool
-	// KubernetesOmit are the kinds of the API that are not read, separated by commas, as in
-	// "ippools.projectcalico.org". Empty means that all kinds are read.
+	// KubernetesOmit lists the kinds of the API that are not read. They are separated by commas, as
+	// in "nodes,ippools.projectcalico.org". Empty means that all kinds are read.
 	KubernetesOmit string
 	// KubernetesConfig is the NAMESPACE/NAME of the ConfigMap with settings for all nodes. The
 	// ConfigMap for one node is NAME-node-NODE. Empty means none.
@@ -70,7 +70,7 @@ type Settings struct {
 	// WireguardKeyLifetime is the age at which a key is replaced. 0 means never.
 	WireguardKeyLifetime time.Duration
 	// WireguardHostEncryption means that packets between the nodes' own addresses are encrypted,
-	// too. WireguardUnencryptedHosts are addresses or prefixes, separated by commas. Packets from
+	// too. WireguardUnencryptedHosts lists addresses or prefixes, separated by commas. Packets from
 	// and to them are not encrypted. "none" means no address.
 	WireguardHostEncryption   bool
 	WireguardUnencryptedHosts string
@@ -91,8 +91,9 @@ type Settings struct {
 	// InterfacePrefix is the prefix of the names of workloads' interfaces. All packets of an
 	// interface with this prefix and without an endpoint are dropped.
 	InterfacePrefix string
-	// Bridges are the names of bridges whose ports are workloads' interfaces, separated by commas.
-	// A workload behind a bridge is identified by its address. Empty means none.
+	// Bridges lists the bridges whose ports are workloads' interfaces. The names of the bridges are
+	// separated by commas. A workload behind a bridge is identified by its address. Empty means
+	// none.
 	Bridges string
 	// RouteProtocol is the protocol number of the agent's routes, neighbour entries and devices: 5
 	// to 255. Nothing else may use the number.

@@ -98,8 +98,8 @@ func (l *Layer) read(n *yaml.Node) {
 	}
 }
 
-// Object returns the settings of a JSON or YAML object of a datastore, which is one mapping from
-// keys to values. source is the name of the source, for display.
+// Object returns the settings of an object in a datastore. The object is one JSON or YAML mapping
+// from keys to values. The first parameter is the name of the source, for display.
 func Object(source string, data []byte) Layer {
 	l := Layer{Source: source, Datastore: true, Values: map[string]string{}}
 	var doc yaml.Node
