@@ -11,8 +11,8 @@ import (
 
 // Problem is one problem of a resource.
 type Problem struct {
-	// Field is the path of the field in JSON, as in "egress[2].destination.ports[0]". It is empty if the problem is one
-	// of the whole object.
+	// Field is the path of the field in JSON, as in "egress[2].destination.ports[0]". It is empty if the problem
+	// concerns the whole object.
 	Field string `json:"field,omitempty"`
 	// Msg describes the problem.
 	Msg string `json:"msg"`

@@ -37,8 +37,9 @@ type HostConfig struct {
 	// they are dropped.
 	AllowIPIPFromWorkloads bool `json:"allowIPIPFromWorkloads,omitempty"`
 	// VXLANFromNodesOnly drops a VXLAN packet to the node if its source is not in the field Addresses of a Node. This
-	// also holds for established connections. Set it if nodes exchange VXLAN packets, because policy trusts the source
-	// addresses of the packets inside. By default, host policy decides about such packets.
+	// also holds for established connections. Set VXLANFromNodesOnly if nodes exchange VXLAN packets, because policy
+	// trusts the source addresses of the packets inside. By default, this check is off, and host policy decides about
+	// VXLAN packets to the node.
 	VXLANFromNodesOnly bool `json:"vxlanFromNodesOnly,omitempty"`
 	// IPIPFromNodesOnly is like VXLANFromNodesOnly, but for IP-in-IP packets.
 	IPIPFromNodesOnly bool `json:"ipipFromNodesOnly,omitempty"`

@@ -10,11 +10,11 @@ type IPPool struct {
 	Name string `json:"name"`
 	// CIDR is the prefix of the pool. It must not contain link-local, multicast or loopback addresses. Required.
 	CIDR netip.Prefix `json:"cidr"`
-	// VXLANMode determines which traffic between nodes to addresses of the pool is encapsulated in VXLAN. Empty means
-	// Never.
+	// VXLANMode determines which packets to addresses of the pool are encapsulated in VXLAN on their way to another
+	// node. Empty means Never.
 	VXLANMode EncapMode `json:"vxlanMode,omitempty"`
-	// IPIPMode determines which traffic between nodes to addresses of the pool is encapsulated in IP in IP. It is for
-	// IPv4 only. Empty means Never. At least one of VXLANMode and IPIPMode must be Never.
+	// IPIPMode determines which packets to addresses of the pool are encapsulated in IP in IP on their way to another
+	// node. It is for IPv4 only. Empty means Never. At least one of VXLANMode and IPIPMode must be Never.
 	IPIPMode EncapMode `json:"ipipMode,omitempty"`
 	// NATOutgoing means source NAT for packets from workloads of the pool to addresses outside all pools: the node
 	// replaces the source by an address of its own. False is the default.

@@ -34,7 +34,7 @@ func (n *Nets) UnmarshalJSON(data []byte) error {
 	return unmarshal(data, n)
 }
 
-// MarshalJSON encodes a list of strings. Nil is an empty list. It never fails.
+// MarshalJSON encodes the nets as a list of strings. Nil becomes an empty list. MarshalJSON never fails.
 func (n Nets) MarshalJSON() ([]byte, error) {
 	out := make([]string, len(n))
 	for i, p := range n {

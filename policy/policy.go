@@ -19,7 +19,8 @@ type Policy struct {
 	// Order within the tier: smaller first; negative numbers and fractions are valid. Nil comes after all numbers. NaN
 	// and infinity are invalid. Policies with equal orders are sorted by "name/namespace/kind".
 	Order *float64 `json:"order,omitempty"`
-	// Selector on the endpoints' labels. Empty selects every endpoint, or every endpoint of the policy's namespace.
+	// Selector on the endpoints' labels. Empty matches every endpoint. A policy with a namespace selects only endpoints
+	// of this namespace.
 	Selector string `json:"selector,omitempty"`
 	// NamespaceSelector limits a global policy to endpoints of matching namespaces. Empty means no limit. "all()"
 	// selects endpoints of all namespaces, and "global()" selects endpoints without a namespace. Any other
@@ -49,12 +50,12 @@ type Policy struct {
 	// are not allowed in such a policy.
 	ApplyOnForward bool `json:"applyOnForward,omitempty"`
 	// DoNotTrack means that the policy applies to host endpoints before connection tracking, to each packet of each
-	// direction. It then never applies to workload endpoints. DoNotTrack needs ApplyOnForward and excludes PreDNAT. By
-	// default, a policy applies to the first packet of each connection.
+	// direction. It then never applies to workload endpoints. DoNotTrack needs ApplyOnForward and excludes PreDNAT.
+	// Without DoNotTrack, a policy applies to the first packet of each connection.
 	DoNotTrack bool `json:"doNotTrack,omitempty"`
 	// PreDNAT means that the policy applies to host endpoints before destination NAT, and never to workload endpoints.
 	// It is then for ingress only: egress rules and the type Egress are invalid. PreDNAT needs ApplyOnForward and
-	// excludes DoNotTrack. By default, rules match the destination after destination NAT.
+	// excludes DoNotTrack. If neither PreDNAT nor DoNotTrack is set, rules match the destination after destination NAT.
 	PreDNAT bool `json:"preDNAT,omitempty"`
 	// PerformanceHints change how the policy is computed, but not its meaning. Empty means none.
 	PerformanceHints []PerformanceHint `json:"performanceHints,omitempty"`

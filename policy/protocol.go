@@ -65,7 +65,7 @@ func (p Protocol) String() string {
 	return strconv.Itoa(int(p))
 }
 
-// HasPorts reports whether rules can match ports of the protocol: TCP, UDP and SCTP.
+// HasPorts reports whether rules can match ports of the protocol. It is true only for TCP, UDP and SCTP.
 func (p Protocol) HasPorts() bool {
 	return p == ProtocolTCP || p == ProtocolUDP || p == ProtocolSCTP
 }

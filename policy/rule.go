@@ -53,7 +53,7 @@ const (
 
 // RuleMetadata is information about a rule for people and tools.
 type RuleMetadata struct {
-	// Annotations are free keys and values, which explanations include.
+	// Annotations are arbitrary keys and values. The explanation of a verdict shows the annotations of rules.
 	Annotations map[string]string `json:"annotations,omitempty"`
 }
 

@@ -42,8 +42,8 @@ type PairChange struct {
 	Changes []Change `json:"changes"`
 }
 
-// Change has those flows of a PairChange whose verdicts change in the same way. In the world before, all of these flows
-// have the same verdict, for the same reasons. That holds in the world after, too.
+// Change has those flows of a PairChange whose verdicts change in the same way. In each of the two worlds, all of these
+// flows have the same verdict, for the same reasons.
 type Change struct {
 	// Ports of the flows, in order.
 	Ports []ChangedPort `json:"ports"`
@@ -244,7 +244,7 @@ func (p PairChange) Describe(c Change) string {
 		Decisions(c.Example.Before), Decisions(c.Example.After))
 }
 
-// Decisions returns the outcome of each direction and its decision, in one line.
+// Decisions returns one line with the outcome of each direction and the cause of this outcome.
 func Decisions(x *verdict.Explanation) string {
 	return fmt.Sprintf("egress %s (%s), ingress %s (%s)", x.Egress.Outcome, x.Egress.Decision, x.Ingress.Outcome,
 		x.Ingress.Decision)

@@ -42,7 +42,8 @@ type Difference struct {
 	// SourcePorts reports whether any rule has a condition on source ports. If so, there may be more differences than
 	// Pairs has, because all evaluated flows have the DefaultSourcePort.
 	SourcePorts bool `json:"sourcePortsMatter"`
-	// OnlyBefore and OnlyAfter are the endpoints that only one of the worlds has. They were not evaluated.
+	// OnlyBefore are the endpoints that only the first world has. OnlyAfter are the endpoints that only the second
+	// world has. None of them was evaluated.
 	OnlyBefore []string `json:"onlyBefore,omitempty"`
 	OnlyAfter  []string `json:"onlyAfter,omitempty"`
 	// Moved are the endpoints that both worlds have, but not with the same addresses. Only those of their addresses
@@ -135,7 +136,8 @@ type Common struct {
 	// Parties are the endpoints that both worlds have. Each has the addresses that it has in both worlds, and the named
 	// ports that it has in at least one.
 	Parties []Party
-	// OnlyBefore and OnlyAfter are the names of endpoints of only one world.
+	// OnlyBefore are the names of the endpoints that only the first world has. OnlyAfter are the names of the endpoints
+	// that only the second world has.
 	OnlyBefore, OnlyAfter []string
 	// Moved are the names of endpoints that both worlds have, but not with the same addresses. If an endpoint has no
 	// address that is in both worlds, it is not in Parties.

@@ -38,8 +38,8 @@ type Result struct {
 	Holds bool `json:"holds"`
 	// Flows is the number of flows that were evaluated.
 	Flows int `json:"flows"`
-	// Failed has the Answer of each Query (a sender, a receiver and a port) with a flow that does not have the expected
-	// verdict. The Answer explains all flows of the Query.
+	// Failed has an Answer for each Query that has a flow with an unexpected verdict. A Query has the flows of one
+	// sender, one receiver and one port. The Answer explains all of these flows.
 	Failed []Answer `json:"failed,omitempty"`
 }
 

@@ -136,8 +136,9 @@ func comparePrefixes(a, b netip.Prefix) int {
 // last group of their protocol.
 func (p *Partition) Ports() []PortGroup { return p.mentions.groups() }
 
-// SourcePorts reports whether any rule has a condition on source ports. If so, flows with other source ports may have
-// other verdicts, because Ports returns groups of destination ports only.
+// SourcePorts reports whether any rule has a condition on source ports. If so, flows that differ only in their source
+// ports may have different verdicts. The groups that Ports returns do not show this: they are groups of destination
+// ports.
 func (p *Partition) SourcePorts() bool { return p.mentions.sourcePorts }
 
 // Groups divides the given parties into groups. It takes the parties one after another. A party joins an existing group

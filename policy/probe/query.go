@@ -48,8 +48,8 @@ func (a Answer) String() string {
 	return text.String()
 }
 
-// Queries returns the queries from each sender to each receiver on each port, in the order of the arguments. The
-// parameters from and to have texts as for Find. Queries makes no query from a party to itself.
+// Queries returns the queries from each sender to each receiver on each port, in the order of the arguments. Senders
+// and receivers are given as texts for Find. Queries makes no query from a party to itself.
 //
 // Queries returns an error in these cases:
 //

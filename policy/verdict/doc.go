@@ -104,10 +104,9 @@
 //   - policy.HostConfig.NodeEncapsulations lists encapsulations that only nodes may send to a node. A packet to the
 //     node itself with one of these is denied, unless its source is in the Addresses of a Node. That holds in every
 //     state, and even if other stages allow the packet. It does not hold for the loopback interface.
-//   - A related packet (case S169 of docs/semantics.md) is, for example, an ICMP error about a connection. Each
-//     workload of this node that sends or receives the packet is checked: it must have one of the two addresses of that
-//     connection. If so, the packet counts as established, otherwise as new. Senders and receivers that are no
-//     workloads are not checked.
+//   - A related packet (case S169 of docs/semantics.md) is, for example, an ICMP error about a connection. It counts as
+//     established if each workload of this node that sends or receives it has one of the two addresses of that
+//     connection. Otherwise it counts as new. Senders and receivers that are not workloads are not checked.
 //   - A packet from the node to itself is not evaluated. A packet from a workload to itself is evaluated only if
 //     destination NAT has translated it, for example from the address of a service.
 //   - For packets between a workload and its node, an action of policy.HostConfig is one of the stages. The action

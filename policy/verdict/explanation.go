@@ -16,11 +16,11 @@ type Explanation struct {
 	// denies or, if none denies, the last one that allows. Egress then has no steps: they are in Stages.
 	Egress *Direction `json:"egress"`
 	// Ingress is the evaluation at the destination endpoint. For a flow through a node, Ingress has the outcome and
-	// decision of one of the stages with ingress rules: again the first one that denies or, if none denies, the last
-	// one that allows. Ingress then has no steps, either.
+	// decision of one stage with ingress rules: the first one that denies or, if none denies, the last one that allows.
+	// Ingress then has no steps: they are in Stages.
 	Ingress *Direction `json:"ingress"`
-	// Stages are the stages of a flow through a node, in order, each with its steps. Stages without policy are left
-	// out. Stages after one that denies are evaluated, too. Stages is empty for a flow without a node, and for traffic
+	// Stages are the stages of a flow through a node, in order, each with its steps. A stage without policy is left
+	// out. A stage after one that denies is evaluated, too. The list is empty if the flow has no Node, and for traffic
 	// within the host or within one workload.
 	Stages []*Direction `json:"stages,omitempty"`
 }
@@ -112,13 +112,13 @@ const (
 	// ByFailsafe: the port is a failsafe port. Detail has this port. The packet is allowed, or the stage does not apply
 	// to it.
 	ByFailsafe Cause = "Failsafe"
-	// BySetting: a setting of policy.HostConfig decided, EndpointToHostAction or HostToEndpointAction.
+	// BySetting: the setting EndpointToHostAction or HostToEndpointAction of policy.HostConfig decided.
 	BySetting Cause = "Setting"
 	// ByNoEndpoint: there is no endpoint on this side, or no stage applied.
 	ByNoEndpoint Cause = "NoEndpoint"
-	// ByInvalidFlow: the flow cannot exist, see Flow. For example, untracked policy allows the packet, but the flow
-	// says that NAT translated it: NAT does not translate such packets. The other fields then have the rule that allows
-	// the packet.
+	// ByInvalidFlow: the flow cannot exist, see Flow. For example, untracked policy allows the packet, but OrigDst
+	// differs from Dst: NAT does not translate such packets. In this example, the Decision also has the rule that
+	// allows the packet.
 	ByInvalidFlow Cause = "InvalidFlow"
 )
 
@@ -182,7 +182,7 @@ type ProfileStep struct {
 	Missing bool `json:"missing,omitempty"`
 	// Rules in order, up to the one that decided.
 	Rules []RuleStep `json:"rules,omitempty"`
-	// Action of the rule that decided. Empty if none did. Pass means Deny.
+	// Action of the rule that decided. Empty if none did. If it is Pass, the profile denies the packet.
 	Action policy.Action `json:"action,omitempty"`
 }
 

@@ -17,12 +17,12 @@ import (
 // that node is evaluated, also policy of host endpoints: see "Flows through a node" in the package comment.
 type Flow struct {
 	// SrcEndpoint is the key of the workload endpoint that sends. The zero key means the endpoint with the address Src.
-	// If Node is set, any other key must belong to a workload endpoint on that node. If it does not, the flow cannot
-	// exist, and is denied. If Node is empty, a key that the world does not have means that the flow has no source
-	// endpoint.
+	// If Node is set, a key that is not zero must belong to a workload endpoint on this node. A flow with a different
+	// key cannot exist, and is denied. If Node is empty, a key that the world does not have means that the flow has no
+	// source endpoint.
 	SrcEndpoint policy.Key `json:"srcEndpoint,omitzero"`
 	// DstEndpoint is the key of the workload endpoint that receives. The zero key means the endpoint with the address
-	// Dst. In other respects, it is like SrcEndpoint.
+	// Dst. In other respects, DstEndpoint is like SrcEndpoint.
 	DstEndpoint policy.Key `json:"dstEndpoint,omitzero"`
 	// Src and Dst are the addresses, of one family. Dst is the destination after destination NAT. IPv4-mapped IPv6
 	// addresses become IPv4 addresses.
@@ -72,8 +72,8 @@ const (
 	// StateEstablished is any other packet of an allowed connection, including replies. It is accepted before policy.
 	StateEstablished State = "Established"
 	// StateRelated is a packet that is related to an allowed connection: an ICMP error, or the first packet of an
-	// expected connection (FTP data). If the workloads that send and receive it each have an address of the connection,
-	// it counts as established, otherwise as new (case S169 of docs/semantics.md).
+	// expected connection (FTP data). The packet counts as established if each workload that sends or receives it has
+	// one of the addresses of the allowed connection. Otherwise it counts as new (case S169 of docs/semantics.md).
 	StateRelated State = "Related"
 	// StateInvalid is a packet that belongs to no connection and cannot begin one. It is dropped before policy.
 	StateInvalid State = "Invalid"

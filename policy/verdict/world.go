@@ -44,7 +44,8 @@ type Result struct {
 	// rules: Deny if one denies, NotApplicable if none decides, and Allow otherwise.
 	Egress Outcome `json:"egress"`
 	// Ingress is the outcome at the destination endpoint. For a flow through a node, it combines all stages with
-	// ingress rules, as Egress does. It is computed even if Egress is Deny.
+	// ingress rules, in the same way as Egress combines stages with egress rules. It is computed even if Egress is
+	// Deny.
 	Ingress Outcome `json:"ingress"`
 	// Combined is Deny if Egress or Ingress is Deny, NotApplicable if both are NotApplicable, and Allow otherwise.
 	Combined Outcome `json:"combined"`

@@ -53,9 +53,9 @@
 // To look up a label of an item takes time linear in the number of its labels. So the evaluation is slow for an item
 // with thousands of labels or parents, and for the items of a parent with thousands of labels.
 //
-// The index allocates memory for up to 128 items or lists at once, and frees it when all of these have been removed. So
-// after most of very many items have been removed, the index may take more memory than a new index with the remaining
-// items.
+// The index allocates memory in chunks, each for up to 128 items or internal lists. It frees a chunk when nothing in
+// the chunk is used any more. So after most items of a large index have been removed, the index may take more memory
+// than a new index with the remaining items.
 //
 // # Concurrency
 //

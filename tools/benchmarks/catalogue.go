@@ -59,8 +59,8 @@ type Row struct {
 	Text  string
 	Bench string // the name of a benchmark without the word Benchmark
 	Unit  string // replaces the unit of the first column
-	// Base is another benchmark, in which the column's Bench replaces {}. The table shows in brackets the minimum of
-	// the row's benchmark, divided by the minimum of Base.
+	// Base is the name of another benchmark. The column's Bench replaces {} in this name. The table shows in brackets
+	// the minimum of the row's benchmark, divided by the minimum of Base.
 	Base string
 	// Target and Peer begin with a value and its unit, such as "0.6 s". More text may follow.
 	Target, Peer string

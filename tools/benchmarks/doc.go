@@ -29,5 +29,5 @@
 // # Errors
 //
 // If a command fails or prints no result, nothing of its section is saved. If a recorded section has no result for one
-// of its rows, the commands that render the pages write them, but end with an error.
+// of its rows, `record` and `page` still write the pages, but end with an error.
 package main

@@ -25,8 +25,8 @@
 //	bin/cluster compare   # measures Wayleave beside other implementations of network policy
 //	make cluster-down
 //
-// 'cluster help' has the other commands. It needs root, Linux with overlayfs, and Debian for
-// containerd and runc.
+// 'cluster help' lists the other commands. A cluster needs root, and Linux with overlayfs. The
+// build needs Debian, for packages such as containerd and runc.
 //
 // # Concurrency
 //

@@ -10,9 +10,9 @@
 //
 // # Concurrency
 //
-// It has no code.
+// The package has no code, only an import.
 //
 // # Errors
 //
-// It has none.
+// The package returns no errors.
 package kubernetes

@@ -43,10 +43,10 @@
 //   - the signature and the lifetime of the state cookie;
 //   - back-off: the client sends INIT and COOKIE-ECHO again every 3 s, the initial timeout of Linux;
 //   - most ICMP errors: only "protocol unreachable" and, for IPv6, "unrecognized next header" end the attempt;
-//   - the request /dial?protocol=sctp of netexec, which the real agnhost serves, but without success.
+//   - the request /dial?protocol=sctp of netexec: the real agnhost serves it, and fails without SCTP sockets.
 //
-// In a network namespace without such a server, the kernel answers INIT by an ICMP error, where a kernel with SCTP
-// sends ABORT. The client then prints "protocol not available" in place of "connection refused".
+// If no server of the emulator runs in a network namespace, the kernel answers INIT with an ICMP error. A kernel with
+// SCTP would send ABORT. So the client prints "protocol not available" in place of "connection refused".
 //
 // # Concurrency
 //

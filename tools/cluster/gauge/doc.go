@@ -6,9 +6,9 @@
 // # Usage
 //
 //	gauge serve                                  # accepts TCP and echoes UDP
-//	gauge connect --to ADDRESS --time 5s         # opens connections of TCP, one after the other
+//	gauge connect --to ADDRESS --time 5s         # opens TCP connections, one after the other
 //	gauge watch --until denied ADDRESS...        # probes all, until a policy has its effect on each
-//	gauge write --server URL --ca FILE --token TOKEN METHOD PATH   # sends a request to the API, with standard input
+//	gauge write --server URL --ca FILE --token TOKEN METHOD PATH   # sends a request to the API; stdin is its body
 //
 // All commands except `gauge write` run in pods. All except `gauge serve` print one object of package internal/measure
 // as JSON.

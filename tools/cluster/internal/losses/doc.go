@@ -20,6 +20,6 @@
 //
 // # Errors
 //
-// Read returns the errors of files. It returns lines that are not a prober's as problems, not as an
-// error.
+// Read returns the errors of files. If a container prints anything but lines of a prober, Read
+// returns this output in its list of problems, not as an error.
 package losses

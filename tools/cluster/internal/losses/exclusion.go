@@ -15,11 +15,11 @@ import (
 type Exclusion struct {
 	// Reason for the exclusion. The results count the excluded losses under it.
 	Why string
-	// Pods lists pods. Probes from these pods are excluded, and probes that are sent directly to them.
+	// Pods lists pods. Probes from these pods are excluded, and so are probes that are sent directly to them.
 	Pods []string
-	// Peers limits the effect of Pods, if it is not empty: the pod at the other end of the probe must be in Peers. For
-	// a probe to a service, this is the pod that sent the last answer on the flow. If this pod is not known, the probe
-	// is excluded.
+	// Peers limits the field Pods. If Peers is not empty, Pods excludes a probe only if the pod at the other end is in
+	// Peers. For a probe to a service, the other end is the pod that sent the last answer on the flow. If this pod is
+	// not known, the probe is excluded.
 	Peers []string
 	// Backends lists pods. A flow through a service is excluded if one of these pods sent the last answer on it.
 	Backends []string
@@ -28,10 +28,10 @@ type Exclusion struct {
 	// Start and End limit the times at which the probes were sent. A zero End means that the exclusion
 	// has not ended.
 	Start, End time.Time
-	// Limit is the maximum number of probes that are excluded; 0 is no limit.
+	// Limit is the maximum number of probes that are excluded. 0 means no limit.
 	Limit int
-	// MaxShare is the share of the new flows through Services that may be lost. If more are, the results
-	// are invalid. 0 is no limit.
+	// MaxShare is the share of the new flows through Services that may be lost, from 0 to 1. If more than this share
+	// plus 10 flows are lost, the results are invalid. 0 means no limit.
 	MaxShare float64
 
 	used, usedNew int

@@ -18,8 +18,8 @@ import (
 )
 
 // Logs reads the lines of probers from the log files of their containers, each line once. It is for
-// one goroutine. It keeps the files open: kubelet renames a file of 10 MiB while the container runtime
-// may still write to it, and compresses or deletes it later.
+// one goroutine. It keeps the files open: when a file has 10 MiB, kubelet renames it, but the
+// container runtime may still write to it. Later, kubelet compresses or deletes the file.
 type Logs struct {
 	pattern string // of the files
 	files   []*logFile

@@ -15,7 +15,7 @@ import (
 type Tally struct {
 	Scenario   string
 	Start, End time.Time
-	// NoResends makes TCP segments that were sent again count as losses.
+	// NoResends means that the scenario fails if TCP segments were sent again.
 	NoResends  bool
 	lines      []probe.Line
 	exclusions []*Exclusion
@@ -33,8 +33,8 @@ func (t *Tally) Exclude(e *Exclusion) *Exclusion {
 }
 
 // RequireReports makes the results invalid if a client has not reported between Start and End. Its reports must also go
-// on until at least probe.AnswerLimit after End, because earlier ones do not have the last losses. The second condition
-// does not hold for a client whose pod was deleted on purpose: set deleted.
+// on until at least probe.AnswerLimit after End, because earlier ones do not have the last losses. If the client's pod
+// was deleted on purpose, pass true for deleted: the second condition is then not checked.
 func (t *Tally) RequireReports(client string, deleted bool) {
 	if t.clients == nil {
 		t.clients = map[string]bool{}

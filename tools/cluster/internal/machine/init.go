@@ -19,8 +19,8 @@ const (
 	readyMessage  = "ready"
 )
 
-// Main runs process 1 of a machine, if Start has started this program as process 1. Then Main does
-// not return. Otherwise it returns at once. Call it first in main.
+// Main runs process 1 of a machine, if Start has started this program as process 1. In this case,
+// Main does not return. Otherwise it returns at once. Call it first in main.
 func Main() {
 	if len(os.Args) != 3 || (os.Args[1] != enterArgument && os.Args[1] != initArgument) {
 		return

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package probe has the formats that the prober in the pods and the command faults share: payloads,
-// the file of targets, and the lines that a prober prints.
+// Package probe has the formats of `cluster faults` and the prober in the pods: payloads, the file
+// of targets, and the lines that a prober prints.
 //
 // # Usage
 //
 // The prober makes payloads with Payload.String, and lines by encoding a Line as JSON. The receiver
-// parses payloads, and the command faults decodes lines.
+// parses payloads, and `cluster faults` decodes lines.
 //
 // # Concurrency
 //

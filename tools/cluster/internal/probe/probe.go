@@ -61,7 +61,7 @@ const (
 	TCP    Protocol = "tcp"     // a new connection
 )
 
-// Flow identifies a target, an address, a protocol and an expected verdict.
+// Flow is identified by its target, address, protocol and expected verdict.
 type Flow struct {
 	To      string   `json:"to"`
 	Service bool     `json:"service,omitempty"`
@@ -88,8 +88,8 @@ type Loss struct {
 	Backend string `json:"backend,omitempty"` // that had answered last on this flow when they were sent
 }
 
-// Leak counts probes from one sender that arrived although policy denies them, since the prober's
-// last line with leaks. Each TCP segment of such a probe counts.
+// Leak counts the denied probes from one sender that arrived since the prober's last line with
+// leaks. Each TCP segment of such a probe counts.
 type Leak struct {
 	From  string   `json:"from"` // the pod, or address and port if only these are known
 	Proto Protocol `json:"proto"`
