@@ -14,9 +14,9 @@ type Profile struct {
 	// an inherited label of the same name. If several profiles have the label, the first of them in the endpoint's list
 	// takes precedence. LabelNamespace is not allowed. Empty means none.
 	LabelsToApply map[string]string `json:"labelsToApply,omitempty"`
-	// Ingress rules. Pass means Deny here. Without rules, the profile does not decide this direction.
+	// Ingress rules. Here, Pass denies the packet. Without rules, the profile does not decide this direction.
 	Ingress []Rule `json:"ingress,omitempty"`
-	// Egress rules. Pass means Deny here. Without rules, the profile does not decide this direction.
+	// Egress rules. Here, Pass denies the packet. Without rules, the profile does not decide this direction.
 	Egress []Rule `json:"egress,omitempty"`
 }
 

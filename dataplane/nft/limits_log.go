@@ -30,7 +30,7 @@ type limitsLog struct {
 func (l *limitsLog) update(log *slog.Logger, s render.ClassStats) {
 	if crossed(&l.nearTotal, s.Cost, s.MaxTotal, s.ChainGroups) {
 		log.Warn("policy is near its limit; beyond it, the largest groups are written as chains, which are slower: "+
-			"raise MaxTotal of render.ClassesConfig, or let policies select fewer overlapping sets of peers",
+			"raise MaxTotal of render.ClassesConfig, or let policies select sets of peers that overlap less",
 			"cost", s.Cost, "limit", s.MaxTotal, "largest", s.Largest, "largest_cost", s.Largest.Cost)
 	}
 	if crossed(&l.nearGroup, s.Largest.Cost, s.MaxPerGroup, s.ChainGroups) {
@@ -48,7 +48,7 @@ func (l *limitsLog) update(log *slog.Logger, s render.ClassStats) {
 			option, limit = "MaxPerGroup", s.MaxPerGroup
 		}
 		log.Warn("policy of some groups is over a limit and written as chains, which are slower: raise the limit in "+
-			"render.ClassesConfig, or let policies select fewer overlapping sets of peers",
+			"render.ClassesConfig, or let policies select sets of peers that overlap less",
 			"groups", s.ChainGroups, "largest", largest, "cost", largest.Cost, "limit", limit, "option", option)
 	case s.ChainGroups == 0 && l.chains > 0 && !l.nearTotal && !l.nearGroup:
 		l.chains = 0

@@ -38,8 +38,9 @@ type IPIP struct {
 	// means that routing decides.
 	Parent string
 	// MTU in bytes. 0 means the MTU of the lower interface, less the 20 bytes of the outer header.
-	// The lower interface is Parent; if Parent is empty or a VRF, it is the interface which has
-	// Local. If that is the loopback, 1,500 bytes are assumed.
+	// The lower interface is Parent. If Parent is empty or a VRF, the lower interface is the one
+	// with the address Local. If that interface is missing or the loopback, an existing device
+	// keeps its MTU. For a new device, 1,500 bytes are assumed.
 	MTU uint32
 	// Addresses of the device, with the lengths of their subnets. All its other addresses are
 	// removed, except link-local ones.

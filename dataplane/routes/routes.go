@@ -108,9 +108,9 @@ func (d *Dataplane) PlanTeardown(ctx context.Context) (string, error) {
 
 // Plan implements dataplane.Planner. The lines are commands of ip, bridge and sysctl.
 //
-// If Apply would return an error for an endpoint, the plan leaves the endpoint out. There is one
-// exception: another process may have made a route or neighbour entry in the place of the desired
-// one. Plan adds nothing, so it cannot detect that. The plan then contains the desired route or
+// If Apply would return an error for an endpoint, the plan leaves the endpoint out. But Plan adds
+// nothing, so it cannot detect what only the kernel would refuse: for example, a route or neighbour
+// entry in whose place another process has made one. The plan then contains the desired route or
 // neighbour entry, although Apply would return ErrForeign.
 func (d *Dataplane) Plan(ctx context.Context, b dataplane.Batch) (string, error) {
 	if err := ctx.Err(); err != nil {

@@ -251,7 +251,7 @@ func kubernetesTexts(k *api.Kubernetes) (lines []string) {
 			text += ", revision " + kind.Revision
 		}
 		if kind.Error != "" {
-			text += fmt.Sprintf("; cannot be read since %s: %s", kind.Since.Format(time.RFC3339), kind.Error)
+			text += fmt.Sprintf("; since %s it cannot be read: %s", kind.Since.Format(time.RFC3339), kind.Error)
 		}
 		lines = append(lines, text)
 	}

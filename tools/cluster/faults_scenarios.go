@@ -18,7 +18,8 @@ import (
 	"github.com/wayleave/wayleave/tools/cluster/internal/probe"
 )
 
-// countResends makes TCP segments that were sent again count as losses, in scenarios that lose no packet.
+// countResends makes TCP segments that were sent again fail the scenario, in scenarios that lose no
+// packet.
 func (r *faultRun) countResends() {
 	r.mu.Lock()
 	defer r.mu.Unlock()

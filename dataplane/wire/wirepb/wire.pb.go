@@ -3366,7 +3366,7 @@ type Route struct {
 	NodeAddress []byte `protobuf:"bytes,4,opt,name=node_address,json=nodeAddress,proto3" json:"node_address,omitempty"`
 	// How the pool of destination carries traffic between nodes.
 	Pool PoolType `protobuf:"varint,5,opt,name=pool,proto3,enum=wayleave.wire.v1.PoolType" json:"pool,omitempty"`
-	// Set if the pool encapsulates between subnets only, and the node is in a subnet of this node.
+	// Set if the pool encapsulates between subnets only, and the node is in the subnet of this node.
 	SameSubnet bool `protobuf:"varint,6,opt,name=same_subnet,json=sameSubnet,proto3" json:"same_subnet,omitempty"`
 	// Set if destination is an address in a block of another node.
 	Borrowed bool `protobuf:"varint,7,opt,name=borrowed,proto3" json:"borrowed,omitempty"`

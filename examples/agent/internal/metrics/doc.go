@@ -54,7 +54,7 @@
 //	wayleave_store_delivered_revision      gauge      revision up to which the graph has all changes
 //	wayleave_store_applied_revision        gauge      revision up to which all changes are in the kernel
 //	wayleave_store_connections_total       counter    connections that were made
-//	wayleave_store_lists_total             counter    complete reads of the store
+//	wayleave_store_lists_total             counter    complete reads of the store, also failed ones
 //	wayleave_store_watches_total           counter    watches that were begun
 //	wayleave_store_events_total            counter    changes that watches reported
 //	wayleave_store_resyncs_total           counter    watches that could not be continued

@@ -42,7 +42,7 @@ func (c *collector) addStore() {
 	gauge("applied_revision", "Revision up to which all changes are in the kernel.",
 		func(s *Store) float64 { return float64(s.Applied) })
 	count("connections_total", "Connections that were made.", func(s *Store) uint64 { return s.Connections })
-	count("lists_total", "Complete reads of the store.", func(s *Store) uint64 { return s.Lists })
+	count("lists_total", "Complete reads of the store, also failed ones.", func(s *Store) uint64 { return s.Lists })
 	count("watches_total", "Watches that were begun.", func(s *Store) uint64 { return s.Watches })
 	count("events_total", "Changes that watches reported.", func(s *Store) uint64 { return s.Events })
 	count("resyncs_total", "Watches that could not be continued.", func(s *Store) uint64 { return s.Resyncs })
