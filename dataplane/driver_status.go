@@ -55,9 +55,9 @@ type EndpointStatus struct {
 	// *ApplyError with an Object, that is the object at fault or pending: the endpoint itself, or a
 	// policy or profile that it refers to.
 	Err error
-	// Unjudged is a text for people. It describes which traffic of the endpoint policy does not
-	// see, and why. The endpoint may be up nevertheless. The text is empty if policy sees all
-	// traffic of the endpoint. See Limited.
+	// Unjudged is a text for people. It describes the endpoint's traffic that policy does not see,
+	// and says why it does not. The endpoint may be up nevertheless. The text is empty if policy
+	// sees all traffic of the endpoint. See Limited.
 	Unjudged string
 	// Generation counts the updates of the endpoint that were sent since it was added, from 1.
 	Generation uint64

@@ -196,7 +196,7 @@ func policyText(p *api.PolicyCost) string {
 	return text
 }
 
-// notJudged says to which traffic of an endpoint policy does not apply.
+// notJudged describes the endpoint's traffic to which policy does not apply.
 func notJudged(e api.Endpoint) string {
 	if e.Unjudged == "" || e.Error != "" {
 		return ""

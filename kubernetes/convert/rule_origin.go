@@ -32,10 +32,10 @@ type RuleOrigin struct {
 	numbers []policy.Port  // the ports of Ports, if each entry is one port
 }
 
-// Narrow returns the origin without the peers and ports that cannot match a packet. It keeps the address blocks that
-// contain the address of the peer, which is the source for an ingress rule and the destination for an egress rule. It
-// keeps the ports that contain the destination port, and all named ports. If no block contains the address, Narrow
-// keeps all blocks. If no port is left, it keeps all ports.
+// Narrow returns the origin without the address blocks and ports that cannot match a packet from src to dst with the
+// destination port. If all Peers are address blocks, it keeps those that contain src (for an ingress rule) or dst (for
+// an egress rule); otherwise it keeps all Peers. Of the ports, it keeps those that contain the destination port, and
+// all named ports. If no block would be left, it keeps all blocks. If no port would be left, it keeps all ports.
 func (o RuleOrigin) Narrow(src, dst netip.Addr, port uint16) RuleOrigin {
 	peer := src
 	if strings.HasPrefix(o.Field, "spec.egress") {
