@@ -289,7 +289,7 @@ func (a *ActiveRules) updateEndpoint(key policy.Key, labels map[string]string, p
 	}
 }
 
-// DeleteEndpoint removes a local endpoint, workload or host, if it exists.
+// DeleteEndpoint removes a local workload endpoint or host endpoint, if it exists.
 func (a *ActiveRules) DeleteEndpoint(key policy.Key) {
 	old, ok := a.endpoints[key]
 	if !ok {

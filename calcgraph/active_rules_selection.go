@@ -20,7 +20,8 @@ type Selection struct {
 	matches  int              // counted by ActiveRules
 }
 
-// NewSelection returns a selection without policies, to use a PolicyResolver without ActiveRules.
+// NewSelection returns a selection that has no policies yet. ActiveRules makes its own selections. Call NewSelection
+// only to use a PolicyResolver without ActiveRules.
 func NewSelection(sel *selector.Selector) *Selection { return &Selection{sel: sel} }
 
 // Selector returns the selector of the policies. It is evaluated on the effective labels of endpoints.
@@ -30,9 +31,9 @@ func (s *Selection) Selector() *selector.Selector { return s.sel }
 // It is valid until the next Replace.
 func (s *Selection) Policies() []*policy.Policy { return s.policies }
 
-// Replace replaces the policy old by p. old must be the pointer that was added before. If old is nil, Replace adds p.
-// If p is nil, Replace removes old. Replace returns false if old and p differ only in their rules. Otherwise it returns
-// true, because the lists of policies of endpoints may change.
+// Replace replaces the policy old by p. The pointer old must be the one that was added before. If old is nil, Replace
+// adds p. If p is nil, Replace removes old. Replace returns false if old and p differ only in their rules. Otherwise it
+// returns true, because the lists of policies of endpoints may change.
 func (s *Selection) Replace(old, p *policy.Policy) bool {
 	if old != nil && p != nil && samePlace(old, p) {
 		if at, ok := s.find(old); ok {

@@ -25,11 +25,12 @@ type Config struct {
 
 // Hooks are optional functions that the graph calls from Update, in the caller's goroutine.
 type Hooks struct {
-	// Rejected is called for each update whose resource is invalid. The graph treats such a resource as if it did not
-	// exist.
+	// Rejected is called for each update whose resource is invalid, except in the cases that Doubt reports. The graph
+	// treats such a resource as if it did not exist.
 	Rejected func(key policy.Key, err error)
-	// Doubt is called when the doubts of a policy change. A doubt is a part of a rule that the graph does not
-	// understand. Doubt is called with nil when the policy has no doubts any more, or is deleted or invalid.
+	// Doubt is called when a policy has other doubts than before. A doubt is a part of a rule, or a performance hint,
+	// that the graph does not understand. Doubt is called with nil when the policy has no doubts any more, or is
+	// deleted or invalid. An invalid profile with the name of a built-in profile is in doubt, too.
 	Doubt func(key policy.Key, doubt *policy.DoubtError)
 }
 
@@ -102,9 +103,13 @@ func New(cfg Config) (*Graph, error) {
 }
 
 // Update sets the latest state of one object. The resource must not be changed afterwards. If the resource is invalid,
-// or has another key than the update, the graph deletes the object with the update's key. If the graph does not
-// understand a rule of a policy, the rule is closed: a closed Allow or Log matches nothing, and any other closed rule
-// denies everything.
+// or its key differs from the update's key, the graph deletes the object with the update's key. There are two
+// exceptions:
+//
+//   - If the graph does not understand a rule of a policy, the rule is closed. A closed Allow or Log matches nothing,
+//     and any other closed rule denies everything.
+//   - If the invalid resource is a profile, and its update is for the name of a built-in profile, the graph uses a
+//     profile that denies everything.
 func (g *Graph) Update(u policy.Update) {
 	resource, err := u.Admit()
 	var doubt *policy.DoubtError

@@ -127,10 +127,10 @@ type Stats struct {
 	SharedPrefixes int
 	// Rejected counts the updates whose resource was invalid.
 	Rejected uint64
-	// Doubts counts the policies with rules that the graph does not understand.
+	// Doubts counts the policies and profiles that are in doubt (see Hooks.Doubt).
 	Doubts int
-	// ActiveIndex has the counts of the label index of ActiveRules. SetIndex has the counts of the label index that
-	// IPSets has for the sets of selectors.
+	// ActiveIndex has the counts of the label index of ActiveRules. SetIndex has the counts of the label index with
+	// which IPSets finds the members of sets that have a selector. The sets of services have another index.
 	ActiveIndex, SetIndex labelindex.Stats
 	// Routes has the counts of the RouteResolver.
 	Routes RouteStats

@@ -107,7 +107,7 @@ func (r *PolicyResolver) UpdateHostEndpoint(h *policy.HostEndpoint) {
 	r.markDirty(e)
 }
 
-// DeleteEndpoint removes a local endpoint, workload or host, if it exists.
+// DeleteEndpoint removes a local workload endpoint or host endpoint, if it exists.
 func (r *PolicyResolver) DeleteEndpoint(key policy.Key) {
 	e := r.endpoints[key]
 	if e == nil {

@@ -92,7 +92,7 @@ func (p *Relay) DeleteNode(name string) {
 	}
 }
 
-// UpdatePool sends an update of a pool. A pool without a CIDR is removed.
+// UpdatePool sends an update of a pool. If the pool has no CIDR, UpdatePool sends the removal of the pool instead.
 func (p *Relay) UpdatePool(pool *policy.IPPool) {
 	cidr := canonical(pool.CIDR)
 	switch {
@@ -113,7 +113,8 @@ func (p *Relay) DeletePool(name string) {
 	}
 }
 
-// UpdateService sends an update of some of the backends of a service: those of one ServiceBackends resource.
+// UpdateService sends an update of the backends of one ServiceBackends resource. A service may have several of these
+// resources.
 func (p *Relay) UpdateService(s *policy.ServiceBackends) {
 	if p.Services != nil {
 		p.Services.ServiceUpdate(&dataplane.Service{
@@ -131,7 +132,7 @@ func (p *Relay) DeleteService(key policy.Key) {
 
 // UpdateProfile sends an update of a namespace or service account, with the labels from the profile. The profile of a
 // namespace is named kns.NAMESPACE. The profile of a service account is named ksa.NAMESPACE.NAME. UpdateProfile ignores
-// all other profiles.
+// profiles with other names.
 func (p *Relay) UpdateProfile(profile *policy.Profile) {
 	if name, ok := namespaceOf(profile.Name); ok && p.Namespaces != nil {
 		p.Namespaces.NamespaceUpdate(&dataplane.Namespace{
@@ -145,8 +146,8 @@ func (p *Relay) UpdateProfile(profile *policy.Profile) {
 	}
 }
 
-// DeleteProfile sends the removal of the namespace or service account to which the profile belongs. Like UpdateProfile,
-// it ignores all other profiles.
+// DeleteProfile sends the removal of the namespace or service account to which the profile belongs. DeleteProfile
+// ignores the same profiles as UpdateProfile.
 func (p *Relay) DeleteProfile(name string) {
 	if namespace, ok := namespaceOf(name); ok && p.Namespaces != nil {
 		p.Namespaces.NamespaceRemove(namespace)

@@ -303,8 +303,8 @@ func (r *RouteResolver) send(e *routeEntry) {
 
 // RouteStats has counts of the contents of a RouteResolver.
 type RouteStats struct {
-	// Pools, Blocks and Nodes count resources. Nodes also counts nodes that a block or endpoint names although they do
-	// not exist.
+	// Pools, Blocks and Nodes count resources. Nodes includes nodes that do not exist if a block or an endpoint refers
+	// to them.
 	Pools, Blocks, Nodes int
 	// Prefixes counts the distinct prefixes that pools, blocks, nodes and endpoints have. Routes counts the routes that
 	// existed after the last flush.

@@ -70,15 +70,15 @@ func (c RunnerConfig) validate() error {
 	return errors.Join(errs...)
 }
 
-// Runner drives a Graph. It accepts updates from a source at any time. While the dataplane is busy, it keeps only the
-// latest update of each object. When the dataplane is free, it gives the updates to the graph, and calls
-// RunnerConfig.Out with the resulting batch. A Runner is a datastore.Receiver.
+// Runner drives a Graph. It accepts updates from a source at any time. While the dataplane is busy, the Runner keeps
+// only the latest update of each object. When the dataplane is free, the Runner gives the updates to the graph, and
+// calls RunnerConfig.Out with the resulting batch. A Runner is a datastore.Receiver.
 //
 //	source ──Update──▶ latest update of each object ──▶ Graph ──Flush──▶ Out
 //	       ◀─blocks──  (MaxPending of them)             ◀──── blocks ────
 //
-// If a source is faster than the dataplane, its calls of Update block. Updates of objects that already have a pending
-// update do not block: they replace the pending ones.
+// If a source is faster than the dataplane, its calls of Update block. A call does not block if each of its updates
+// replaces a pending update of the same object.
 //
 // Update, InSync, Barrier and Stats are safe for concurrent use. Run must be called once.
 type Runner struct {

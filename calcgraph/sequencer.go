@@ -72,12 +72,13 @@ func NewSequencer() *Sequencer {
 // IPSetAdded adds an empty set.
 func (s *Sequencer) IPSetAdded(id dataplane.IPSetID, typ dataplane.IPSetType) { s.sets.start(id, typ) }
 
-// MemberChanged adds a member to a set, which must exist, or removes it.
+// MemberChanged adds the member m to a set if present is true, and otherwise removes m from the set. The set must
+// exist.
 func (s *Sequencer) MemberChanged(id dataplane.IPSetID, m dataplane.Member, present bool) {
 	s.sets.change(id, m, present)
 }
 
-// IPSetRemoved removes a set, which must be empty.
+// IPSetRemoved removes a set. The set must be empty.
 func (s *Sequencer) IPSetRemoved(id dataplane.IPSetID) { s.sets.end(id) }
 
 // RulesUpdate adds or replaces a policy or profile.

@@ -47,9 +47,11 @@ func (c TunnelResolverConfig) validate() error {
 // in the field Addresses another address of the same family.
 //
 // Several nodes may claim the same MAC address. They may also claim the same tunnel address, even for different
-// encapsulations. Then only one of these nodes gets its tunnel endpoint: the resolver's own node, or else the node with
-// the smallest name. If two nodes had a tunnel endpoint with the same address, replies to the address would reach the
-// wrong node. With VXLAN, all traffic for one of the two nodes would reach the other one.
+// encapsulations. Then only one of these nodes can get its tunnel endpoint: the resolver's own node, or else the node
+// with the smallest name.
+//
+// If two nodes had the same tunnel address, replies to this address would reach the wrong node. If two VXLAN nodes had
+// the same tunnel address or the same MAC address, all VXLAN traffic for one node would reach the other node.
 //
 // A TunnelResolver is not safe for concurrent use.
 type TunnelResolver struct {

@@ -61,9 +61,9 @@ type Finisher interface {
 	// is closed once Finish can be called without a wait. A call of another method may change the
 	// result.
 	Unfinished() <-chan struct{}
-	// Finish makes those deletions that ApplyVisible left and that need no further wait. If some
-	// deletions need a further wait, Unfinished then returns another channel. Errors: as for Apply.
-	// After an error, a Resync makes the remaining deletions.
+	// Finish makes the deletions that ApplyVisible has left, except deletions that need a further
+	// wait. If such deletions remain, the next call of Unfinished returns another channel. Errors:
+	// as for Apply. After an error, a Resync makes the remaining deletions.
 	Finish(ctx context.Context) error
 }
 

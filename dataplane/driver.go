@@ -118,8 +118,9 @@ func (c DriverConfig) validate() error {
 //
 // # Order
 //
-// An endpoint must not have a route while its policy is missing. So the later dataplanes, such as
-// those for routes, add an endpoint after the earlier ones, and remove it before them:
+// An endpoint must not have a route while its policy is missing. So the dataplanes for routes come
+// after the dataplanes for policy. A later dataplane adds an endpoint after the earlier dataplanes,
+// and removes the endpoint before the earlier dataplanes. A batch takes three steps:
 //
 //  1. The later dataplanes remove the endpoints that the batch removes, the last dataplane first.
 //     While one of them fails to remove an endpoint, the Driver keeps the endpoint in the earlier

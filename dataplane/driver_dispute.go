@@ -23,7 +23,8 @@ type Dispute struct {
 	Process string
 }
 
-// String returns "backend: object is changed repeatedly by process".
+// String returns, for example, "nft: table inet wayleave is changed repeatedly by nft (4711)". If
+// Process is empty, the text ends with "by another process".
 func (d Dispute) String() string {
 	by := "another process"
 	if d.Process != "" {

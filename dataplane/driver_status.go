@@ -50,16 +50,18 @@ func (s EndpointState) String() string {
 type EndpointStatus struct {
 	// State of the programming.
 	State EndpointState
-	// Err is the reason why the state is EndpointFailed or EndpointDown, or why it is
-	// EndpointPending although the dataplane has returned. Otherwise it is nil. If it is an
-	// *ApplyError with an Object, that is the object at fault or pending: the endpoint itself, or a
-	// policy or profile that it refers to.
+	// Err is the reason why the state is EndpointFailed or EndpointDown. Err is also set if the
+	// state is EndpointPending because a dataplane continues to program after Apply has returned.
+	// Otherwise Err is nil. Err may be an *ApplyError with an Object. Then the Object is at fault,
+	// down or pending. It is the endpoint itself, or a policy or profile that the endpoint refers
+	// to.
 	Err error
-	// Unjudged is a text for people. It describes the endpoint's traffic that policy does not see,
-	// and says why it does not. The endpoint may be up nevertheless. The text is empty if policy
-	// sees all traffic of the endpoint. See Limited.
+	// Unjudged is a text for people. It describes which traffic of the endpoint policy does not
+	// see, and why. The text is empty if policy sees all traffic of the endpoint. An endpoint may
+	// be up although it has such a text. See Limited.
 	Unjudged string
-	// Generation counts the updates of the endpoint that were sent since it was added, from 1.
+	// Generation is the number of updates that were sent for the endpoint since it was added. The
+	// update that adds the endpoint is number 1.
 	Generation uint64
 }
 
@@ -68,8 +70,8 @@ type Status struct {
 	// InSync is set once the first complete state is in all dataplanes, except for objects at
 	// fault.
 	InSync bool
-	// Pending is set while a dataplane lacks something that was sent. Endpoints that are down do
-	// not count.
+	// Pending is set while a dataplane has not yet programmed everything that was sent to the
+	// Driver. Endpoints that are down do not count.
 	Pending bool
 	// LastError is the error of the last attempt; nil if it succeeded. That an endpoint is down is
 	// no error.

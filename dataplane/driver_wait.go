@@ -16,7 +16,8 @@ import (
 // endpoint fails, is pending or is down. A dataplane for routes reports an endpoint as down until
 // the endpoint's interface exists and is up.
 //
-// Errors: the context's, joined with the endpoint's EndpointStatus.Err if there is one; ErrStopped.
+// Errors: the context's error, joined with the endpoint's EndpointStatus.Err if there is one;
+// ErrStopped.
 func (d *Driver) WaitProgrammed(ctx context.Context, endpoint policy.Key) error {
 	return d.withFault(endpoint, d.waitFor(ctx, func(p *progress) bool {
 		ep := p.endpoints[endpoint]
@@ -26,9 +27,10 @@ func (d *Driver) WaitProgrammed(ctx context.Context, endpoint policy.Key) error 
 
 // WaitEndpoint is like WaitProgrammed, but also calls the function want with the endpoint's
 // programmed state, and waits until want returns true. For example, want can check for an address.
-// It must not change the endpoint.
+// The function want must not change the endpoint.
 //
-// Errors: as for WaitProgrammed; the key is not that of a workload endpoint.
+// Errors: the errors of WaitProgrammed, and an error if the key is not the key of a workload
+// endpoint.
 func (d *Driver) WaitEndpoint(ctx context.Context, endpoint policy.Key, want func(*Endpoint) bool) error {
 	if endpoint.Kind != policy.KindWorkloadEndpoint {
 		return fmt.Errorf("dataplane: wait for %s: not a workload endpoint", endpoint)
@@ -77,7 +79,7 @@ func (d *Driver) withFault(endpoint policy.Key, err error) error {
 // Status lists the endpoints that are not programmed. If a calcgraph.Runner sends the batches, call
 // its Barrier first: then WaitApplied also waits for all updates that the Runner has received.
 //
-// Errors: the context's, or ErrStopped.
+// Errors: the context's error, or ErrStopped.
 func (d *Driver) WaitApplied(ctx context.Context) error {
 	d.mu.Lock()
 	target := d.status.accepted

@@ -18,8 +18,8 @@ type Event interface {
 
 // Batch has the events that one flush of the graph emits. A dataplane applies a batch in one
 // transaction where it can. A batch has at most one event for each object. (A new IP set has an
-// IPSetUpdate and no IPSetDelta.) The events are in this order of types. The events of one type are
-// sorted by object:
+// IPSetUpdate and no IPSetDelta.) The events of one type are sorted by object. The types are in
+// this order:
 //
 //	IPSetUpdate, IPSetDelta, PolicyUpdate, ProfileUpdate, EndpointUpdate, HostEndpointUpdate,
 //	EndpointRemove, HostEndpointRemove, ProfileRemove, PolicyRemove, IPSetRemove,

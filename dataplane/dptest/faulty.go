@@ -41,7 +41,7 @@ type Call struct {
 	Op string
 	// N counts the calls of this Op, from 1.
 	N int
-	// Batch that Apply was given.
+	// Batch is the batch of a call of Apply.
 	Batch dataplane.Batch
 }
 
@@ -59,10 +59,10 @@ func NewFaulty(inner dataplane.Dataplane, fault func(Call) error) *Faulty {
 	return &Faulty{inner: inner, fault: fault, calls: map[string]int{}, watchers: map[*watcher]struct{}{}}
 }
 
-// Apply first calls the function that was passed to NewFaulty. If the error of this function blocks
-// the call, Apply stores the batch, and returns the error. Otherwise Apply gives the inner
-// dataplane the stored batches, and then this batch. The result then joins the error of the
-// function and the errors of the inner dataplane.
+// Apply first calls the function that was passed to NewFaulty. If this function returns an error
+// that blocks the call (see NewFaulty), Apply only stores the batch and returns the error.
+// Otherwise Apply gives the inner dataplane the stored batches, and then this batch. It returns a
+// join of the function's error and the errors of the inner dataplane.
 func (f *Faulty) Apply(ctx context.Context, b dataplane.Batch) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -84,10 +84,10 @@ func (f *Faulty) catchUpLocked(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// Resync first calls the function that was passed to NewFaulty. If the error of this function
-// blocks the call, Resync returns the error. Otherwise Resync gives the inner dataplane the stored
-// batches, and then calls its Resync. The result then joins the error of the function and the
-// errors of the inner dataplane.
+// Resync first calls the function that was passed to NewFaulty. If this function returns an error
+// that blocks the call (see NewFaulty), Resync returns the error and does nothing else. Otherwise
+// Resync gives the inner dataplane the stored batches, and then calls Resync of the inner
+// dataplane. It returns a join of the function's error and the errors of the inner dataplane.
 func (f *Faulty) Resync(ctx context.Context) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()

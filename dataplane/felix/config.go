@@ -26,8 +26,8 @@ const (
 	// has all addresses of a node.
 	DialectKinds Dialect = Dialect(translate.Kinds)
 	// DialectKindsV4V6 is the protocol of the first versions after 3.31. Policies are identified as with DialectKinds,
-	// but a node is sent as HostMetadataV4V6Update. The newest versions do not use this message any more. The driver of
-	// VPP of 2026 expects this dialect.
+	// but a node is sent as HostMetadataV4V6Update. The newest versions do not use this message any more. In 2026, the
+	// development version of the driver of VPP expects this dialect.
 	DialectKindsV4V6 Dialect = Dialect(translate.KindsV4V6)
 )
 
@@ -48,7 +48,7 @@ func (d Dialect) String() string {
 type Config struct {
 	// Command is the driver and its arguments. A name without a slash is looked up in PATH. Required.
 	Command []string
-	// Env is the environment of the driver, as in os.Environ. Nil means that of this process.
+	// Env is the environment of the driver, as in os.Environ. Nil means the environment of this process.
 	Env []string
 	// Stdout and Stderr get the output of the driver. Nil discards.
 	Stdout, Stderr io.Writer
@@ -67,9 +67,10 @@ type Config struct {
 	// driver to report that it has removed an endpoint. Default 30 s.
 	Timeout time.Duration
 	// Grace is how long the driver may run after Close or Teardown has closed the driver's input, or after the driver
-	// has closed its output. Then the driver is killed. If the driver itself has closed its input, Apply notices this
-	// when it next sends a message. Then Apply waits until the driver exits, at most 200 ms and at most Grace. After
-	// that time, the driver is killed. Default 5 s.
+	// has closed its output. Then the driver is killed. Default 5 s.
+	//
+	// If the driver itself closes its input, Apply detects this only when Apply sends the next message. Apply then
+	// waits until the driver exits, at most 200 ms and at most Grace. After that time, the driver is killed.
 	Grace time.Duration
 	// MaxBackoff is the longest wait before a driver that ended is started again. Default 5 s.
 	MaxBackoff time.Duration

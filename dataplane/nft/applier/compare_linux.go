@@ -56,11 +56,12 @@ func Compare(ctx context.Context, netNS int, table *ruleset.Table) (c Comparison
 // Elements reads the elements of sets from the kernel. The given table has the family and name of
 // the kernel's table, and the names and types of the sets. It needs no chains or elements. The
 // result maps the name of each set in the kernel to its elements, with only the fields Key, Last
-// and Ends. If the kernel has no such table, or a conflicting object such as a set of another type,
-// the result is empty. Elements writes nothing, and takes time in proportion to the table.
+// and Ends. The result is empty if the kernel has no such table. It is also empty if the kernel's
+// table has an object that conflicts with the given table, such as a set of another type. Elements
+// writes nothing, and takes time in proportion to the table.
 //
-// Errors: a table that is not valid; the context's error; those of the system calls, and unix.EINTR
-// as for Compare.
+// Errors: a table that is not valid; the context's error; the errors of the system calls, and
+// unix.EINTR as for Compare.
 func Elements(ctx context.Context, netNS int, table *ruleset.Table) (map[string][]ruleset.Element, error) {
 	want, err := ruleset.StateOf(table)
 	if err != nil {

@@ -28,12 +28,13 @@ type Config struct {
 	// depends on this sysctl. The smaller limit applies.
 	MaxBatch int
 	// Epoch names a set, and the chains that look into this set. With them, the table detects
-	// packets that may have used parts of two states. The zero value means no detection: a packet
-	// may use parts of two states.
+	// packets that may have used parts of both the old and the new state during a change. The zero
+	// value means that the table does not detect such packets.
 	Epoch ruleset.Epoch
-	// Stages are the base chains that evaluate network policy before other base chains do. The
-	// default is none: a packet that both the old and the new state deny may pass while several
-	// base chains change.
+	// Stages are the base chains that evaluate network policy before another base chain does. If a
+	// change concerns both a stage and later chains, a packet passes only if the old state as a
+	// whole or the new state as a whole allows it. The default is no stages: during such a change,
+	// a packet may pass although both states deny it.
 	Stages []ruleset.Stage
 	// Translations are the maps of destination NAT. While elements of a map change, new connections
 	// that match the keys of these elements are dropped. While a table without an owner is
@@ -98,14 +99,14 @@ func (c Config) validate() error {
 
 // Stats counts what an Applier has done since New.
 type Stats struct {
-	// Transactions is the number of committed transactions, Bytes the sum of their sizes.
+	// Transactions is the number of committed transactions. Bytes is the sum of their sizes.
 	Transactions, Bytes uint64
 	// Restarts is the number of transactions that were sent again because another process changed a
 	// table at the same moment.
 	Restarts uint64
 	// Readings is the number of times that the table was read back.
 	Readings uint64
-	// Drifts is the number of changes of our table by other processes, Repairs the number of
+	// Drifts is the number of changes of our table by other processes. Repairs is the number of
 	// repairs.
 	Drifts, Repairs uint64
 	// Refused is the number of transactions that the kernel refused.
@@ -121,8 +122,8 @@ type Stats struct {
 
 // Drift is a change of our table by another process.
 type Drift struct {
-	// PID is the id, in the initial PID namespace, of the process that changed the table, and
-	// Process its name. They are zero if unknown.
+	// PID is the id of the process that changed the table, in the initial PID namespace. Process is
+	// the name of this process. If the process is unknown, PID is 0 and Process is empty.
 	PID     uint32
 	Process string
 	// Generation is the generation of the ruleset after the change; zero if unknown.

@@ -28,8 +28,8 @@ func hostID(key policy.Key) *felixpb.HostEndpointID {
 	return &felixpb.HostEndpointID{EndpointId: join(key)}
 }
 
-// Workload returns the key of the workload endpoint that id identifies. It returns false if the orchestrator or the
-// endpoint ID in id is not the constant that this package uses.
+// Workload returns the key of the workload endpoint that id identifies. It also returns whether the orchestrator is
+// "k8s" and the endpoint ID is "eth0", as in every id that this package sends.
 func Workload(id *felixpb.WorkloadEndpointID) (policy.Key, bool) {
 	ok := id.GetOrchestratorId() == orchestrator && id.GetEndpointId() == interfaceID
 	return split(policy.KindWorkloadEndpoint, id.GetWorkloadId()), ok
