@@ -30,10 +30,10 @@ type Config struct {
 	// processes. Set Shared if other programs must be able to flush or delete the table.
 	Shared bool
 	// Interfaces returns all interfaces of the namespace, by name. Nil means to query the kernel.
-	// Resync calls Interfaces. Apply calls it if the batch adds or changes workload endpoints. In
-	// two cases, each Apply with a change of policy or endpoints calls it: Renderer.Bridges is set,
-	// or a host endpoint has addresses but no interface name. If Interfaces is set, Watch does not
-	// detect changes of interfaces; call Resync when they change.
+	// Resync and Plan call Interfaces. Apply calls it if the batch adds or changes workload
+	// endpoints. If Renderer.Bridges is set, or a host endpoint has addresses but no interface
+	// name, Apply calls it for every change of policy or endpoints. If Interfaces is set, Watch
+	// does not detect changes of interfaces; call Resync when they change.
 	Interfaces func() (map[string]render.Interface, error)
 	// ConntrackPolicy decides about established connections that a change of policy denies.
 	// conntrack.Keep, the default, keeps these connections, at no cost. conntrack.End ends them;
@@ -48,8 +48,8 @@ type Config struct {
 	Flowtable FlowtableConfig
 	// BeforeWrite is called before each transaction; see applier.Config. If it returns an error,
 	// the transaction is not sent. By then, the connections of a moved address may have ended
-	// already. BeforeWrite is not called for the transactions that drop late packets: packets that
-	// were under way when their connection was ended. Optional.
+	// already. BeforeWrite is not called for transactions that concern only late packets. These are
+	// packets of an ended connection, such as replies that were under way. Optional.
 	BeforeWrite func() error
 	// Logger logs events of the table. Nil discards.
 	Logger *slog.Logger
@@ -73,9 +73,9 @@ type Config struct {
 //
 //   - Chains of other tables must see the packets. On the fast path, their counters, marks and rate
 //     limits do not apply.
-//   - A new route in another routing table, such as that of WireGuard, must also apply to
-//     established connections. On the fast path, the kernel keeps the old route of a connection as
-//     long as the old route is valid.
+//   - Established connections must also use a new route in another routing table, such as the table
+//     for WireGuard. On the fast path, the kernel keeps the old route of a connection as long as
+//     the old route is valid.
 //   - Answers must leave by another uplink than the one by which the packets came. On the fast
 //     path, they leave by the same uplink.
 //

@@ -182,9 +182,11 @@ func (d *Dataplane) ConntrackStats() ConntrackStats {
 
 // ConntrackStats has the numbers of connections that a Dataplane has ended.
 type ConntrackStats struct {
-	// Stats counts connections that a change of policy denied.
+	// Stats has the counters of the sweeps, which end the connections that a change of policy
+	// denies.
 	conntrack.Stats
-	// EndedAddresses counts connections of addresses that moved to another endpoint.
+	// EndedAddresses counts connections that were ended because one of their addresses moved to
+	// another endpoint, was added or was removed.
 	EndedAddresses uint64
 }
 

@@ -99,9 +99,10 @@
 //
 //   - Each packet looks up at most one of the changed elements, and only once. The caller promises
 //     this with the field Apart of the Delta.
-//   - There is no Config.Epoch, and the change concerns only elements of one interval set, or of
-//     one for IPv4 and one for IPv6. With an Epoch, such a transaction would also replace the set
-//     of the Epoch. Packets would see the new set and the new elements at different moments.
+//   - There is no Config.Epoch, and the change concerns only elements of one or two interval sets.
+//     If there are two, one is for IPv4 and the other for IPv6. With an Epoch, such a transaction
+//     would also replace the set of the Epoch. Packets would see the new set and the new elements
+//     at different moments.
 //
 // All other changes of interval sets take five steps, with shadows. A shadow is a copy of a set or
 // chain in its new state:

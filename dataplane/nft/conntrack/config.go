@@ -80,16 +80,17 @@ type Config struct {
 	Delay time.Duration
 	// Retry is the wait after a failure. 0 means DefaultRetry.
 	Retry time.Duration
-	// BeforeEnd, if set, receives each flow before the Sweeper ends it, possibly several times. If
-	// a later change allows such a flow, the Sweeper does not end it. If BeforeEnd returns an
-	// error, the Sweeper still ends the flows, and Step returns the error at the end of the pass. A
-	// later call of Step repeats the pass. BeforeEnd runs on the goroutine that calls Step. It must
-	// not keep the slice, and must not call the Sweeper.
+	// BeforeEnd, if set, receives the flows that the Sweeper is about to end. It may receive the
+	// same flow several times. If a later change allows a flow that BeforeEnd has received, the
+	// Sweeper does not end the flow. If BeforeEnd returns an error, the Sweeper still ends the
+	// flows, and Step returns the error at the end of the pass. A later call of Step repeats the
+	// pass. BeforeEnd runs on the goroutine that calls Step. It must not keep the slice, and must
+	// not call the Sweeper.
 	BeforeEnd func([]Flow) error
 	// Hooks are optional functions.
 	Hooks Hooks
-	// Logger logs sweeps that ended flows. At level debug, it also logs each Step without a pending
-	// sweep. Nil discards.
+	// Logger logs sweeps that ended flows. At level debug, it also logs each call of Step that
+	// returns with Progress.Done set. Nil discards.
 	Logger *slog.Logger
 	// now returns the time. It is time.Now, except in tests. Any goroutine may call it.
 	now func() time.Time

@@ -103,8 +103,9 @@ func (c *Conn) Count() (count int, err error) {
 // Flows returns all flows of IPv4 and IPv6. If the kernel reports that a dump was interrupted,
 // Flows repeats the dump.
 //
-// A dump is not atomic: a flow that begins or ends during the dump may be missing, and a flow may
-// occur twice. All other flows are included.
+// A dump is not atomic. A flow that begins or ends during the dump may be missing, and any flow may
+// occur twice. If the size of the kernel's hash table (net.netfilter.nf_conntrack_buckets) changes
+// during the dump, other flows may be missing, too.
 //
 // Errors: the error of a system call or of the context, or ErrInterrupted.
 func (c *Conn) Flows(ctx context.Context) (all []Flow, err error) {

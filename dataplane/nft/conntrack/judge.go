@@ -20,8 +20,8 @@ const (
 )
 
 // Judge returns the verdict of one ruleset on the first packet of a flow. The verdict is Allowed
-// only if the packet passes all hooks, with the egress policy of the source and the ingress policy
-// of the destination. Replies do not matter.
+// only if the packet passes all hooks. So both the egress policy of the source and the ingress
+// policy of the destination must allow it. Replies do not matter.
 //
 // A Judge must always return the same verdict for a flow. It must not keep or change the flow.
 // Sweeper.Step calls the Judge on the goroutine of its caller. A nil Judge means Unknown for every

@@ -29,7 +29,7 @@ type Decision struct {
 	Policy policy.Key
 	// Direction of the rule. Empty if no rule decided.
 	Direction policy.Type
-	// Rule is the index of the rule among the rules of that direction, from 0.
+	// Rule is the index of the rule, from 0, among the rules of Policy for this Direction.
 	Rule int
 	// Reason is the reason for the verdict if no rule decided.
 	Reason string

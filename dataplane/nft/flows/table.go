@@ -13,12 +13,12 @@ import (
 type Config struct {
 	// MaxFlows limits the number of flows. Default 10,000.
 	MaxFlows int
-	// MaxConnections is the maximum number of tuples whose packets are counted at a time. The
-	// packets of further tuples are not counted: see Stats.Uncounted. Default 65,536.
+	// MaxConnections limits two numbers. Default 65,536.
 	//
-	// Several conntrack entries may have the same tuple. Therefore the same limit applies to
-	// entries: Update counts the packets of at most MaxConnections entries. The packets of further
-	// entries are counted only when these entries end.
+	//   - The number of tuples whose packets are counted at a time. The packets of further tuples
+	//     are not counted: see Stats.Uncounted.
+	//   - The number of conntrack entries whose packets Update counts. Several entries may have the
+	//     same tuple. The packets of further entries are counted only when these entries end.
 	//
 	// With the defaults of MaxFlows and MaxConnections, a full table takes 40 MiB if two policies
 	// decide about each connection. Once flows have been evicted, it takes up to 32 MiB more: 16
@@ -34,7 +34,8 @@ type Config struct {
 
 // Stats has statistics of a Table since New.
 type Stats struct {
-	// Flows and Connections are the current numbers. Connections with the same Tuple count as one.
+	// Flows is the current number of flows, and Connections the current number of connections.
+	// Several connections with the same Tuple count as one.
 	Flows, Connections int
 	// Evicted is the number of flows that new flows have replaced.
 	Evicted uint64

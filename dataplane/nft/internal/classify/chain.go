@@ -23,11 +23,13 @@ func ChainName(l match.List) string {
 // destination NAT.
 func Original(l match.List) bool { return l.Dir == match.Egress && l.Stage.Original() }
 
-// Chain returns the chain named ChainName. The chain looks up one address of a packet, which
-// depends on l: the source, the destination, or the destination before destination NAT. It writes
-// the number of the address's class to the given field, or zero if the address is in no class. The
-// chain looks the address up in the map of prefixes, and then in the map of full-length addresses.
-// If the second map has the address, its result replaces the first result.
+// Chain returns the chain named ChainName. The chain looks up one address of the packet. The
+// parameter l selects the address: the source, the destination, or the destination before
+// destination NAT. The chain writes the number of the address's class to the given field, or zero
+// if the address is in no class.
+//
+// The chain looks the address up in the map of prefixes, and then in the map of full-length
+// addresses. If the second map has the address, its result replaces the first result.
 func (c *Classifier) Chain(l match.List, to ruleset.Field) *ruleset.Chain {
 	chain := &ruleset.Chain{Name: ChainName(l), Rules: []ruleset.Rule{build.Always(ruleset.Assign{Field: to})}}
 	for _, f := range sets.Families() {

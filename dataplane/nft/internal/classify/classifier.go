@@ -103,8 +103,9 @@ func (w *watcher) AllNets() {
 
 // Update computes the classes. It calls changed() for each class that got its first address or lost
 // its last one. A class gets its number when it gets its first address, and frees the number when
-// it loses its last address. Other classes may then get other numbers (see Numbers). If any class
-// did, Update returns true, and the caller must call Renumber before the next Flush.
+// it loses its last address. This may change the numbers of other classes (see Numbers). If the
+// number of another class has changed, Update returns true. The caller must then call Renumber
+// before the next Flush.
 func (c *Classifier) Update(changed func(*Class)) (renumber bool) {
 	c.v4.updateHosts()
 	c.v6.updateHosts()

@@ -2,7 +2,7 @@
 
 // Package classify maps addresses to classes, so that rules need one lookup for many conditions.
 //
-//   - A Predicate is a condition of rules on an address: membership in an IP set or in a list of
+//   - A Predicate is a condition that rules test: an address is in an IP set or in a list of
 //     prefixes.
 //   - A Class is all addresses of a family that satisfy the same predicates.
 //   - A Classifier computes the classes, and gives each of them a number. It renders the kernel's

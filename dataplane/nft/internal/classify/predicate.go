@@ -9,8 +9,7 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/internal/sets"
 )
 
-// Predicate is a condition of rules on an address: membership in an IP set or in a list of
-// prefixes.
+// Predicate is a condition that rules test: an address is in an IP set or in a list of prefixes.
 type Predicate struct {
 	// name depends only on the condition. id is unique in a Classifier.
 	name string

@@ -4,11 +4,12 @@ package encode
 
 // Numbers of the kernel that golang.org/x/sys/unix does not have.
 const (
-	// AttrTable is the attribute with the name of the table. It is the same in all messages:
-	// NFTA_TABLE_NAME, NFTA_CHAIN_TABLE and so on.
+	// AttrTable is the number of the attribute with the name of the table. NFTA_TABLE_NAME,
+	// NFTA_CHAIN_TABLE and so on all have this number.
 	AttrTable = 1
-	// AttrWithin is the attribute with the name of an object's container. For a rule, the container
-	// is its chain (NFTA_RULE_CHAIN). For elements, it is their set (NFTA_SET_ELEM_LIST_SET).
+	// AttrWithin is the number of the attribute with the name of an object's container. For a rule,
+	// the container is its chain (NFTA_RULE_CHAIN). For elements, it is their set
+	// (NFTA_SET_ELEM_LIST_SET).
 	AttrWithin = 2
 
 	AttrTableUserdata = 6  // NFTA_TABLE_USERDATA

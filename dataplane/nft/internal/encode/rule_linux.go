@@ -25,9 +25,8 @@ type Place struct {
 	AfterNew uint32
 }
 
-// AddRule adds a rule to a chain, and returns the sequence number of its message. The parameter at
-// is the place of the rule. The parameter index is the rule's index in the chain; only errors use
-// it.
+// AddRule adds a rule to a chain, at the given Place. It returns the sequence number of the rule's
+// message. The parameter index is the rule's index in the chain; only errors use it.
 func (e *Encoder) AddRule(chain string, index int, r *ruleset.Rule, at Place) uint32 {
 	object := ruleObject(chain, index)
 	body := e.rules

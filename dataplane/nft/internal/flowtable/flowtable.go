@@ -17,7 +17,7 @@ type Config struct {
 	Uplinks []string
 }
 
-// Address is one of the own addresses of the workload behind an interface.
+// Address is an own address of a workload, with the workload's interface.
 type Address struct {
 	Interface string
 	Addr      netip.Addr

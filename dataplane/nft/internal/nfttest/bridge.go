@@ -59,13 +59,13 @@ type bridgePlace struct {
 	address netip.Addr
 }
 
-// At returns two interfaces for packets from or to the interface iface. The parameter a is the
-// source address of packets from iface, or the destination address of packets to iface. The result
-// seen is the interface of the packets in the netfilter hooks of IPv4 and IPv6. The result owner is
-// the interface of the workload whose policy applies to the packets.
+// At returns two interfaces for packets from or to the interface iface. The first one is their
+// interface in the netfilter hooks of IPv4 and IPv6. The second one is the interface of the
+// workload whose policy applies to them. The parameter a is the source address of packets from
+// iface, or the destination address of packets to iface.
 //
-// If iface is not a port of a bridge, both results are iface. Otherwise, the result seen is the
-// bridge. The result owner is then the interface of the workload that has the address a and is
+// If iface is not a port of a bridge, both results are iface. Otherwise, the first result is the
+// bridge. The second result is then the interface of the workload that has the address a and is
 // behind the bridge. If there is no such workload, it is "".
 func (c *Cluster) At(iface string, a netip.Addr) (seen, owner string) {
 	bridge := c.Ports[iface]

@@ -18,8 +18,8 @@ import (
 )
 
 // NumberedCase is a section of testdata/cases/*.txtar. Some of its lines change resources, in the
-// language of internal/worldtext. Other lines have a flow with the verdict that all lines above
-// must lead to:
+// language of internal/worldtext. Other lines have a flow and its expected verdict, after the
+// changes of all lines above them:
 //
 //	pass TCP 203.0.113.7 10.0.0.1 port 80 [sport 40000] [icmp 3/4] [dscp 46] [in eth1] [out eth1]
 //	    [known|invalid] [was 198.51.100.1:30080]

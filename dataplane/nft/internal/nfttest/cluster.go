@@ -38,10 +38,10 @@ type Cluster struct {
 	behind map[bridgePlace]string
 }
 
-// Bounded returns the configuration for a random test with this seed: its first argument, with
+// Bounded returns the configuration for a random test with this seed: the parameter classes, with
 // lower limits of cost for every fourth seed. The renderer writes policy as lookups in maps. Policy
-// that costs more than a limit is written as chains of rules. With the low limits, this holds for
-// some policy.
+// that costs more than a limit is written as chains of rules. With the lower limits, some policy
+// costs more than a limit.
 func Bounded(classes render.ClassesConfig, seed uint64) render.ClassesConfig {
 	if seed%4 == 3 {
 		classes.MaxPerGroup, classes.MaxTotal = 3, 8
@@ -145,9 +145,9 @@ func (c *Cluster) Play(t testing.TB, updates []policy.Update) []ruleset.Op {
 // NewScriptNode calls NewNode with a configuration for the test scripts in render/testdata (see
 // ReadScripts). The interface prefix is "wl".
 //
-// Each script lists the sets and chains that its updates add to the table or change. To keep these
-// lists short, ClassesConfig.Priorities is empty. The default has four packet priorities, and the
-// table would have more chains for each of them.
+// Each script lists the sets and chains that its updates add or change. To keep these lists short,
+// ClassesConfig.Priorities is empty. The default has four packet priorities, and the table would
+// have more chains for each of them.
 func NewScriptNode(t testing.TB, classes render.ClassesConfig) *Cluster {
 	classes.Priorities = []uint32{}
 	return NewNode(t, render.Config{Classes: classes, InterfacePrefix: "wl"})

@@ -38,7 +38,7 @@ func EachFormInParallel(t *testing.T, test func(*testing.T, render.ClassesConfig
 	}
 }
 
-// FormName returns the name of the form, "lookups" or "chains".
+// FormName returns the name of the form that this configuration selects: "lookups" or "chains".
 func FormName(classes render.ClassesConfig) string {
 	if classes.TestHook.HasChains() {
 		return "chains"

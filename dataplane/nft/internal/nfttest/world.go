@@ -131,7 +131,7 @@ func (w World) rule(id string) dataplane.Rule {
 	return r
 }
 
-// DSCP returns a random code point from the list that DSCPs returns.
+// DSCP returns a random code point of the list that the function DSCPs returns.
 func (w World) DSCP() policy.DSCP { return Pick(w, DSCPs()) }
 
 // Header returns random fields of the IP header.

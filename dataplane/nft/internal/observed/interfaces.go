@@ -27,9 +27,9 @@ type Config struct {
 
 // Interfaces caches the interfaces of the host as they were last read from the kernel.
 //
-// Usually, Update reads only the interfaces of new endpoints. With resync, it reads those of all
-// endpoints. If the interface of a host endpoint is found by its addresses, Update may read all
-// interfaces of the node. In all these cases, it takes about 9 µs to read an interface.
+// Usually, Update reads only the interfaces of new endpoints. With resync, it reads the interfaces
+// of all endpoints. If the interface of a host endpoint is found by its addresses, Update may read
+// all interfaces of the node. In all these cases, it takes about 9 µs to read an interface.
 //
 // Watch compares the kernel's notifications with the cache, and reports differences.
 //
@@ -61,9 +61,9 @@ type Interfaces struct {
 	followed map[int]string
 }
 
-// New returns Interfaces with an empty cache.
+// New returns Interfaces with an empty cache. The network namespace stays open until Close.
 //
-// Errors: those of keeping the namespace open.
+// Errors: the namespace cannot be opened; on systems other than Linux, errors.ErrUnsupported.
 func New(cfg Config) (*Interfaces, error) {
 	namespace, release, err := keepNamespace(cfg.NetNS)
 	if err != nil {
@@ -137,7 +137,8 @@ func (o *Interfaces) differs(s *interfaces.Snapshot) (object string) {
 }
 
 // Update reads the interfaces of endpoints and passes them to the renderer. With resync, it reads
-// the interfaces of all endpoints, otherwise those of endpoints that are new since the last call.
+// the interfaces of all endpoints. Otherwise it reads the interfaces of endpoints that are new
+// since the last call and, while Watch does not run, of changed endpoints.
 //
 // If the interface of a new endpoint cannot be read, Update returns the error, and the endpoint is
 // at fault: the renderer reports the endpoint, and drops its packets.
@@ -312,9 +313,9 @@ func (o *Interfaces) closeLinks() error {
 	return err
 }
 
-// Plan reads the masters of those endpoints' interfaces that are not in the cache, and passes them
-// to the renderer. Unlike Update, it does not change the cache. The result maps the name of each
-// interface of next.Interfaces to the interface's master.
+// Plan returns the master of each interface of next.Interfaces, by the interface's name. If a
+// master is not in the cache, Plan reads it and passes it to the renderer. If it cannot be read, it
+// is render.UnknownMaster. Unlike Update, Plan does not change the cache.
 func (o *Interfaces) Plan(next *render.Renderer) map[string]render.Master {
 	masters := map[string]render.Master{}
 	lookUp := o.lookUp

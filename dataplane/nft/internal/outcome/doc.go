@@ -7,15 +7,15 @@
 //
 //   - The peer of a packet is the other party of the connection, seen from the endpoint: the
 //     receiver for egress policy, the sender for ingress policy.
-//   - A predicate is a condition of a rule on an address: the address must be in an IP set or in a
-//     list of prefixes.
+//   - A predicate is a condition that rules test: an address is in an IP set or in a list of
+//     prefixes.
 //   - A class consists of all addresses that satisfy the same predicates: see package classify.
 //   - A stage is a place on a packet's way where policy is evaluated: first untracked, then
 //     pre-DNAT, then normal policy (all other policy).
 //   - A Group consists of all endpoints that have the same tiers and profiles in one direction at
 //     one stage.
-//   - An outcome belongs to a group and a class: the rules of the group whose predicates the class
-//     satisfies. They are compiled to a short chain, with a few rules on protocols and ports.
+//   - An outcome consists of the rules of a group that can match the addresses of a class. They are
+//     compiled to a short chain, with a few rules on protocols and ports.
 //   - A plain rule has conditions only on the address of the peer, the protocol and the destination
 //     port. The plain rules of an outcome are merged into lookups by protocol and port. Every other
 //     rule becomes a rule of the chain.
@@ -29,10 +29,10 @@
 //     That chain looks up the outcome of the class.
 //  4. outcome-DIR/... is the chain of the outcome. It decides about the packet.
 //
-// There is one exception. If Policy.Return is set, and the peer's address satisfies a predicate of
-// the group's rules, the chain of the group only writes the number of the outcome into Register.
-// Evaluation then continues in the chain that jumped to the chain of the endpoint. After this jump,
-// that chain has the rule of Dispatch, which jumps to the chain of the outcome.
+// There is one exception, if Policy.Return is set and the peer's address satisfies a predicate of
+// the group's rules. Then the chain of the group only writes the number of the outcome into
+// Register, and returns. Evaluation continues after the rule that jumped to the chain of the
+// endpoint. There, the rule of Dispatch jumps to the chain of the outcome.
 //
 // A group whose cost is over a limit has no outcomes: its endpoints need chains of rules.
 //

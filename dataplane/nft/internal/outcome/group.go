@@ -20,10 +20,10 @@ import (
 // Group consists of the endpoints that have the same tiers and profiles in one direction. Untracked
 // and pre-DNAT policy have groups of their own.
 //
-// A predicate is a condition of rules on an address. All addresses of a class satisfy the same
-// predicates. If a class satisfies at least one predicate of the group's rules, the group has an
-// outcome for the class: the rules that can match addresses of the class, compiled to a short chain.
-// All other addresses of a family share one outcome.
+// A predicate is a condition that rules test: an address is in an IP set or in a list of prefixes.
+// All addresses of a class satisfy the same predicates. If a class satisfies at least one predicate
+// of the group's rules, the group has an outcome for the class: the rules that can match addresses
+// of the class, compiled to a short chain. All other addresses of a family share one outcome.
 type Group struct {
 	groupKind
 	cost  groupCost
@@ -61,11 +61,14 @@ type Policy struct {
 	// Rest is the action for packets about which no tier or profile decides: Allow or Deny. At a
 	// partial stage (untracked or pre-DNAT policy), these packets stay undecided.
 	Rest policy.Action
-	// Return selects which chain leads a packet to the chain of its outcome. If Return is not set,
-	// the group's chain does so. If Return is set, the group's chain does so only if the peer's
-	// address satisfies no predicate of the group's rules. Otherwise, it writes the number of the
-	// outcome into Register, and evaluation continues in the chain that jumped to the endpoint's
-	// chain. The caller must put the rule of Dispatch into that chain, after the jump.
+	// Return selects which rule leads packets to the chains of their outcomes. If Return is not
+	// set, a rule of the group's chain does this.
+	//
+	// If Return is set, the rule of Dispatch does this. The group's chain writes the number of the
+	// outcome into Register, and returns. Evaluation continues after the rule that jumped to the
+	// endpoint's chain. The caller must put the rule of Dispatch there. There is one exception: if
+	// the peer's address satisfies no predicate of the group's rules, the group's chain itself
+	// leads the packet to its outcome.
 	Return bool
 }
 
@@ -496,10 +499,10 @@ func (g *Group) describe() string {
 	return strings.Join(names, ", ")
 }
 
-// Affected reports whether a packet of the group's endpoints may reach a bad chain: the chain of
-// the group, or the chain of one of its outcomes. isBad reports whether a chain is bad, for example
-// because the kernel refuses it. If the group is over a limit, its endpoints do not use these
-// chains, and Affected returns false.
+// Affected reports whether packets of the group's endpoints may reach a bad chain. It examines the
+// chain of the group and the chains of its outcomes. The parameter isBad reports whether a chain is
+// bad, for example because the kernel refuses it. If the group is over a limit, its endpoints do
+// not use these chains, and Affected returns false.
 func (g *Group) Affected(isBad func(chain string) bool) bool {
 	if g.overLimit {
 		return false
@@ -515,9 +518,9 @@ func (g *Group) Affected(isBad func(chain string) bool) bool {
 	return g.others[0].affected(isBad) || g.others[1].affected(isBad)
 }
 
-// Affected calls f for each policy and profile that has rules in a bad chain. isBad reports whether
-// a chain is bad, for example because the kernel refuses it. f may be called several times for the
-// same policy. Affected examines the outcomes of all groups.
+// Affected calls f for each policy and profile that has rules in a bad chain. The parameter isBad
+// reports whether a chain is bad, for example because the kernel refuses it. Affected may call f
+// several times for the same policy. It examines the outcomes of all groups.
 func (l *Lookups) Affected(isBad func(chain string) bool, f func(policy.Key)) {
 	for _, g := range l.groups {
 		visit := func(c *classify.Class, o *outcome) {
