@@ -10,11 +10,12 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// Affected returns the objects that use at least one of the given chains, sorted by key. A policy
-// or profile uses the chains that have its rules, except the chain of a tier. An endpoint uses the
-// chains that its packets can pass. If the kernel refuses the chains, packets of these endpoints
-// are dropped. A chain that belongs to no object, such as a base chain, has no effect on the
-// result. Affected examines all objects, so it is slow.
+// Affected returns the keys of the objects that use at least one of the given chains, sorted. A
+// policy or profile uses the chains that have its rules. The chain of a tier does not count, even
+// if it has rules of a policy. An endpoint uses the chains that its packets can pass. If the kernel
+// refuses the given chains, packets of these endpoints are dropped. A chain that belongs to no
+// object, such as a base chain, has no effect on the result. Affected examines all objects, so it
+// is slow.
 func (r *Renderer) Affected(chains ...string) []policy.Key {
 	r.renderDirty()
 	bad := map[string]bool{}

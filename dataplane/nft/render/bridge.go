@@ -137,9 +137,9 @@ func (b *bridges) conflict(s *subject, bridge string) error {
 	return nil
 }
 
-// TakeBridges returns the interfaces that have become a port of one of Config.Bridges, or are no
-// longer a port, since the last call of TakeBridges. The map has the new bridge of each interface,
-// or "" if the interface is no longer a port.
+// TakeBridges returns the interfaces whose bridge has changed since the last call of TakeBridges.
+// The map has the new bridge of each of these interfaces, or "" if the interface is no longer a
+// port of one of Config.Bridges.
 func (r *Renderer) TakeBridges() map[string]string {
 	b := r.endpoints.interfaces.bridges
 	changed := b.changed

@@ -23,7 +23,8 @@ type ClassStats struct {
 	// Elements is the total number of elements in the maps from classes to outcomes. Each group has
 	// such a map.
 	Elements int
-	// Outcomes is the number of distinct outcomes of all groups. Each has at least one chain.
+	// Outcomes is the number of distinct outcomes of all groups. Each outcome has at least one
+	// chain.
 	Outcomes int
 	// Cost is the cost of all groups that are written as lookups. MaxTotal limits this cost.
 	Cost int
@@ -44,8 +45,8 @@ type ClassGroup struct {
 	// prefix of the group's chains: "raw-", "prednat-", "recheck-raw-", "recheck-prednat-" or
 	// "dnat-raw-".
 	Direction string
-	// Tiers is a text with the names of the tiers and profiles. Policy is the first policy or
-	// profile.
+	// Tiers is a text with the names of the tiers and profiles. The field Policy is the key of the
+	// first policy of these tiers. If there is none, it is the key of the first profile.
 	Tiers  string
 	Policy policy.Key
 	// Endpoints is the number of endpoints in the group. The field Endpoint is the lowest of their

@@ -72,7 +72,7 @@ type Config struct {
 	DenyNeighbourDiscovery bool
 	// ReversePath drops packets from a workload if the route to their source does not lead back to
 	// the workload's interface. This also applies to sources that AllowedSources lists. By default,
-	// it is enough that the workload may use the source.
+	// the route does not matter, only whether the workload may send from the source.
 	ReversePath bool
 	// TCPFromSYN drops TCP packets of workloads, in both directions, that begin a connection
 	// without a SYN. By default, connection tracking may pick up a connection in the middle, for
@@ -95,13 +95,13 @@ type Config struct {
 	// that are dropped before NAT, and packets from the host itself.
 	Reject bool
 	// Counters counts the packets and bytes of every rule of policy. A rule that decides has one
-	// counter, in its chain allow/ID, deny/ID or pass/ID, as long as the rule exists. A Log rule
-	// has a counter in each chain that contains it.
+	// counter, in its chain allow/ID, deny/ID or pass/ID. The counter lasts as long as there is a
+	// rule with this id. A Log rule has a counter in each chain that contains it.
 	Counters bool
 	// NAT configures the translation of addresses of pools and workloads.
 	NAT NATConfig
-	// Classes limits the cost (kernel memory) of lookups, which are the default way to write
-	// policy.
+	// Classes limits the cost of lookups, a measure of their kernel memory. By default, policy is
+	// written as lookups: see ClassesConfig.
 	Classes ClassesConfig
 }
 
@@ -138,9 +138,11 @@ type ClassesConfig struct {
 	//     destination port. Equal rules of a chain count once. With Counters or VerdictLog, rules
 	//     with different ids are not equal.
 	//
-	// If the group were written as chains, its rules would have a cost, too. The last three items
-	// count only as far as their sum exceeds this cost. If groups share a chain, a policy, or an
-	// element of the maps of workloads, the total counts it once.
+	// The rules of the group would have a cost as chains, too. This cost is subtracted from the sum
+	// of the last three items. If the result is negative, it counts as zero.
+	//
+	// The total cost of all groups counts a chain or a map element once, even if several groups
+	// share it. It also subtracts the rules of a policy only once.
 	MaxPerGroup, MaxTotal int
 	// Priorities are the nonzero packet priorities (skb->priority) that policy preserves. Policy
 	// uses the priority of a packet while it decides. Afterwards it restores the priorities in this
@@ -177,14 +179,14 @@ type VerdictLog struct {
 type NATConfig struct {
 	// Disabled leaves all translation to other tables: the table has no NAT chains.
 	Disabled bool
-	// Source4 and Source6 are the sources that packets of pools with NATOutgoing get. The zero Addr
-	// means the address of the interface by which the packet leaves.
+	// Source4 and Source6 are the new source addresses of packets from pools with NATOutgoing. The
+	// zero Addr means the address of the interface by which the packet leaves.
 	Source4, Source6 netip.Addr
 	// FirstPort and LastPort limit the new source ports of TCP, UDP and SCTP. Both zero means that
 	// the kernel chooses.
 	FirstPort, LastPort uint16
-	// Exclude are further destinations, in addition to the pools: packets of pools to these
-	// destinations are not translated.
+	// Exclude lists prefixes that count as destinations in pools: packets to them get no source
+	// NAT.
 	Exclude []netip.Prefix
 	// ExcludeNodes means that NATOutgoing does not translate packets to the addresses of nodes.
 	// Unlike Exclude, it does not affect source NAT to a floating address.

@@ -132,8 +132,9 @@
 //     packet at two interfaces. The first is the interface of the route to the original
 //     destination. The second is the interface by which the packet leaves. At the second interface,
 //     normal policy must allow the packet, too. Untracked policy cannot test named ports and
-//     services there. So a Deny or Pass rule with a named port or a service denies packets to all
-//     ports.
+//     services at the second interface. So there, an untracked Deny or Pass rule for a named port
+//     or a service denies packets to all ports. An untracked Deny or Pass rule that excludes a
+//     named port denies packets to this port, too.
 //
 // # Parts
 //
@@ -148,7 +149,7 @@
 //	  attachments     the tiers, profiles and groups that an endpoint uses
 //	lookups         the classes and outcomes of policy (package internal/outcome)
 //	hosts           the interfaces that host endpoints govern (hostChains: the chains that jump to them)
-//	blocked         the addresses of endpoints behind a master
+//	blocked         the addresses of endpoints at ports of a bond or similar device (their packets are dropped)
 //	baseChains      the base chains (verdicts: the chains that carry out decisions)
 //	interfaces      the interfaces of workload endpoints (bridges: the addresses behind each bridge)
 //	nat             address translation

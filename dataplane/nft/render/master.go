@@ -56,8 +56,8 @@ func (m Master) fault(name string) error {
 //   - If the interface of a workload endpoint is a port of a master, such as a bond, the endpoint
 //     is at fault, and its packets are dropped. The exception is a master in Config.Bridges.
 //   - A host endpoint without an interface name applies to the interfaces that have one of its
-//     addresses. While there is such a host endpoint, the map must have all interfaces: packets of
-//     any other interface are dropped.
+//     addresses. While there is such a host endpoint, the map must have all interfaces of the host.
+//     If an interface is missing, its packets are dropped.
 func (r *Renderer) SetInterfaces(known map[string]Interface) {
 	r.endpoints.interfaces.setMasters(known)
 	r.endpoints.hosts.setKnown(known)
@@ -67,10 +67,15 @@ func (r *Renderer) SetInterfaces(known map[string]Interface) {
 func (r *Renderer) SetMaster(name string, m Master) { r.endpoints.interfaces.setMaster(name, m) }
 
 // ChangedInterfaces returns the interfaces of changed workload endpoints, in no particular order.
-// An endpoint counts as changed if it was added, updated or removed since the last rendering, or if
-// the master of its interface or bridge has changed. (Each call of Flush, Table, Errors, Affected
-// or ClassStats renders all changed objects.) Before the first rendering, ChangedInterfaces also
-// returns the bridges of Config.Bridges.
+// An endpoint counts as changed if one of the following has happened since the last rendering:
+//
+//   - The endpoint was added, updated or removed.
+//   - The master of its interface has changed.
+//   - Its interface is a port of a bridge of Config.Bridges, and the master of this bridge has
+//     changed.
+//
+// Each call of Flush, Table, Errors, Affected or ClassStats renders all changed objects. Before the
+// first rendering, ChangedInterfaces also returns the bridges of Config.Bridges.
 func (r *Renderer) ChangedInterfaces() iter.Seq[string] {
 	return maps.Keys(r.endpoints.interfaces.dirty.objects)
 }

@@ -8,7 +8,8 @@ type Delta struct {
 	// Chains are new, or replace chains with the same names.
 	Chains       []*Chain
 	DeleteChains []string
-	// Sets are new, or replace sets with the same names. They have all their elements.
+	// Sets are new, or replace sets with the same names. Each of them has all the elements of its
+	// new state.
 	Sets       []*Set
 	DeleteSets []string
 	// Elements changes the elements of sets that stay. It has at most one ElementDelta for each

@@ -32,8 +32,8 @@
 //	... carry out change.Ops ...
 //	state.Commit(change)
 //
-// For each element, a State takes about 7 bytes for an IPv4 address in a set, 12 bytes for one in a
-// verdict map, and 8 bytes for a range.
+// A State takes about 7 bytes for an IPv4 address in a set, 12 bytes for an IPv4 address in a
+// verdict map, and 8 bytes for a range of IPv4 addresses.
 //
 // Package simulate runs packets through a table.
 //

@@ -32,8 +32,8 @@ type Epoch struct {
 // So the applier takes four steps if a change concerns both this chain and a later one, or a set
 // that both look up. After each of the first three steps, it waits for a grace period:
 //
-//  1. It adds the stage guard: a base chain behind this chain, which drops packets that the new
-//     state of this chain denies.
+//  1. It adds the stage guard, which is a base chain behind this chain. The stage guard drops
+//     packets that the new state of this chain denies.
 //  2. It makes the change.
 //  3. It deletes the rules of the stage guard.
 //  4. It deletes the chain of the stage guard.
@@ -43,8 +43,8 @@ type Stage struct {
 	//
 	//   - No Raw refers to sets or chains.
 	//   - The data that a rule finds in a map serves only as a key, to look up other maps.
-	//   - Of several maps with the same types of key and data, the rules look up the interval maps
-	//     before the others.
+	//   - If several maps have the same types of key and data, the rules look up the interval maps
+	//     first.
 	Chain string
 	// Behind is the nftables priority of the stage guard. It must be greater than the priority of
 	// Chain. If a second base chain evaluates the stale packets of Chain (see Epoch), Behind must

@@ -73,8 +73,9 @@ type planner struct {
 }
 
 // Prepare checks a Delta, and returns the Change with the fewest operations: as many rules and
-// elements as possible stay in the kernel. (If more than about 1,000 rules of a chain differ, a few
-// more may be replaced.) The state does not change until Commit.
+// elements as possible stay in the kernel. (If the changes of a chain span more than about 1,000
+// rules, Prepare may replace some rules that could have stayed.) The state does not change until
+// Commit.
 //
 // If the hook, type or priority of a chain changes, the chain is made again: it is deleted, and a
 // new one is added. A set is made again if anything except its elements changes, such as its type.

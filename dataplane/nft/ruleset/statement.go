@@ -8,8 +8,9 @@ import "time"
 // Assign, FlowAdd or Raw. Other packages cannot define statements.
 type Statement interface{ statement() }
 
-// VMap looks up the fields in a verdict map: the map with the name Map, or an anonymous map with
-// Elements. If no element matches, evaluation continues with the next rule.
+// VMap looks up the fields in a verdict map. The field Map is the name of this map. If Map is
+// empty, the map is anonymous, and the field Elements has its elements. If no element matches,
+// evaluation continues with the next rule.
 type VMap struct {
 	Fields   []Field
 	Map      string
@@ -26,7 +27,7 @@ type Log struct {
 }
 
 // Limit limits the rate of packets to which the rest of the rule applies: at most Rate packets in
-// each period Per. With Over, the rest of the rule applies only to packets beyond that rate.
+// each period Per. If Over is set, the rest of the rule applies only to packets beyond that rate.
 type Limit struct {
 	// Rate is the number of packets in each period Per.
 	Rate uint64

@@ -22,7 +22,8 @@ type Stats struct {
 	// Elements is the total number of elements in the maps from classes to outcomes. Each group has
 	// such a map.
 	Elements int
-	// Outcomes is the number of distinct outcomes of all groups. Each has at least one chain.
+	// Outcomes is the number of distinct outcomes of all groups. Each outcome has at least one
+	// chain.
 	Outcomes int
 	// Cost is the cost of the groups that are within the limits.
 	Cost int
@@ -35,8 +36,8 @@ type Stats struct {
 // GroupStats describes a group.
 type GroupStats struct {
 	List match.List
-	// Tiers is a text with the names of the tiers and profiles. Policy is the first policy or
-	// profile.
+	// Tiers is a text with the names of the tiers and profiles. The field Policy is the key of the
+	// first policy of these tiers. If there is none, it is the key of the first profile.
 	Tiers  string
 	Policy policy.Key
 	// Users has the endpoints of the group. The caller must not change the map.

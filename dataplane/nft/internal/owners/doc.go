@@ -5,8 +5,8 @@
 //
 // When a connection of an address began, the policy of the address's owner at that time allowed it.
 // The table accepts later packets of this connection before policy. So when the address moves to
-// another endpoint, this package ends the connections between two transactions (case S168 of
-// docs/semantics.md):
+// another endpoint, this package makes two transactions. After the first one, it ends the
+// connections of the address (case S168 of docs/semantics.md):
 //
 //	remove old owner ─▶ grace period ─▶ end connections ─▶ admit new owner
 //	(new owner drops)   no packet of

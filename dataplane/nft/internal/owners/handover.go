@@ -28,15 +28,15 @@ type Kernel interface {
 
 // Connections selects connections by their addresses.
 type Connections struct {
-	// Hosts selects the connections in which one of these addresses is the source before source
-	// NAT, or the destination after destination NAT.
+	// Hosts lists addresses. Each of them selects the connections in which it is the source before
+	// source NAT, or the destination after destination NAT.
 	Hosts []netip.Addr
-	// Floating selects the connections that Hosts would select for these addresses. It also selects
-	// the connections in which one of these addresses is the destination before destination NAT, or
-	// the source after source NAT.
+	// Floating lists addresses that are or were floating addresses. Each of them selects the same
+	// connections as if it were in Hosts. It also selects the connections in which it is the
+	// destination before destination NAT, or the source after source NAT.
 	Floating []netip.Addr
-	// Sources selects connections as Hosts does, for all addresses for which the function returns
-	// true. It may be nil.
+	// Sources may be nil. Otherwise, each address for which it returns true selects the same
+	// connections as if it were in Hosts.
 	Sources func(netip.Addr) bool
 }
 

@@ -19,8 +19,8 @@ type Difference struct {
 	// RebuildReason is set if the table must be replaced or created. The usual reason is that an
 	// object with one of our names is of another kind.
 	RebuildReason string
-	// Repair changes the kernel's table to the desired one. Inverse changes the desired table to
-	// the kernel's.
+	// Inverse is the delta from the desired table to the kernel's. Repair is the delta from the
+	// kernel's table to the desired one. Foreign objects are in neither of them.
 	Inverse, Repair ruleset.Delta
 	// Dormant is set if the kernel's table is switched off. The field Flags has all other flags of
 	// this table.
@@ -83,7 +83,8 @@ func (d *Difference) AllHooks() (hooks []*ruleset.Hook) {
 	return hooks
 }
 
-// String returns a text for the log that names the differences.
+// String returns a list of the differences, for the log. If RebuildReason is set, it returns only
+// this reason.
 func (d *Difference) String() string {
 	if d.RebuildReason != "" {
 		return d.RebuildReason

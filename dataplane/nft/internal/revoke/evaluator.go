@@ -28,7 +28,8 @@ type EvaluatorConfig struct {
 	Table string
 	// Host has the names of the chains that lead to policy of host endpoints.
 	Host HostChains
-	// Finder finds the possible sides of an address that belongs to no endpoint.
+	// Finder is for addresses that belong to no endpoint. It finds the place of such an address:
+	// behind an interface, or on the node itself.
 	Finder Finder
 }
 
@@ -36,7 +37,7 @@ type EvaluatorConfig struct {
 // one, and may have refused any of those before it.
 type Change struct {
 	// Reset is set if the state before the change is unknown. Then it is also unknown which
-	// connections that state allowed, and no connection is ended.
+	// connections were allowed before the change, so the change ends no connection.
 	Reset bool
 	// Table, if it is not nil, is the whole table, and replaces the earlier table. Deltas are
 	// changes that come after Table, in order. If Table is nil, they are changes of the earlier

@@ -38,14 +38,14 @@ type Config struct {
 	Table string
 	// Host has the names of the chains that lead to policy of host endpoints.
 	Host HostChains
-	// Late receives the connections before they end. After that, it drops late packets, which the
-	// server of such a connection still sends. If Late is nil, policy decides about these packets
-	// as about all others.
+	// Late is the table that drops late packets: packets that a server sends after its connection
+	// has ended. The Revoker adds each connection to the table before it ends the connection. If
+	// Late is nil, policy decides about late packets as about all others.
 	Late *late.Table
 	// Encapsulations are the encapsulations of tunnels between this node and others. If a
-	// connection consists of encapsulated packets to this node, the Revoker does not pass it to
-	// Late. Otherwise, Late would drop the encapsulated packets that the node itself sends, as if
-	// they were late replies.
+	// connection consists of encapsulated packets to this node, the Revoker does not add it to the
+	// table Late. That table could drop encapsulated packets that the node itself sends, as if they
+	// were late replies.
 	Encapsulations []policy.Encapsulation
 }
 

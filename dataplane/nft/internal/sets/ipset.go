@@ -12,8 +12,8 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// Kind is a kind of members of an IP set. Members of different kinds are in different sets of the
-// kernel.
+// Kind is the kind of a member of an IP set. In the kernel, members of different kinds are in
+// different sets.
 type Kind uint8
 
 // The kinds of members.
@@ -23,13 +23,13 @@ const (
 	Ports             // address, protocol and port, in a hash
 )
 
-// partKey identifies one of the kernel's sets of an IP set.
+// partKey identifies one of the sets that an IP set has in the kernel.
 type partKey struct {
 	kind   Kind
 	family Family
 }
 
-// part is one of the kernel's sets of an IP set.
+// part is one of the sets that an IP set has in the kernel.
 type part struct {
 	name string
 	// pending has the members that have changed since the last Flush; true means added. If
@@ -40,8 +40,8 @@ type part struct {
 	installed bool
 }
 
-// IPSet is an IP set of the desired state. For each kind of members (see Kind) and each family, the
-// kernel has a separate set with these members, but only while rules look into that set.
+// IPSet is an IP set of the desired state. In the kernel, it has a separate set for the members of
+// each Kind and family, but only while rules look into that set.
 type IPSet struct {
 	ID     dataplane.IPSetID
 	typ    dataplane.IPSetType
@@ -60,11 +60,11 @@ type IPSet struct {
 
 // Watcher receives each change of an IP set's addresses and prefixes.
 type Watcher interface {
-	// Host4 and Host6 are called when an address is added (in is true) or removed (in is false).
+	// Host4 and Host6 are called when an address is added (in == true) or removed (in == false).
 	Host4(addr [4]byte, in bool)
 	Host6(addr [16]byte, in bool)
-	// Net is called when a prefix becomes an outermost prefix of the set (in is true), or is no
-	// longer one (in is false). A prefix is outermost if no other prefix of the set contains it.
+	// Net is called when a prefix becomes an outermost prefix of the set (in == true), or stops
+	// being one (in == false). A prefix is outermost if no other prefix of the set contains it.
 	Net(n netip.Prefix, in bool)
 	// AllNets is called if any prefixes may have changed.
 	AllNets()
@@ -116,9 +116,8 @@ type portKey[A any] struct {
 	port  uint16
 }
 
-// Shape has the properties of an IP set that decide how rules with the IP set are written: whether
-// it exists, its type, and for each kind of members (see Kind) and each family, whether it has any
-// such member.
+// Shape has the properties of an IP set that decide how rules with the IP set are written. These
+// are its existence, its type and, for each Kind and family, whether it has such members.
 type Shape struct {
 	exists         bool
 	typ            dataplane.IPSetType
@@ -127,8 +126,8 @@ type Shape struct {
 	ports4, ports6 bool
 }
 
-// NewIPSet returns an IP set that does not exist yet. The Lists count the rules that look into each
-// of the kernel's sets of the IP set.
+// NewIPSet returns an IP set that does not exist yet. In the kernel, the IP set can have several
+// sets. For each of them, the Lists count the rules that look into it.
 func NewIPSet(id dataplane.IPSetID, lists *Lists) *IPSet {
 	return &IPSet{ID: id, parts: map[partKey]*part{}, lists: lists}
 }

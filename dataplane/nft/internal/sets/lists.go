@@ -39,8 +39,8 @@ func NewLists() Lists {
 	}
 }
 
-// Named returns the chain without anonymous sets and verdict maps that have ranges: a named one
-// replaces each of them.
+// Named returns the chain with a named set in place of each anonymous set that has ranges. In the
+// same way, a named verdict map is in place of each anonymous verdict map that has ranges.
 func (l *Lists) Named(c *ruleset.Chain) *ruleset.Chain {
 	var rules []ruleset.Rule
 	for i := range c.Rules {

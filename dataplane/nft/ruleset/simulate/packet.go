@@ -27,13 +27,13 @@ type Packet struct {
 	// Transport has the bytes after the IP header. If it is nil, the simulator builds the transport
 	// header from Protocol, the ports and Header. Otherwise, all rules read the transport header
 	// from Transport. For example, set Transport for a packet whose protocol has no ports: a rule
-	// that loads ports, and does not match the protocol, reads the first four bytes of Transport.
+	// that loads ports without a match on the protocol reads the first four bytes of Transport.
 	Transport []byte
-	// Fragment is the offset of a fragment in units of eight bytes. If it is not 0, there is no
-	// transport header. But when the kernel loads at most four bytes, it does not check whether
-	// there is such a header. So rules on ports read other bytes. In an IPv4 fragment, they read
-	// the payload, which is in Transport. In an IPv6 fragment, they read the IP header. Usually,
-	// connection tracking reassembles fragments before the chains see them.
+	// Fragment is the offset of a fragment in units of eight bytes. If it is not 0, the packet has
+	// no transport header. But the kernel does not check this when it loads one, two or four
+	// aligned bytes of the header, such as a port. So rules on ports read other bytes. In an IPv4
+	// fragment, they read the payload, which is in Transport. In an IPv6 fragment, they read the IP
+	// header. Usually, connection tracking reassembles fragments before the chains see them.
 	Fragment uint16
 	// MoreFragments is set for a fragment that is not the last one. If MoreFragments is set and
 	// Fragment is 0, the packet is the first fragment. Transport may then be shorter than the
