@@ -52,8 +52,9 @@ type Endpoint struct {
 	// workload, both in order. A list has a tier only if a policy of the tier applies to the
 	// endpoint in that direction.
 	Ingress, Egress []TierPolicies
-	// Profiles are evaluated in order if no tier decided. All of them exist: if a profile is
-	// missing in the datastore, the graph sends one that denies everything.
+	// Profiles are evaluated in order if no tier decided. The graph sends a profile for each name.
+	// If the datastore has none, this is the built-in profile of that name, or else a profile that
+	// denies everything.
 	Profiles []string
 	// NATs are the floating addresses of the workload: external addresses that destination NAT maps
 	// to an address of the workload. They are sorted and distinct.
@@ -86,8 +87,8 @@ type HostEndpoint struct {
 	UntrackedIngress, UntrackedEgress []TierPolicies
 	// PreDNATIngress applies before destination NAT. The default action of its tiers is Pass.
 	PreDNATIngress []TierPolicies
-	// Profiles are evaluated in order if no tier of Ingress or Egress decided. All of them exist,
-	// as for Endpoint.
+	// Profiles are evaluated in order if no tier of Ingress or Egress decided. The graph sends a
+	// profile for each name, as for Endpoint.Profiles.
 	Profiles []string
 }
 

@@ -34,18 +34,19 @@ type Route struct {
 	// SameSubnet means that packets need no encapsulation. It is set if the pool encapsulates only
 	// between subnets, and NodeAddress is in the subnet of this node's first address.
 	SameSubnet bool
-	// Borrowed means that Dst is an address that Node uses although it is in the block of another
-	// node. A block is a prefix of addresses that one node gives to its workloads.
+	// Borrowed means that Node uses the address Dst, although Dst is in the block of another node.
+	// A block is a prefix of addresses that one node gives to its workloads.
 	Borrowed bool
-	// NATOutgoing is copied from the pool. It means source NAT for packets from addresses in Dst to
-	// addresses outside all pools. The sender's node replaces the source by an address of the node.
+	// NATOutgoing is copied from the pool. It is about packets whose source is in Dst and whose
+	// destination is outside all pools. If it is set, the sender's node replaces the source of
+	// these packets by an address of the node (source NAT).
 	NATOutgoing bool
 }
 
 // RouteType is the kind of the destination of a route.
 type RouteType uint8
 
-// The types of routes.
+// The types of routes. The comment of each type says what Dst is.
 const (
 	// RoutePool is the prefix of a pool. It is not a route to program. A dataplane uses it to find
 	// the pool of an address.
@@ -64,10 +65,10 @@ const (
 	RouteLocalTunnel
 	// RouteRemoteTunnel is the address of a tunnel device of a remote node.
 	RouteRemoteTunnel
-	// RouteBlackhole is a block of this node, or an address that this node uses from the block of
-	// another node. Packets to an address in Dst are dropped if no route with a longer prefix leads
-	// to a workload. Without the blackhole, this node would send such packets back to the network,
-	// by its default route.
+	// RouteBlackhole is a block of this node, or an address that this node has borrowed from the
+	// block of another node. Packets to an address in Dst are dropped if no route with a longer
+	// prefix leads to a workload. Without the blackhole, this node would send such packets back to
+	// the network, by its default route.
 	RouteBlackhole
 )
 

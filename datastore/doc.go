@@ -51,7 +51,12 @@
 //
 // # Errors
 //
-// Run returns the error of its context when the context is done, the error of the receiver, or an error of
-// the source, which has the prefix "datastore:". A *ConflictError reports an object that two files have.
-// ErrKeyMismatch is the error of an update whose key is not the key of its resource.
+// Run returns one of these errors:
+//
+//   - the error of its context, when the context is done
+//   - the error of the receiver
+//   - an error of the source, with the prefix "datastore:"
+//
+// A *ConflictError reports an object that two files have. ErrKeyMismatch is the error of an update whose key
+// is not the key of its resource.
 package datastore

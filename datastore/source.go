@@ -30,9 +30,8 @@ type Receiver interface {
 }
 
 // Barrier waits until a receiver has processed all earlier updates. For this, it calls the receiver's own method
-// Barrier, which a calcgraph.Runner has, and returns the error of this method. If a receiver does not have the method,
-// Barrier does not wait and returns nil. Sources call this function, and so do receivers that pass updates on to
-// another receiver.
+// Barrier, and returns its error. A calcgraph.Runner has this method. If a receiver does not have it, Barrier does not
+// wait and returns nil. Sources call this function, and so do receivers that pass updates on to another receiver.
 func Barrier(ctx context.Context, r Receiver) error {
 	if b, ok := r.(interface {
 		Barrier(ctx context.Context) error

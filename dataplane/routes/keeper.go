@@ -30,9 +30,9 @@ type KeeperConfig struct {
 	// listed once. Tables 0 and 255 are the kernel's, and not allowed. Empty means DefaultTable
 	// alone.
 	Tables []uint32
-	// Devices are names of tunnel devices that Teardown removes even if they have no alias. A
-	// tunnel device of ours normally has an alias that contains Protocol, but a process may have
-	// been killed before it set the alias. Empty means none.
+	// Devices are names of tunnel devices that Teardown removes even if they have no alias. Our
+	// tunnel devices normally have an alias that contains Protocol, but a process may have been
+	// killed before it set the alias. Empty means none.
 	Devices []string
 	// UnknownRouteTimeout is for routes with our protocol number that were never passed to Set: a
 	// CNI plugin may have added one for a workload that the Keeper does not know yet. If such a
@@ -171,10 +171,10 @@ func (k *Keeper) change(objects []Object, remove bool) {
 // their values until Teardown.
 func (k *Keeper) Delete(objects ...Object) { k.change(objects, true) }
 
-// Apply brings the kernel to the desired state. The first call also compares all objects of ours in
-// the kernel with the desired state. It keeps the objects that match, and removes those that are
-// not desired. Later calls process only the changes since the last call, and retry failed changes.
-// Each call returns an error for a failed change until the change succeeds.
+// Apply brings the kernel to the desired state. The first call also compares all our objects in the
+// kernel with the desired state. It keeps the objects that match, and removes those that are not
+// desired. Later calls process only the changes since the last call, and retry failed changes. Each
+// call returns an error for a failed change until the change succeeds.
 //
 // Errors: a join of *ObjectError, one for each object at fault; all other objects are in the
 // kernel. Any other error means that the state of all objects is unknown.
@@ -186,7 +186,7 @@ func (k *Keeper) Apply(ctx context.Context) error {
 }
 
 // ApplyAdditions does the same as Apply, but does not remove objects that are no longer desired:
-// objects that were passed to Delete, and objects of ours from an earlier process. They stay in the
+// objects that were passed to Delete, and our objects from an earlier process. They stay in the
 // kernel until the next Apply or Resync. Until then, Watch does not remove them either.
 //
 // Errors: those of Apply.
@@ -246,8 +246,8 @@ func (k *Keeper) attempt(ctx context.Context) (result, error) {
 	return p.result, nil
 }
 
-// Resync reads all objects of ours again and repairs those that differ. Before the first Apply it
-// does nothing. It returns the same errors as Apply.
+// Resync reads all our objects from the kernel again, and repairs those that differ from the
+// desired state. Before the first Apply it does nothing. It returns the same errors as Apply.
 func (k *Keeper) Resync(ctx context.Context) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -258,7 +258,7 @@ func (k *Keeper) Resync(ctx context.Context) error {
 	return k.applyLocked(ctx)
 }
 
-// Foreign reports whether an interface of another process has the name of a device of ours. Apply
+// Foreign reports whether an interface of another process has the name of one of our devices. Apply
 // returns ErrForeign for such a device. Foreign changes nothing. Errors: the kernel cannot be read.
 func (k *Keeper) Foreign(device string) (bool, error) {
 	k.mu.Lock()
@@ -276,10 +276,10 @@ func (k *Keeper) Foreign(device string) (bool, error) {
 	return link.Name == device && foreignDevice(link, k.cfg.Protocol), nil
 }
 
-// Teardown clears the desired state and removes all objects of ours, also those of an earlier
-// process. It restores the former values of sysctls, if they are known (see
-// KeeperConfig.SysctlFile) and nobody has changed the sysctls since. It returns the same errors as
-// Apply; after an error, it can be called again.
+// Teardown clears the desired state and removes all our objects, also those of an earlier process.
+// It restores the former values of sysctls, if they are known (see KeeperConfig.SysctlFile) and
+// nobody has changed the sysctls since. It returns the same errors as Apply; after an error, it can
+// be called again.
 func (k *Keeper) Teardown(ctx context.Context) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -34,13 +34,13 @@ type IPIP struct {
 	// Local is the IPv4 address of this node that is the source of the outer packets. For each pair
 	// of local address and parent, the kernel allows only one device that has no remote address.
 	Local netip.Addr
-	// Parent is the name of the interface, or of its VRF, by which the outer packets leave. Empty
-	// means that routing decides.
+	// Parent is the name of an interface or of a VRF. The outer packets leave by this interface, or
+	// by an interface of this VRF. Empty means that routing decides.
 	Parent string
 	// MTU in bytes. 0 means the MTU of the lower interface, less the 20 bytes of the outer header.
 	// The lower interface is Parent. If Parent is empty or a VRF, the lower interface is the one
-	// with the address Local. If that interface is missing or the loopback, an existing device
-	// keeps its MTU. For a new device, 1,500 bytes are assumed.
+	// with the address Local. If there is no such interface, or if it is the loopback, an existing
+	// device keeps its MTU. A new device then gets the MTU for a lower interface of 1,500 bytes.
 	MTU uint32
 	// Addresses of the device, with the lengths of their subnets. All its other addresses are
 	// removed, except link-local ones.

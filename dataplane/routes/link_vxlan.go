@@ -34,16 +34,17 @@ type VXLAN struct {
 	VNI uint32
 	// Port is the UDP port of the outer packets, the same on all nodes.
 	Port uint16
-	// Local is the address of this node that is the source of the outer packets. Its family is that
-	// of the underlying network.
+	// Local is the address of this node that is the source of the outer packets. Its family is the
+	// family of the underlying network.
 	Local netip.Addr
-	// Parent is the name of the interface, or of its VRF, by which the outer packets leave. Empty
-	// means that routing decides.
+	// Parent is the name of an interface or of a VRF. The outer packets leave by this interface, or
+	// by an interface of this VRF. Empty means that routing decides.
 	Parent string
 	// MTU in bytes. 0 means the MTU of the lower interface, less what VXLAN adds: 50 bytes over
 	// IPv4, 70 over IPv6. The lower interface is Parent. If Parent is empty or a VRF, the lower
-	// interface is the one with the address Local. If that interface is missing or the loopback, an
-	// existing device keeps its MTU. For a new device, 1,500 bytes are assumed.
+	// interface is the one with the address Local. If there is no such interface, or if it is the
+	// loopback, an existing device keeps its MTU. A new device then gets the MTU for a lower
+	// interface of 1,500 bytes.
 	MTU uint32
 	// MAC address of the device.
 	MAC MAC

@@ -30,8 +30,8 @@ type Wireguard struct {
 	// find the MTU.
 	Local netip.Addr
 	// MTU in bytes. 0 means the MTU of the interface with the address Local, minus the 80 bytes
-	// that WireGuard adds over IPv6. If that interface is missing or the loopback, a new device
-	// gets 1,420 bytes, and an existing one keeps its MTU.
+	// that WireGuard adds over IPv6. If there is no such interface, or if it is the loopback, an
+	// existing device keeps its MTU, and a new one gets 1,420 bytes.
 	MTU uint32
 	// Addresses of the device, with the lengths of their subnets. All its other addresses are
 	// removed, except link-local ones.

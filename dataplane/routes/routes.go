@@ -72,8 +72,8 @@ func (d *Dataplane) Apply(ctx context.Context, b dataplane.Batch) error {
 	return d.faultsOf(d.keeper.Apply(ctx))
 }
 
-// Resync implements dataplane.Dataplane. It reads all objects of ours again, and repairs those that
-// differ.
+// Resync implements dataplane.Dataplane. It reads all our objects from the kernel again, and
+// repairs those that differ from the desired state.
 func (d *Dataplane) Resync(ctx context.Context) error {
 	if !d.want.inSync {
 		return nil
@@ -108,10 +108,10 @@ func (d *Dataplane) PlanTeardown(ctx context.Context) (string, error) {
 
 // Plan implements dataplane.Planner. The lines are commands of ip, bridge and sysctl.
 //
-// If Apply would return an error for an endpoint, the plan leaves the endpoint out. But Plan adds
-// nothing, so it cannot detect what only the kernel would refuse: for example, a route or neighbour
-// entry in whose place another process has made one. The plan then contains the desired route or
-// neighbour entry, although Apply would return ErrForeign.
+// If Apply would return an error for an endpoint, the plan leaves the endpoint out. But Plan writes
+// nothing to the kernel, so it cannot detect every error. For example, a foreign route or neighbour
+// entry may be in the place of a desired one. The plan then contains the desired one, although
+// Apply would return ErrForeign.
 func (d *Dataplane) Plan(ctx context.Context, b dataplane.Batch) (string, error) {
 	if err := ctx.Err(); err != nil {
 		return "", err

@@ -23,8 +23,9 @@ const (
 	DefaultTable = 22361
 	// DefaultRulePriority is the default of Config.RulePriority.
 	DefaultRulePriority = 99
-	// MaxRulePriority is the maximum of Config.RulePriority. All three rules must precede the
-	// kernel's lookup in table main, which has priority 32766 and finds unencrypted routes.
+	// MaxRulePriority is the maximum of Config.RulePriority. The Dataplane's rules have
+	// RulePriority and the next two priorities. All three must come before priority 32766. There,
+	// the kernel's own rule looks up table main, whose routes send packets unencrypted.
 	MaxRulePriority = 32763
 	// DefaultPort is the UDP port of the first device. The second device has the next port.
 	DefaultPort = 51820
@@ -67,8 +68,8 @@ type Config struct {
 	// UnencryptedHosts are addresses of nodes, or virtual addresses. Packets from and to them are
 	// never encrypted. List the following:
 	//
-	//   - With HostEncryption, the API servers. If they are not listed, a node that has missed new
-	//     keys of other nodes cannot reach them.
+	//   - With HostEncryption, the API servers. Otherwise, a node that has missed new keys of other
+	//     nodes cannot reach the API servers to read the keys.
 	//   - Without HostEncryption, addresses of this node that are not in its Node resource and that
 	//     pods of other nodes use. If such an address is not listed, this node encrypts its
 	//     answers, and the other node drops them.

@@ -89,9 +89,9 @@ func (d *Dataplane) Apply(ctx context.Context, b dataplane.Batch) error {
 }
 
 // ApplyVisible implements dataplane.Finisher. It does what Apply does, but postpones removals until
-// the call of Finish. An example is the route to a prefix that no longer belongs to another node.
-// Packets to the prefix stay encrypted until Finish removes this route, because a dataplane that
-// the Driver calls after this one may still have an unencrypted route to the prefix.
+// the call of Finish. For example, a prefix may no longer belong to another node. A dataplane that
+// the Driver calls after this one may still have an unencrypted route to this prefix. Therefore the
+// encrypted route stays until Finish: otherwise packets to the prefix would leave unencrypted.
 func (d *Dataplane) ApplyVisible(ctx context.Context, b dataplane.Batch) error {
 	d.state.update(b)
 	if !d.state.inSync {

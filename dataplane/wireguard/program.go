@@ -107,8 +107,8 @@ func (r *result) addPeers(anyRefused bool, err error) {
 //
 // Finish removes nothing while a rule, a blackhole route or the nftables table cannot be installed.
 // In this case, the Driver withholds new and changed routes from the dataplanes after this one.
-// Such a dataplane may still have an unencrypted route to a prefix, so the prefix must stay
-// encrypted.
+// These may still have an old, unencrypted route to a prefix. If Finish removed the encrypted route
+// to this prefix, packets would leave unencrypted.
 //
 // Finish returns the error of ctx, and no other error. If a removal fails, Watch makes the Driver
 // call Apply, which tries again and returns the error.

@@ -219,7 +219,8 @@ func NewClient(cfg Config) (*Client, error) {
 	return c, nil
 }
 
-// Format writes the prefix of the client's keys for every verb, and never the password.
+// Format writes "etcd" and the prefix of the etcd keys that the Client uses. The text is the same for every verb, and
+// never has the password.
 func (c *Client) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "etcd "+c.root) }
 
 // conn returns etcd's client. The first call creates the client. If there is a user, this sends a login request. If it

@@ -20,7 +20,8 @@ var (
 	ErrNewer = errors.New("written in a newer form")
 	// ErrConflict means that an object does not have the expected revision. Functions return it as a *ConflictError.
 	ErrConflict = errors.New("changed by another writer")
-	// ErrOwned means that an object has another owner, or none. Functions return it as an *OwnerError.
+	// ErrOwned means that an object in the store has another owner than WriterConfig.Owner, or no owner. Functions
+	// return it as an *OwnerError.
 	ErrOwned = errors.New("does not belong to this stream")
 	// ErrEmptyStream means that a stream has no object; see WriterConfig.AllowEmpty.
 	ErrEmptyStream = errors.New("the stream is empty")
@@ -46,12 +47,12 @@ func (e *ConflictError) Error() string {
 // Is makes errors.Is find ErrConflict.
 func (e *ConflictError) Is(target error) bool { return target == ErrConflict }
 
-// OwnerError reports that an object of the stream has another owner, or none, in the store. errors.Is finds ErrOwned in
-// it.
+// OwnerError reports an object of the stream that the Writer may not write. In the store, the object has another owner
+// than WriterConfig.Owner, or no owner. errors.Is finds ErrOwned in it.
 type OwnerError struct {
 	// Key of the object.
 	Key policy.Key
-	// Owner of the object; empty if it has none.
+	// Owner of the object in the store; empty if it has none.
 	Owner string
 }
 
@@ -66,7 +67,7 @@ func (e *OwnerError) Is(target error) bool { return target == ErrOwned }
 // ValueError reports a stored value that cannot be used. If a newer version wrote the value, errors.Is finds ErrNewer
 // in the error.
 type ValueError struct {
-	// Key in the store without the cluster's prefix, such as "state/Policy/shop/web".
+	// Key is the key in the store, without the cluster's prefix, such as "state/Policy/shop/web".
 	Key string
 	// Err is the cause.
 	Err error

@@ -68,8 +68,8 @@ func (c ReporterConfig) validate() error {
 	return errors.Join(errs...)
 }
 
-// Reporter writes the revision that a node has applied, and the status of its endpoints, to the store. If the node no
-// longer renews the lease of these keys, the store deletes them.
+// Reporter writes the revision that a node has applied, and the status of its endpoints, to the store. The keys have a
+// lease. If the node no longer renews the lease, the store deletes the keys.
 //
 // A revision means nothing without its History, which identifies the data that a Source has read. The store may lose
 // this data, for example by a restore. The Reporter then leaves out the revision, and reports that the node is not in

@@ -150,8 +150,8 @@ func (s *Store) setting(kv *mvccpb.KeyValue) (json.RawMessage, error) {
 }
 
 // WatchSettings blocks until the settings for a node differ from the given ones, and returns the new settings. It
-// watches the settings, and also reads them every StoreConfig.Recheck, because a watch does not report the changes of a
-// restored database.
+// watches the settings. It also reads them every StoreConfig.Recheck: if the database was restored from a backup, a
+// watch may report no changes.
 //
 // If WatchSettings cannot read or watch the settings, or if the store is not initialised (see Settings), it calls
 // failed(err), and continues to wait. When it has read the settings again, it calls failed(nil).

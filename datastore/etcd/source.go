@@ -34,9 +34,9 @@ type SourceConfig struct {
 	// store answers, and that the mark (the key that Store.Init creates) and the History have not changed. Default: 5
 	// s.
 	Heartbeat time.Duration
-	// Recheck is the interval at which the Source queries the store for changes that the watch did not report. A watch
-	// may miss changes if a proxy between Source and server loses its own watch. If there is such a change, the Source
-	// lists everything again. The server reads every object for this query. Default: 10 min.
+	// Recheck is the minimum interval at which the Source queries the store for changes that the watch did not report.
+	// If it finds one, it lists everything again. For each query, the server reads every object. A watch may miss
+	// changes if a proxy between Source and server loses its own watch. Default: 10 min.
 	Recheck time.Duration
 	// Hooks are called on events. Optional.
 	Hooks SourceHooks

@@ -20,15 +20,16 @@ type WriterConfig struct {
 	// Store to write to. Required.
 	Store *Store
 	// Owner is the name of the stream. The Writer deletes objects that the stream had before and no longer has. Writers
-	// of other streams do not change these objects. Required; 1 to 265 letters, digits and -_.:@+~.
+	// of other streams do not change the objects of this stream, unless their Adopt is set. Required; 1 to 265 letters,
+	// digits and -_.:@+~.
 	Owner string
 	// Decode decodes a stream. It returns the resources, and an error for each object that it cannot decode. For
 	// manifests, use manifest.Decode of the module kubernetes. The default decodes one resource with policy.Decode.
 	Decode func(file string, data []byte) ([]policy.Resource, []error)
 	// Ignore reports whether the stream is written despite this error of Decode. Nil ignores no error.
 	Ignore func(err error) bool
-	// Adopt makes this stream the owner of all its objects. By default, Write returns an error if one of them has
-	// another owner in the store, or none.
+	// Adopt makes this stream the owner of all its objects. By default, Write returns an error if the store has one of
+	// these objects with another owner or without an owner.
 	Adopt bool
 	// AllowEmpty permits a stream without objects. Write then deletes all objects that the stream had before. The
 	// default is an error, because an empty stream is usually a mistake.

@@ -49,10 +49,10 @@
 // # Restored servers
 //
 // The Source makes two checks, which docs/datastore.md describes, to detect that a server was
-// restored from a backup. If one of them fails, the Source lists the kind again. Both checks miss a
-// restore only if two conditions hold together: no request fails before the next watch begins, and
-// the server has by then reached the Source's last resourceVersion again. Therefore start a new
-// Source after each restore.
+// restored from a backup. If a check detects a restore, the Source lists the kind again. The Source
+// misses a restore if both of these conditions hold: no request fails before the next watch begins,
+// and by then the server's resourceVersion has again reached the last one that the Source received.
+// Therefore start a new Source after each restore.
 //
 // If the server serves another cluster, for example because it lost its data, the UID of the
 // namespace kube-system changes. The Source then reads nothing from this server: the last objects

@@ -74,8 +74,8 @@ type Rule struct {
 	Comment string
 }
 
-// Set is a named set. If Verdicts is set, it is a verdict map. If Data is not empty, it is a map to
-// values.
+// Set is a named set or map. If Verdicts is set, it is a verdict map. If Data is not empty, it is a
+// map of keys to values.
 type Set struct {
 	Name string
 	// Key is the type of the keys: one type, or several for a concatenation.
@@ -91,7 +91,8 @@ type Set struct {
 	Verdicts bool
 	// Counter adds a counter of packets and bytes to every element (Linux 5.7).
 	Counter bool
-	// Timeouts is set if elements may have a timeout. It is implied by Timeout and GCInterval.
+	// Timeouts is set if elements may have a timeout. If Timeout or GCInterval is set, Timeouts
+	// need not be set.
 	Timeouts bool
 	// Timeout is how long an element without a Timeout of its own stays, in whole milliseconds.
 	// Zero means forever. The kernel removes expired elements without a notification; a State keeps
@@ -117,16 +118,17 @@ type Set struct {
 // Element is one element of a set or map.
 type Element struct {
 	Key []Value
-	// Last is the inclusive end of an element that is a range, in a set with one key field.
-	// Otherwise it is nil. A prefix is a range from its first to its last address.
+	// Last is used only in interval sets with one key field. If the element is a range, Last is the
+	// inclusive end of the range. Otherwise it is nil. A prefix is a range from its first to its
+	// last address.
 	Last Value
-	// Ends are the inclusive ends of an element that is a range, in an interval set with several
-	// key fields: one for each field. If a field is no range, its end is the value itself. For all
-	// other elements, Ends is nil.
+	// Ends is used only in interval sets with several key fields. If a field of the element is a
+	// range, Ends has the inclusive end of each field. The end of a field that is no range is the
+	// value itself, or nil. If no field is a range, Ends may be nil.
 	Ends []Value
 	// Verdict is set for an element of a verdict map.
 	Verdict *Verdict
-	// Data is the value of an element of a map to values.
+	// Data is the value of an element of a map. It is nil in sets and verdict maps.
 	Data []Value
 	// Comment is at most 128 bytes.
 	Comment string

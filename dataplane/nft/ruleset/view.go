@@ -14,7 +14,7 @@ type Packed struct {
 	// values are the starts of ranges, and the inclusive ends of the ranges follow.
 	ID []byte
 	// Data has the values of the element's data, one after the other, without padding. It is nil if
-	// the set is not a map to values.
+	// the set is not a map, or is a verdict map.
 	Data []byte
 	// Kind and Chain are the element's verdict if the set is a verdict map. Otherwise they are
 	// zero.
@@ -119,7 +119,7 @@ func (s *State) Sets() []*Set {
 	return sets
 }
 
-// Depth returns an upper bound of the number of jumps and gotos that follow one another.
+// Depth returns an upper bound on the number of jumps and gotos on any path from chain to chain.
 func (s *State) Depth() int {
 	depth := int32(0)
 	for _, o := range s.chains {

@@ -32,9 +32,9 @@ const suffix = ".sock"
 // the namespace. InWorkload prevents a workload from using such a socket. Mount the folder
 // read-only, so that no workload can replace the socket of another workload by its own.
 //
-// A file name has at most 255 bytes. If that of an endpoint is longer, the Server reports an error
-// for the endpoint. A path may be longer than the 107 bytes of sun_path (unix(7)): on Linux, a
-// Client can connect to it nevertheless.
+// A file name has at most 255 bytes. If the file name of an endpoint's socket would be longer, the
+// Server reports an error for the endpoint. A path may be longer than the 107 bytes of sun_path
+// (unix(7)): on Linux, a Client can connect to it nevertheless.
 func Folder(folder string) func(policy.Key) string {
 	return func(key policy.Key) string {
 		return filepath.Join(folder, fileName(key.Namespace), fileName(key.Name)+suffix)
