@@ -29,7 +29,7 @@ const ConflistName = "10-wayleave.conflist"
 // because their extension is a number.
 const unfinished = ".wayleave-install-"
 
-// PodCIDRs is a placeholder: WithPodCIDRs replaces it in a configuration. The quotes belong to it.
+// PodCIDRs is a placeholder in a configuration. WithPodCIDRs replaces it, with its quotes.
 const PodCIDRs = `"POD_CIDRS"`
 
 // Config configures an installation. All fields are required.
@@ -135,11 +135,11 @@ func removeUnfinished(dir string) {
 	}
 }
 
-// NeedsPodCIDRs reports whether a configuration has the text PodCIDRs.
+// NeedsPodCIDRs reports whether a configuration contains the placeholder "POD_CIDRS".
 func NeedsPodCIDRs(conflist []byte) bool { return bytes.Contains(conflist, []byte(PodCIDRs)) }
 
-// WithPodCIDRs returns the configuration with the pod CIDRs of a node in place of the constant
-// PodCIDRs. It writes the pod CIDRs in the form of the field "ranges" of the plugin host-local.
+// WithPodCIDRs returns the configuration with the pod CIDRs of a node in place of the placeholder
+// "POD_CIDRS". It writes the pod CIDRs in the form of the field "ranges" of the plugin host-local.
 //
 // Errors: the node has no pod CIDR, or a pod CIDR is not valid.
 func WithPodCIDRs(conflist []byte, node string, cidrs []string) ([]byte, error) {

@@ -154,9 +154,9 @@ func (a *API) Doubted(key policy.Key, doubt *policy.DoubtError) {
 	}
 }
 
-// Source returns the source of the objects for a pipeline, which is the part of the agent that
-// programs the kernel. Call Run of the source once for each pipeline, and only after the earlier
-// call has returned.
+// Source returns the source of the objects for the pipelines. A pipeline is the part of the agent
+// that programs the kernel. Call Run of the source once for each pipeline. Before the call for the
+// next pipeline, the previous call must have returned.
 func (a *API) Source() datastore.Source { return a.relay }
 
 // Attach records the interface and addresses of a pod of this node. The pod's labels and profiles

@@ -77,17 +77,19 @@
 //	wayleave_kubernetes_readable{kind}     gauge      1 if the kind can be read, or if the server does not have it
 //	wayleave_kubernetes_faulty_objects     gauge      objects that are not understood
 //
-// While the agent counts flows, there are also the following metrics. A metric with labels has one
-// value for each decision: the labels name the policy or profile that decided, the direction, and
-// the result. It has at most 1,000 values. For denied packets, the packets and bytes are those that
-// were dropped:
+// While the agent counts flows, there are also the metrics below. The labels name the policy or
+// profile that decided, the direction, the verdict, and the reason if no rule decided. Only the
+// first 1,000 decisions (each is a rule, or a reason) are counted with these labels. All further
+// decisions have only the label verdict.
 //
 //	wayleave_flow_connections_total{policy,direction,verdict,reason}
 //	                                       counter    connections that the policy allowed
 //	wayleave_flow_packets_total{policy,direction,verdict,reason}
-//	                                       counter    packets in both directions
+//	                                       counter    packets in both directions; if the verdict is deny,
+//	                                                  dropped packets
 //	wayleave_flow_bytes_total{policy,direction,verdict,reason}
-//	                                       counter    bytes in both directions
+//	                                       counter    bytes in both directions; if the verdict is deny,
+//	                                                  those of dropped packets
 //	wayleave_flows                         gauge      flows that the agent keeps
 //	wayleave_flows_evicted_total           counter    flows that the agent has removed to keep newer ones
 //	wayleave_flow_connections_uncounted_total

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package node builds a small node out of network namespaces, for the agent's command demo. There
-// is one namespace for the node, one for each workload, and one for a host outside. Veth pairs
+// is one namespace for the node, one for each workload, and one for an outside host. Veth pairs
 // connect the node with the others.
 //
 //	shop/web eth0 ══ way… ┐

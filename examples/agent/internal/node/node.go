@@ -15,13 +15,13 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// uplink is the node's interface to the host outside.
+// uplink is the node's interface to the outside host.
 const uplink = "uplink"
 
 // netlinkRoute is the netlink family of links (NETLINK_ROUTE).
 const netlinkRoute = 0
 
-// Party is a workload or the host outside. It sends and answers packets.
+// Party is a workload or the outside host. It sends and answers packets.
 type Party struct {
 	// Name of the party, as in "shop/web".
 	Name string
@@ -37,13 +37,13 @@ type Party struct {
 type Node struct {
 	// NS is the network namespace of the node itself.
 	NS *netns.NS
-	// Parties are the workloads, in the order in which they were given, then the host outside.
+	// Parties are the workloads, in the order in which they were given, then the outside host.
 	Parties []Party
 }
 
 // Build makes a node. For each endpoint, it makes a workload, and connects it to the node by the
-// interface that the endpoint names. It connects the host outside to the node by the interface
-// uplink, through which the node's default route leads.
+// interface that the endpoint names. It connects the outside host to the node by the interface
+// named "uplink". The node's default routes lead to the outside host.
 func Build(endpoints []*policy.WorkloadEndpoint, outside Party) (*Node, error) {
 	ns, err := netns.New()
 	if err != nil {
@@ -80,7 +80,7 @@ func (n *Node) addWorkload(e *policy.WorkloadEndpoint) error {
 	return nil
 }
 
-// addOutside makes the host outside, and the default route to it.
+// addOutside makes the outside host, and the default routes to it.
 func (n *Node) addOutside(p Party) error {
 	w, err := n.attach(uplink, p)
 	if err == nil {
