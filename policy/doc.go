@@ -95,9 +95,9 @@
 //   - Fields that are not about packets and fields that are not supported, such as http, count as unknown fields. A
 //     rule with an unknown field is closed. An object with an unknown field outside of rules is refused. An IPPool has
 //     no blockSize, so the size of blocks is not checked.
-//   - Types and protocols are not case-sensitive. Names of objects may have capitals and -_.:@+~. A label may have any
-//     name that a selector can have, up to 512 bytes, and any text up to 4 KiB as its value. The name of a port has at
-//     least one letter, so that "80-90" is an error.
+//   - Types and protocols are not case-sensitive. Names of objects may have capitals and -_.:@+~. The name of a label
+//     has 1 to 512 letters, digits and _./-, as in selectors. Its value may be any text of up to 4 KiB without control
+//     characters. The name of a port has at least one letter, so that "80-90" is an error.
 //   - Wider: a rule may have prefixes of both families. Its ipVersion may contradict its prefixes or its ICMP protocol;
 //     the rule then matches nothing. A named port needs no protocol. global() may occur in any selector, also as a part
 //     of a longer one.

@@ -17,11 +17,11 @@ const MaxDSCP DSCP = 63
 // String returns the number.
 func (d DSCP) String() string { return strconv.Itoa(int(d)) }
 
-// MarshalJSON encodes a number. It never fails. Without this method, encoding/json would encode a
-// list of code points as a base64 string.
+// MarshalJSON encodes the code point as a JSON number. It never fails. Without this method,
+// encoding/json would encode a list of code points as a base64 string.
 func (d DSCP) MarshalJSON() ([]byte, error) { return strconv.AppendUint(nil, uint64(d), 10), nil }
 
-// UnmarshalJSON decodes a number from 0 to 63. Null is an error.
+// UnmarshalJSON decodes a JSON number from 0 to 63. Null is an error.
 func (d *DSCP) UnmarshalJSON(data []byte) error { return unmarshal(data, d) }
 
 // problem returns why the code point is invalid, or "".

@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// WorkloadEndpoint is the network interface of a workload: a container, a pod or a virtual machine. On its node, the
-// interface is the host's end of a veth pair, a tap device or the like.
+// WorkloadEndpoint is the network interface of a workload: a container, a pod or a virtual machine. The field Interface
+// names the host's side of it: the host's end of a veth pair, a tap device or the like.
 type WorkloadEndpoint struct {
 	// Namespace of the workload. Empty means none.
 	Namespace string `json:"namespace,omitempty"`
@@ -19,8 +19,8 @@ type WorkloadEndpoint struct {
 	// Node on which the workload runs. Required. On any other node, the endpoint is only a peer in rules, by its
 	// labels, addresses and ports.
 	Node string `json:"node"`
-	// Interface is the name of the interface on the host. It has at most 15 bytes (IFNAMSIZ without the terminating
-	// zero) of letters, digits and -_.@+~=, and is not "lo", "all" or "default". Required.
+	// Interface is the name of the host's side of the interface. It has at most 15 bytes (IFNAMSIZ without the
+	// terminating zero) of letters, digits and -_.@+~=, and is not "lo", "all" or "default". Required.
 	Interface string `json:"interface"`
 	// Addresses of the workload, of both families, without duplicates. If there are none, all packets from the workload
 	// are dropped, and rules do not match the workload as a peer.

@@ -28,7 +28,7 @@ type HostEndpoint struct {
 	// endpoint matches each interface that has an address in ExpectedIPs. Otherwise it does not match by address.
 	InterfaceName string `json:"interfaceName,omitempty"`
 	// ExpectedIPs are the addresses of the interface, of both families, without duplicates. Rules match the host
-	// endpoint as a peer by these addresses. If it is empty, rules do not match the host endpoint as a peer.
+	// endpoint as a peer by these addresses. If there are none, rules do not match the host endpoint as a peer.
 	ExpectedIPs []netip.Addr `json:"expectedIPs,omitempty"`
 	// Labels of the host endpoint. If there are none, the host endpoint has only the labels of its profiles.
 	// LabelNamespace is not allowed.

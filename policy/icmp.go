@@ -6,7 +6,7 @@ import "strconv"
 
 // ICMP is a type, or a type and code, of ICMP or ICMPv6.
 type ICMP struct {
-	// Type, 0 to 254. Required, because type 0 exists (echo reply).
+	// Type, 0 to 254. Required: nil is an error, and does not mean type 0 (echo reply).
 	Type *int `json:"type,omitempty"`
 	// Code, 0 to 255. Nil means every code of the type.
 	Code *int `json:"code,omitempty"`

@@ -30,7 +30,8 @@ type Node struct {
 	// IPv4IPIPTunnelAddr is the address of the node's IP-in-IP device. It may equal IPv4VXLANTunnelAddr.
 	IPv4IPIPTunnelAddr netip.Addr `json:"ipv4IPIPTunnelAddr,omitzero"`
 	// IPv4WireguardAddr and IPv6WireguardAddr are the addresses of the node's WireGuard devices. The node's own
-	// processes send from them to workloads. They may equal addresses of other tunnel devices.
+	// processes use them as source addresses when they send to workloads of other nodes. They may equal addresses of
+	// other tunnel devices.
 	IPv4WireguardAddr netip.Addr `json:"ipv4WireguardAddr,omitzero"`
 	IPv6WireguardAddr netip.Addr `json:"ipv6WireguardAddr,omitzero"`
 	// WireguardKeys are the keys of the node's WireGuard devices, at most two. To encrypt their traffic, two nodes use

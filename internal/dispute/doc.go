@@ -6,8 +6,8 @@
 // # Usage
 //
 // Record each change that another process makes to an object, under a key of your choice. An object
-// that changes five times within 30 s is disputed until it has not changed for 2 min. Disputed
-// lists these objects.
+// that changes five times within 30 s is disputed until it has not changed for 2 min. The method
+// Disputed returns these objects.
 //
 // # Concurrency
 //

@@ -110,8 +110,8 @@ func (a *Attrs) Extend(n int) []byte {
 	return a.buf[old:]
 }
 
-// PutUint32 overwrites the value of an attribute in the buffer with a number in network byte order. Find returns the
-// position to pass for the attribute.
+// PutUint32 overwrites the value of an attribute in the buffer with a number in network byte order. The first parameter
+// is the position of the value, as Find returns it.
 func (a *Attrs) PutUint32(at int, value uint32) { binary.BigEndian.PutUint32(a.buf[at:], value) }
 
 // OrUint32 sets bits in the number at a position of the buffer.
@@ -119,8 +119,8 @@ func (a *Attrs) OrUint32(at int, set uint32) {
 	a.PutUint32(at, binary.BigEndian.Uint32(a.buf[at:])|set)
 }
 
-// Find returns the position of the value of the first attribute of a type. It searches from the position start on,
-// where an attribute must begin. The attribute must exist.
+// Find returns the position of the value of the first attribute of a type. The search begins at the position start,
+// which must be the beginning of an attribute. An attribute of the type must exist.
 func (a *Attrs) Find(start int, typ uint16) int {
 	for at := start; at+attrHeader <= len(a.buf); {
 		if binary.NativeEndian.Uint16(a.buf[at+2:])&attrTypeMask == typ {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package netlink is the transport for all netlink families: sockets, messages, acknowledgements, attributes, and
-// dumps, which it repeats if they are interrupted. Packages rtnl, nfnl and conntrack encode and decode the content of
+// Package netlink is the transport for all netlink families. It has sockets, messages, acknowledgements, attributes and
+// dumps. It repeats a dump that is interrupted. Packages rtnl, nfnl and conntrack encode and decode the content of
 // messages.
 //
 // # Usage

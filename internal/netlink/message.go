@@ -115,11 +115,11 @@ const (
 	ackOffset = 2 // NLMSGERR_ATTR_OFFS
 )
 
-// AckError is the error with which the kernel refused a request. Nobody changes it, so it is safe for concurrent use.
+// AckError is the error with which the kernel refused a request. It is immutable, so it is safe for concurrent use.
 type AckError struct {
 	Errno syscall.Errno
-	// Detail is the kernel's explanation (extended ack). If the kernel gave none, Detail has the offset, if that is
-	// known.
+	// Detail is the kernel's explanation (extended ack). If the kernel sent only Offset, Detail is "attribute at byte"
+	// and this number. If the kernel sent neither, Detail is empty.
 	Detail string
 	// Offset is the position of the refused attribute in the request, in bytes; 0 if unknown.
 	Offset uint32

@@ -63,7 +63,7 @@ func Open(cfg Config) (*KernelSocket, error) {
 // Close closes the socket, and ends a Wait.
 func (s *KernelSocket) Close() error { return s.nl.Close() }
 
-// Answers returns the capacity of the receive queue, in answers of the kernel.
+// Answers returns how many answers of the kernel fit into the receive queue if each has the maximum size.
 func (s *KernelSocket) Answers() int { return s.queue / answerSize }
 
 // Port returns the number of the socket in notifications.

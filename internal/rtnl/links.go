@@ -47,9 +47,8 @@ type LinkChange struct {
 	Appeared bool
 	// Renamed means that the name of the interface changed.
 	Renamed bool
-	// Replaced means that the interface is new, was deleted or was renamed. Then Name and OldName
-	// no longer belong to the same interfaces as before. The same holds for the sysctls with these
-	// names.
+	// Replaced means that the interface is new, was deleted or was renamed. Then Name and OldName,
+	// and the sysctls with these names, no longer belong to the same interfaces as before.
 	Replaced bool
 	// Address means that the addresses changed. Removed is the address that was removed, if there
 	// is one.

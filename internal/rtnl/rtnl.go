@@ -22,7 +22,7 @@ var (
 	ErrInterrupted = netlink.ErrInterrupted
 )
 
-// Error is the error with which the kernel refused a request. It does not change.
+// Error is the error with which the kernel refused a request. It is immutable, so it is safe for concurrent use.
 type Error netlink.AckError
 
 // Error returns the text of the errno, and the kernel's explanation.

@@ -44,7 +44,7 @@ func Parse(text string) (updates []policy.Update, synced bool, err error) {
 	return updates, synced, nil
 }
 
-// Latest returns the last update of each object. The objects have the order of their first updates.
+// Latest returns the last update of each object. The result is in the order of the objects' first updates.
 func Latest(updates []policy.Update) []policy.Update {
 	var out []policy.Update
 	place := map[policy.Key]int{}
@@ -60,7 +60,7 @@ func Latest(updates []policy.Update) []policy.Update {
 	return out
 }
 
-// Deletions returns a deletion of every object. The objects have the order of their first updates.
+// Deletions returns one deletion for each object that has an update. The result has the order of Latest.
 func Deletions(updates []policy.Update) []policy.Update {
 	out := Latest(updates)
 	for i := range out {

@@ -28,8 +28,8 @@ const (
 	// AnnotationRuleName is the annotation with the name of the rule. A rule without a name does not have the
 	// annotation.
 	AnnotationRuleName = "policy.networking.k8s.io/rule-name"
-	// AnnotationFailClosed is the annotation of a closed rule that denies everything. Its value is the reason. A closed
-	// rule is one that was not understood. It denies everything if its action is Deny, Pass or unknown.
+	// AnnotationFailClosed is the annotation with the reason why a closed rule denies everything. A rule that was not
+	// understood is closed. If its action is Deny, Pass or unknown, it denies everything and has this annotation.
 	AnnotationFailClosed = "wayleave.dev/fail-closed"
 )
 

@@ -19,10 +19,11 @@ import (
 
 // Annotations of a pod that a Converter with TrustAnnotations uses.
 const (
-	// AnnotationInterface is the annotation with the name of the host's side of the pod's link. Without this
-	// annotation, the name is Attachment.Interface.
+	// AnnotationInterface is a pod annotation. Its value is the name of the host's interface of the pod's link (veth
+	// pair). Without this annotation, the name is Attachment.Interface.
 	AnnotationInterface = "wayleave.dev/interface"
-	// AnnotationMAC is the annotation with the MAC address of the pod's side of the link, as in "66:3e:ca:a4:db:65".
+	// AnnotationMAC is a pod annotation. Its value is the MAC address of the pod's own interface, as in
+	// "66:3e:ca:a4:db:65".
 	AnnotationMAC = "wayleave.dev/mac"
 )
 
@@ -53,10 +54,11 @@ type Converter struct {
 	// PodCIDRWireguard sets the addresses of the WireGuard devices of a Kubernetes Node, as PodCIDRTunnels does for the
 	// VXLAN device.
 	PodCIDRWireguard bool
-	// AssumeNetwork also converts pods that have no node or no address, such as those of manifests in a repository. A
-	// pod without a node gets the node AssumedNode. To give addresses to the endpoints without one, pass all resources
-	// to the function Assume. Set AssumeNetwork to check manifests, and never on a node, because such an endpoint is
-	// not a running pod. The default is to ignore these pods.
+	// AssumeNetwork also converts pods that have no node or no address, such as pods in manifests of a repository. By
+	// default, these pods are ignored. If the pod has no node, the endpoint has the node AssumedNode. If the pod has no
+	// address, the endpoint has none either: pass all resources to the function Assume, which adds addresses. Set
+	// AssumeNetwork only to check manifests. Never set it on a node, because an endpoint with assumed data is not a
+	// running pod.
 	AssumeNetwork bool
 }
 

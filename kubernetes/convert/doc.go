@@ -43,10 +43,10 @@
 // NetworkPolicy with one invalid rule), or problems alone. A problem that wraps ErrIgnored is no fault: the object is
 // meant to have no effect.
 //
-// Convert the Namespace objects as well, "default" included. If a pod's Namespace is missing, the pod has a
-// profile that does not exist, so only policies can allow its traffic. Selectors then see only the labels
-// with the name of the namespace. So a rule that denies the namespace by another label does not match. If a
-// pod's ServiceAccount is missing, the pod only lacks the labels of the account.
+// Convert the Namespace objects as well, "default" included. If a pod's Namespace is missing, the pod has a profile
+// that does not exist, so only policies can allow its traffic. From its namespace, the pod then has only the labels
+// with the namespace's name. So a rule that denies the namespace by another label does not match the pod. If a pod's
+// ServiceAccount is missing, the pod only lacks the labels of the account.
 //
 // Convert either Pods or Calico WorkloadEndpoints, not both, because they describe the same endpoints. For
 // the same reason, convert either Kubernetes or Calico Nodes.
@@ -100,11 +100,11 @@
 // because they have the addresses of their node. Host-networked pods are not endpoints, so selectors of pods
 // never match them, neither in the subject of a policy nor in a peer.
 //
-// Selectors of Calico policies must not match these network sets by accident. A selector such as all() or
-// a != "b" would match them, because it matches objects without labels. So this package adds the condition
-// !has(wayleave.dev/node.projectcalico.org/name) to such a selector, unless the selector itself names a label
-// that begins with NodeLabelPrefix. It cannot do so for policies that it did not convert: all() in them also
-// matches the network sets of nodes.
+// Selectors of Calico policies must not match these network sets by accident. A selector such as all() or a != "b"
+// would match them, because it also matches objects that lack the labels in the selector. So this package adds the
+// condition !has(wayleave.dev/node.projectcalico.org/name) to such a selector, unless the selector itself names a label
+// that begins with NodeLabelPrefix. It cannot do so for policies that it did not convert: all() in them also matches
+// the network sets of nodes.
 //
 // # Deviations
 //
@@ -113,14 +113,16 @@
 //   - A namespaceSelector with NotIn or DoesNotExist matches if a label is absent. But the labels of a pod's namespace
 //     are not known until the Namespace object, or a Calico Profile "kns.NAME" in place of it, has been converted.
 //     Until then, such a selector does not match the pod. Only a selector of the namespace's name works, because the
-//     name is known. In Accept and Pass rules of a ClusterNetworkPolicy, selectors of peers and of the subject work in
-//     the same way. In Deny rules, a selector with NotIn or DoesNotExist also matches pods whose Namespace object has
-//     not been converted.
-//   - Reserved labels are those that this package sets itself (projectcalico.org/namespace, .../orchestrator,
-//     .../serviceaccount, pcns.*, pcsa.*, wayleave.dev/node.*). On pods, network sets and endpoints they are left out
-//     and reported. So no pod can pretend to be in another namespace, or to be a node. For a podSelector, no pod has a
-//     reserved label. So In, Exists and matchLabels with a reserved label never match, and NotIn and DoesNotExist
-//     always match. Such a selector is reported with ErrIgnored. Selectors of Calico policies may use reserved labels.
+//     name is known. A ClusterNetworkPolicy has such selectors in its subject and in the peers of its rules. For Accept
+//     and Pass rules, these selectors work in the same way. For Deny rules, they also match pods whose Namespace object
+//     has not been converted.
+//   - This package reserves the labels that it sets itself: projectcalico.org/namespace, .../orchestrator,
+//     .../serviceaccount, pcns.*, pcsa.* and wayleave.dev/node.*. If a pod, network set or endpoint has a reserved
+//     label, the label is left out and reported. A Calico WorkloadEndpoint may have three of them: see
+//     Converter.CalicoWorkloadEndpoint. So no pod can pretend to be in another namespace, or to be a node. A
+//     podSelector is evaluated as if no pod had reserved labels. So In, Exists and matchLabels with a reserved label
+//     never match, and NotIn and DoesNotExist always match. Such a selector is reported with ErrIgnored. Selectors of
+//     Calico policies may use reserved labels.
 //   - An IPv4 prefix in IPv6 form (::ffff:0.0.0.0/96) is not understood in an ipBlock, in an exception of an ipBlock,
 //     and in the networks of a ClusterNetworkPolicy: the rule is closed. In Calico objects, such a prefix means the
 //     IPv4 prefix.

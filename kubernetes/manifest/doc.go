@@ -33,10 +33,10 @@
 // the second node is not refused: only the Block resource that is made from its pod CIDR is left out. Documents
 // without content are valid.
 //
-// The rules of policies are decoded one by one. If a rule has one of the errors above, or a value of the wrong type,
-// only this rule is closed, and the policy stays in force. Without the policy, everything that it denies would be
-// allowed. A closed Allow or Log rule matches nothing. Any other closed rule denies every packet of its direction that
-// reaches it, also if its action cannot be read.
+// The rules of policies are decoded one by one. If a rule has one of the errors above, or a value of the wrong type, a
+// closed rule takes its place. A closed Allow or Log rule matches nothing. Any other closed rule denies every packet of
+// its direction that reaches it, also if its action cannot be read. The policy stays in force: without it, everything
+// that it denies would be allowed.
 //
 // Three errors make all rules of a direction unreadable:
 //

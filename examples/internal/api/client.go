@@ -139,9 +139,9 @@ func (c *Client) Raw(ctx context.Context, path string) ([]byte, error) {
 	return data, nil
 }
 
-// Stream sends a request whose answer is a stream of values, and calls the function do with each
-// value. Stream returns when ctx is done, when the agent ends, or when the function returns an
-// error. Errors: as for Get, and that of the function.
+// Stream sends a request whose answer is a stream of values, and calls do(value) for each of them.
+// Stream returns when ctx is done, when the agent ends, or when do(value) returns an error. Errors:
+// as for Get, and the error of do(value).
 func Stream[T any](ctx context.Context, c *Client, path string, do func(T) error) error {
 	ctx, answered, done := c.limit(ctx)
 	defer done()

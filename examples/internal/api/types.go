@@ -21,8 +21,8 @@ type Status struct {
 	Ready bool `json:"ready"`
 	// Waiting are the sources that have not been read completely yet.
 	Waiting []string `json:"waiting"`
-	// Unreadable has, for each source whose directory cannot be read, its name and the reason.
-	// Objects that were read before stay in force.
+	// Unreadable has the sources whose directory cannot be read. The key is the name of the source,
+	// and the value is the reason. Objects that were read before stay in force.
 	Unreadable map[string]string `json:"unreadable,omitempty"`
 	// Pending means that a change is not in the kernel yet.
 	Pending bool `json:"pending"`
@@ -106,8 +106,9 @@ type PolicyCost struct {
 	Largest     string `json:"largest"`
 	LargestCost int    `json:"largestCost"`
 	GroupLimit  int    `json:"groupLimit"`
-	// ChainGroups is the number of groups over a limit. Their policy is written as chains. The
-	// field Chains describes the most expensive of these groups, each with its cost.
+	// ChainGroups is the number of groups whose policy is written as chains, because of Limit or
+	// GroupLimit. The field Chains describes the most expensive of these groups, each with its
+	// cost.
 	ChainGroups int      `json:"chainGroups"`
 	Chains      []string `json:"chains,omitempty"`
 }
@@ -317,9 +318,9 @@ type Verdict struct {
 	// In and Out are interfaces of the node.
 	In  string `json:"in,omitempty"`
 	Out string `json:"out,omitempty"`
-	// Policy is the policy or profile whose rule decided, and Tier the tier of the policy. Rule is
-	// the position of the rule among the rules of its Direction, counted from 0. Annotations are
-	// those of the rule.
+	// Policy is the policy or profile whose rule decided. Tier is the tier of the policy. Direction
+	// is "ingress" or "egress". The field Rule is the index of the rule among the rules of this
+	// direction, counted from 0. Annotations are the annotations of the rule.
 	Policy      *policy.Key       `json:"policy,omitempty"`
 	Tier        string            `json:"tier,omitempty"`
 	Direction   string            `json:"direction,omitempty"`
@@ -358,8 +359,8 @@ type Flow struct {
 	Port        uint16 `json:"port,omitempty"`
 	// Decision is "allow" or "deny".
 	Decision string `json:"decision"`
-	// Policy is the policy or profile whose rule decided. Direction is that of the rule. Rule is
-	// the position of the rule among the rules of its direction, counted from 0.
+	// Policy is the policy or profile whose rule decided. Direction is "ingress" or "egress". The
+	// field Rule is the index of the rule among the rules of this direction, counted from 0.
 	Policy    *policy.Key `json:"policy,omitempty"`
 	Direction string      `json:"direction,omitempty"`
 	Rule      *int        `json:"rule,omitempty"`

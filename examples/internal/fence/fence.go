@@ -7,7 +7,7 @@ import (
 	"sync"
 )
 
-// Log is a log whose method Cross orders reads and writes; see the package comment.
+// Log is a log for tests. Its method Cross orders accesses to memory; see the package comment.
 type Log struct {
 	mu      sync.Mutex
 	crossed int

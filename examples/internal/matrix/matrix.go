@@ -39,7 +39,7 @@ type Config struct {
 
 // Cell has the outcome of the flows from one party to another: Allow, Deny, NotApplicable or Mixed.
 // A party is a pod or an outside address. An outcome is empty if there is no flow of the family,
-// for example because one party has no address of it.
+// for example because one party has no address of this family.
 type Cell struct{ IPv4, IPv6 verdict.Outcome }
 
 // Matrix has the outcomes of all flows. It does not change after Compute, and is then safe for

@@ -189,7 +189,7 @@ type ProfileSpec struct {
 	LabelsToApply map[string]string `json:"labelsToApply,omitempty"`
 }
 
-// GlobalNetworkSet gives labels to networks for all namespaces.
+// GlobalNetworkSet is a set of networks with labels. It has no namespace.
 type GlobalNetworkSet struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata"`
@@ -197,7 +197,7 @@ type GlobalNetworkSet struct {
 	Spec NetworkSetSpec `json:"spec"`
 }
 
-// NetworkSet gives labels to networks in one namespace.
+// NetworkSet is a set of networks with labels. It has a namespace.
 type NetworkSet struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata"`

@@ -78,7 +78,8 @@ type Config struct {
 	// ConntrackPolicy decides what happens to an established connection if a change of policy
 	// denies it: the connection continues or is ended. By default, it continues.
 	ConntrackPolicy conntrack.Policy
-	// TCPFromSYN drops TCP packets of workloads that begin a connection without a SYN.
+	// TCPFromSYN means that a TCP packet from or to a workload is dropped if it begins a connection
+	// but is not a SYN.
 	TCPFromSYN bool
 	// Flowtable lets packets of established connections take the kernel's fast path.
 	Flowtable nft.FlowtableConfig
@@ -134,17 +135,17 @@ type Config struct {
 	// Absent is called for each object that the graph rejects, with its key; see calcgraph.Hooks.
 	// Optional.
 	Absent func(policy.Key, error)
-	// Doubted is called when the doubts of a policy change. A doubt is a field of a rule that is
-	// not understood. If the policy has no doubts any more, the second argument is nil. See
-	// calcgraph.Hooks. Optional.
+	// Doubted is called when a policy has other doubts than before. A doubt is a field of a rule
+	// that is not understood. The second argument has all doubts of the policy. It is nil if the
+	// policy has none any more, or is deleted or invalid. See calcgraph.Hooks. Optional.
 	Doubted func(policy.Key, *policy.DoubtError)
 }
 
 // State is the result of one attempt of the driver to program the desired state. It is safe for
 // concurrent use.
 type State struct {
-	// Rules returns the table; it is nil if this process has no table. Do not call it: call the
-	// method Table, which also works if Rules is nil.
+	// Rules returns the table. The field is nil if this process has no table. Call the method Table
+	// instead, which also works if the field is nil.
 	Rules func() *ruleset.Table
 	// Time is when the attempt ended.
 	Time time.Time

@@ -30,9 +30,9 @@ func (p *Pipeline) World() verdict.World { return p.source.World() }
 // WorldWith returns what World would return if one source were added and some sources were left
 // out. The first parameter has the objects of the added source. The last parameter has the names of
 // the sources to leave out. The added source comes before all others, so its objects replace
-// objects with the same key. The added source is one without Yields (see Config.Sources). So if a
-// source with Yields has a workload endpoint on the interface of an endpoint of the added source,
-// the result has only the endpoint of the added source.
+// objects with the same key. The added source counts as a source without Yields (see
+// Config.Sources). Suppose that an endpoint of the added source and a workload endpoint of a source
+// with Yields have the same interface. Then the result has only the endpoint of the added source.
 func (p *Pipeline) WorldWith(first verdict.World, without ...string) verdict.World {
 	return p.source.worldWith(first, without...)
 }
@@ -218,8 +218,9 @@ func (p *Pipeline) waitLike(
 	return err
 }
 
-// WaitSources waits until all sources have been in sync once. It does not wait for a source that
-// becomes unreadable afterwards, because the last known objects of that source are still used.
+// WaitSources waits until all sources have been in sync once. If a source was in sync and then
+// becomes unreadable, WaitSources does not wait for it again: its last known objects are still
+// used.
 //
 // Errors: the error of ctx, or dataplane.ErrStopped.
 func (p *Pipeline) WaitSources(ctx context.Context) error {

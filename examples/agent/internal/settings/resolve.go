@@ -232,11 +232,11 @@ func CommandLine(flags *flag.FlagSet) Layer {
 	return l
 }
 
-// Pin keeps the values of settings that cannot change while the agent runs. (These are the settings
-// that cannot be set in the datastore.) The parameter start has the settings with which the agent
-// started. The parameter now has the settings that were just read. If such a setting has changed,
-// Pin returns a layer with its value at the start. The caller must give these layers precedence
-// over all others.
+// Pin keeps the values of settings that cannot change while the agent runs. These are the settings
+// that cannot be set in the datastore. The first parameter has the settings with which the agent
+// started. The second parameter has the settings that were just read. For each setting that cannot
+// change but differs between the two, Pin returns a layer with the value from the start. The caller
+// must give these layers precedence over all others.
 //
 // Errors: a join of *Problem, one for each value that is kept. The layers are valid even then.
 func Pin(start, now *Effective) (kept []Layer, err error) {

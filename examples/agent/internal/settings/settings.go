@@ -74,8 +74,9 @@ type Settings struct {
 	// and to them are not encrypted. "none" means no address.
 	WireguardHostEncryption   bool
 	WireguardUnencryptedHosts string
-	// WireguardRequireEncryption means that unencrypted packets are dropped if they come from nodes
-	// to which this node encrypts.
+	// WireguardRequireEncryption means that an unencrypted packet is dropped if this node encrypts
+	// packets to the source of that packet. wireguard.Config.RequireEncryption lists the
+	// destinations to which this applies.
 	WireguardRequireEncryption bool
 	// EndpointDir is the directory in which endpoints that were registered over the socket are
 	// stored, so that they survive a restart. Empty means that endpoints cannot be registered.
@@ -134,8 +135,8 @@ type Settings struct {
 	// FlowtableUplinks is empty, only connections between workloads may use it.
 	Flowtable        bool
 	FlowtableUplinks string
-	// TCPFromSYN means that a workload's TCP packet is dropped if it would begin a connection, but
-	// is no SYN.
+	// TCPFromSYN means that a TCP packet from or to a workload is dropped if it begins a connection
+	// but is not a SYN.
 	TCPFromSYN bool
 	// NATExcludeNodes means that packets from pods of NATOutgoing pools to nodes keep their source
 	// address.
