@@ -50,10 +50,10 @@ func (p *Profile) equal(other Resource) bool {
 // HostEndpoint.
 const DefaultAllowProfile = "projectcalico-default-allow"
 
-// BuiltinProfile returns the built-in profile with the name, or false if there is none. A built-in profile exists even
-// if there is no Profile resource with its name. The only built-in profile is DefaultAllowProfile, which allows
-// everything in both directions. A Profile resource with this name replaces the built-in one. If this resource is
-// invalid, Update.Admit returns a profile that denies everything. The caller may change the result.
+// BuiltinProfile returns the built-in profile with the name, or false if there is none. The caller may change the
+// returned profile. A built-in profile exists even if there is no Profile resource with its name. The only built-in
+// profile is DefaultAllowProfile, which allows everything in both directions. A Profile resource with this name
+// replaces the built-in one. If this resource is invalid, Update.Admit returns a profile that denies everything.
 func BuiltinProfile(name string) (*Profile, bool) {
 	if name != DefaultAllowProfile {
 		return nil, false

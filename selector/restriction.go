@@ -5,8 +5,8 @@ package selector
 import "slices"
 
 // Restriction is a condition of a selector on one label. If the selector matches an object, the object satisfies all
-// restrictions of the selector. An index can store a selector under a label that a match needs. Then it evaluates the
-// selector only for objects with that label.
+// restrictions of the selector. An index can store a selector under a label that an object must have to match. The
+// index then evaluates the selector only for objects with this label.
 //
 // If Present and Absent are both true, or if OneOf is empty but not nil, the selector matches nothing.
 //
@@ -18,8 +18,8 @@ type Restriction struct {
 	Present bool
 	// Absent is true if only objects without the label match.
 	Absent bool
-	// OneOf has the values that the label can have in a match, sorted and distinct. nil means any value. If OneOf is
-	// not nil, Present is true.
+	// OneOf has the values of the label with which an object can match, sorted and distinct. Nil means any value. If
+	// OneOf is not nil, Present is true.
 	OneOf []string
 }
 

@@ -69,7 +69,7 @@ const (
 	ipv6 = "IPv6"
 )
 
-// Flows returns the maximum number of flows that Each evaluates.
+// Flows returns the maximum number of flows that a call of Each evaluates.
 func (c Comparison) Flows() int {
 	total := 0
 	for row := range c.Parties {
@@ -116,8 +116,9 @@ func (c Comparison) pair(row, column int) (from, to Party, ok bool) {
 // batch is the number of pairs that each processor compares between two calls of Progress.
 const batch = 16
 
-// Each calls the function do for each pair of groups between which a verdict changes, in the order of Parties. If the
-// function or Progress returns an error, Each ends and returns this error.
+// Each calls its argument once for each pair of groups between which a verdict changes. The pairs are in the order of
+// Parties: first by sender, then by receiver. If the argument or Progress returns an error, Each ends and returns this
+// error.
 func (c Comparison) Each(do func(PairChange) error) error {
 	parties := len(c.Parties)
 	all, step := parties*parties, batch*runtime.GOMAXPROCS(0)

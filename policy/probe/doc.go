@@ -94,9 +94,9 @@
 //
 // # Concurrency
 //
-// An Index and a Partition do not change. They are safe for concurrent use as long as the worlds do not change.
-// Comparison.Each and Diff evaluate on all processors, and call callbacks in the goroutine of the caller. The other
-// types are data.
+// An Index and a Partition do not change. They are safe for concurrent use as long as the worlds do not change. Values
+// of the other types are safe for concurrent use as long as no goroutine changes them. Comparison.Each and Diff
+// evaluate on all processors, and call callbacks in the goroutine of the caller.
 //
 // # Errors
 //

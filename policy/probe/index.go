@@ -20,15 +20,15 @@ const servicePrefix = "svc/"
 type Party struct {
 	// Name is NAMESPACE/NAME of a workload endpoint, or the address.
 	Name string
-	// Endpoint is the key of the workload endpoint. It is zero if the party is an address. In flows, such a party is
-	// the workload endpoint with this address, if there is one.
+	// Endpoint is the key of the workload endpoint. It is zero if the party is an address. If a workload endpoint has
+	// this address, the policy of this endpoint still applies to flows of the party.
 	Endpoint policy.Key
 	// Addresses of both families.
 	Addresses []netip.Addr
 	// Ports are the named ports.
 	Ports []policy.EndpointPort
-	// Note is empty, except for a party that was found by the name of an excluded pod. It then explains why the pod is
-	// not a workload endpoint.
+	// Note explains why a pod is not a workload endpoint. It is set only if Find returns the party for the name of such
+	// a pod (see Excluded).
 	Note string
 }
 

@@ -16,7 +16,8 @@ type Query struct {
 	From, To Party
 	// Port of the receiver.
 	Port Port
-	// Flows, at least one. The caller may change them before Explain, for example the source port.
+	// Flows has at least one flow. Before a call of Explain, the caller may change fields of the flows, for example
+	// SrcPort.
 	Flows []verdict.Flow
 }
 

@@ -193,8 +193,8 @@ func appendTexts(key []byte, texts []string) []byte {
 // AppendClass appends the class of an address to key. Classes are for the endpoints that were passed to
 // Evaluator.AddressClasses. If two addresses have the same family and class, these endpoints treat them alike: each
 // endpoint gives the same verdict to a flow with one address, and to the same flow with the other address. There is one
-// exception: one of the two addresses belongs to one of these endpoints, and the flow leaves this endpoint. Then the
-// two verdicts may differ. For example, the endpoint may send from its own address, but not from the other one.
+// exception. If one of the two addresses belongs to an endpoint, the verdicts of this endpoint on flows that it sends
+// may differ. For example, the endpoint may send from its own address, but not from the other one.
 func (c *AddressClasses) AppendClass(key []byte, addr netip.Addr) []byte {
 	s := side{addr: addr, objects: c.e.objectsAt(addr)}
 	for _, condition := range c.conditions {

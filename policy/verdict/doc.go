@@ -42,7 +42,8 @@
 // evaluated like any other.
 //
 // An endpoint that is down has no traffic. The connection tracking state (Flow.State) is evaluated before policy:
-// packets of established connections are allowed, and invalid packets are denied.
+// packets of established connections are allowed. Invalid packets are denied, unless policy.HostConfig.KeepInvalid is
+// set.
 //
 // # Flows through a node
 //
@@ -105,8 +106,8 @@
 //     node itself with one of these is denied, unless its source is in the Addresses of a Node. That holds in every
 //     state, and even if other stages allow the packet. It does not hold for the loopback interface.
 //   - A related packet (case S169 of docs/semantics.md) is, for example, an ICMP error about a connection. It counts as
-//     established if each workload of this node that sends or receives it has one of the two addresses of that
-//     connection. Otherwise it counts as new. Senders and receivers that are not workloads are not checked.
+//     new if its sender or receiver is a workload of this node that has neither address of that connection. Otherwise
+//     it counts as established.
 //   - A packet from the node to itself is not evaluated. A packet from a workload to itself is evaluated only if
 //     destination NAT has translated it, for example from the address of a service.
 //   - For packets between a workload and its node, an action of policy.HostConfig is one of the stages. The action

@@ -94,7 +94,7 @@ func newEvaluator(w World, cfg Config) *Evaluator {
 	return e
 }
 
-// Rejected returns the resources of the world that are absent because they are invalid, with the reasons.
+// Rejected returns the invalid resources that the Evaluator treats as absent, each with the reason.
 func (e *Evaluator) Rejected() map[policy.Key]error { return maps.Clone(e.rejected) }
 
 // Doubts returns the policies that are in force and have closed rules. The error of each policy is

@@ -11,17 +11,18 @@ type Explanation struct {
 	Flow Flow `json:"flow"`
 	// Result is the verdict, as Evaluate returns it.
 	Result Result `json:"result"`
-	// Egress is the evaluation at the source endpoint. A flow through a node can have several stages with egress rules
-	// (see Stages). For such a flow, Egress has the outcome and decision of one of these stages: the first one that
-	// denies or, if none denies, the last one that allows. Egress then has no steps: they are in Stages.
+	// Egress is the evaluation at the source endpoint. For a flow through a node, Egress has the outcome and decision
+	// of one of the Stages with the Type Egress. This is the first stage that denies the flow. If none denies it, this
+	// is the last stage that allows it. If none decides, the outcome is NotApplicable. The steps are only in Stages.
 	Egress *Direction `json:"egress"`
 	// Ingress is the evaluation at the destination endpoint. For a flow through a node, Ingress has the outcome and
-	// decision of one stage with ingress rules: the first one that denies or, if none denies, the last one that allows.
-	// Ingress then has no steps: they are in Stages.
+	// decision of one of the Stages with the Type Ingress. This stage is chosen as for Egress. The steps are only in
+	// Stages.
 	Ingress *Direction `json:"ingress"`
 	// Stages are the stages of a flow through a node, in order, each with its steps. A stage without policy is left
-	// out. A stage after one that denies is evaluated, too. The list is empty if the flow has no Node, and for traffic
-	// within the host or within one workload.
+	// out. If a stage denies the flow, the later stages are evaluated, too. The list is empty if the flow has no Node
+	// or cannot exist. It is also empty for traffic within the host, and for traffic within one workload without
+	// destination NAT.
 	Stages []*Direction `json:"stages,omitempty"`
 }
 
@@ -63,14 +64,13 @@ type Direction struct {
 	Outcome Outcome `json:"outcome"`
 	// Decision is the cause of the outcome.
 	Decision Decision `json:"decision"`
-	// Tiers are the tiers that were evaluated, in order: those with a policy for the endpoint in this direction, up to
-	// the one that decided.
+	// Tiers are the tiers with a policy for the endpoint in this direction, in order, up to the tier that decided.
 	Tiers []TierStep `json:"tiers,omitempty"`
 	// Profiles are the profiles that were evaluated, in order.
 	Profiles []ProfileStep `json:"profiles,omitempty"`
 	// IfStagedEnforced is the outcome that this direction or stage would have if every staged policy were enforced. A
 	// staged policy then replaces the policy with the same namespace and name, if there is one. IfStagedEnforced is
-	// empty if this would not change which policies apply to the endpoint in this direction or stage.
+	// empty if staged policies would neither add nor replace a policy of the endpoint in this direction or stage.
 	IfStagedEnforced Outcome `json:"ifStagedEnforced,omitempty"`
 	// IfStagedDecision is the cause of the outcome in IfStagedEnforced. If a rule of a staged policy decides, the field
 	// Policy has the key of this policy, with KindStagedPolicy. IfStagedDecision is zero if IfStagedEnforced is empty.
@@ -136,7 +136,8 @@ type Decision struct {
 	RuleID string `json:"ruleID,omitempty"`
 	// Annotations of the deciding rule.
 	Annotations map[string]string `json:"annotations,omitempty"`
-	// Doubts of the deciding rule, if it is closed. It then denies everything; see policy.Rule.
+	// Doubts are the reasons why the deciding rule is closed. It then denies everything (see policy.Rule.Close). Empty
+	// if the rule is not closed.
 	Doubts []policy.Problem `json:"doubts,omitempty"`
 	// Detail is a text for people: the error of an invalid flow (ByInvalidFlow), the failsafe port (ByFailsafe), or the
 	// name of the encapsulation (ByEncapsulationSource).
@@ -196,11 +197,12 @@ type RuleStep struct {
 	Mismatch *Mismatch `json:"mismatch,omitempty"`
 	// Annotations of the rule.
 	Annotations map[string]string `json:"annotations,omitempty"`
-	// Doubts of the rule, if it is closed. It then denies everything or matches nothing, see policy.Rule.
+	// Doubts are the reasons why the rule is closed. It then denies everything or matches nothing (see
+	// policy.Rule.Close). Empty if the rule is not closed.
 	Doubts []policy.Problem `json:"doubts,omitempty"`
 }
 
-// Mismatch is the first field of a rule that does not match a flow.
+// Mismatch is the reason why a rule does not match a flow. If several fields do not match, it describes the first one.
 type Mismatch struct {
 	// Field is the path of the field in the rule, as in "source.selector". "source.namespace" is the implicit limit to
 	// the policy's own namespace. For a closed rule, Field is the path of the first field in doubt, from the top of the

@@ -17,8 +17,8 @@ import (
 // that node is evaluated, also policy of host endpoints: see "Flows through a node" in the package comment.
 type Flow struct {
 	// SrcEndpoint is the key of the workload endpoint that sends. The zero key means the endpoint with the address Src.
-	// If Node is set, a key that is not zero must belong to a workload endpoint on this node. A flow with a different
-	// key cannot exist, and is denied. If Node is empty, a key that the world does not have means that the flow has no
+	// If Node is set, the key must be zero or belong to a workload endpoint on this node. A flow with any other key
+	// cannot exist, and is denied. If Node is empty, a key that the world does not have means that the flow has no
 	// source endpoint.
 	SrcEndpoint policy.Key `json:"srcEndpoint,omitzero"`
 	// DstEndpoint is the key of the workload endpoint that receives. The zero key means the endpoint with the address
@@ -62,20 +62,23 @@ type Flow struct {
 	OutInterface string `json:"outInterface,omitempty"`
 }
 
-// State is the connection tracking state of a packet.
+// State is the connection tracking state of a packet. Untracked policy is evaluated before the state, all other policy
+// after it.
 type State string
 
 // The states.
 const (
 	// StateNew is the first packet of a connection.
 	StateNew State = "New"
-	// StateEstablished is any other packet of an allowed connection, including replies. It is accepted before policy.
+	// StateEstablished is any packet of an allowed connection except the first, including replies. It is allowed before
+	// policy is evaluated.
 	StateEstablished State = "Established"
 	// StateRelated is a packet that is related to an allowed connection: an ICMP error, or the first packet of an
-	// expected connection (FTP data). The packet counts as established if each workload that sends or receives it has
-	// one of the addresses of the allowed connection. Otherwise it counts as new (case S169 of docs/semantics.md).
+	// expected connection (FTP data). The packet counts as new if its sender or receiver is a workload that has neither
+	// address of the allowed connection. Otherwise it counts as established (case S169 of docs/semantics.md).
 	StateRelated State = "Related"
-	// StateInvalid is a packet that belongs to no connection and cannot begin one. It is dropped before policy.
+	// StateInvalid is a packet that belongs to no connection and cannot begin one. It is denied before policy is
+	// evaluated, unless policy.HostConfig.KeepInvalid is set.
 	StateInvalid State = "Invalid"
 )
 

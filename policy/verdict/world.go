@@ -30,11 +30,12 @@ type Outcome string
 
 // The outcomes.
 const (
-	// Allow: policy allows the flow.
+	// Allow means that policy allows the flow.
 	Allow Outcome = "Allow"
-	// Deny: policy denies the flow.
+	// Deny means that policy denies the flow.
 	Deny Outcome = "Deny"
-	// NotApplicable: there is no endpoint on this side, or a stage on the way through a node does not decide.
+	// NotApplicable means that there is no endpoint on this side. For a stage on the way through a node, it means that
+	// this stage does not decide about the flow.
 	NotApplicable Outcome = "NotApplicable"
 )
 

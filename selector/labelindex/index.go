@@ -59,9 +59,8 @@ func New[I, S comparable](cfg Config[I, S]) (*Index[I, S], error) {
 }
 
 // UpdateItem adds an item, or replaces its labels and parents. It copies both. For a new item, it evaluates only the
-// selectors that the item could match. For example, `a == "b"` is evaluated only if the item has the label a, but
-// `!has(a)` for every new item. For an existing item, UpdateItem evaluates only the selectors that mention a changed
-// label.
+// selectors that the item could match. For example, it evaluates `a == "b"` only if the item has the label a, and
+// `!has(a)` in any case. For an existing item, UpdateItem evaluates only the selectors that mention a changed label.
 func (x *Index[I, S]) UpdateItem(id I, labels map[string]string, parents []string) {
 	item, hash, ok := x.items.Find(id)
 	if !ok {

@@ -13,7 +13,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Catalogue says what is measured, and how the pages show it. Texts are Markdown.
+// Catalogue describes what is measured, and how the pages show it. Texts are Markdown.
 type Catalogue struct {
 	Intro       string
 	Sections    []*Section
@@ -33,7 +33,8 @@ type Section struct {
 	Intro string
 	// Commands are lines for bash, run at the root of the repository. Each prints results of benchmarks.
 	Commands []string
-	// Peer says how the column "reference" was measured. Its first line says when and where, and charts repeat it.
+	// Peer describes how the column "reference" was measured. Its first line has the time and place, and charts repeat
+	// this line.
 	Peer   string
 	Tables []*Table
 	Notes  string
@@ -59,8 +60,8 @@ type Row struct {
 	Text  string
 	Bench string // the name of a benchmark without the word Benchmark
 	Unit  string // replaces the unit of the first column
-	// Base is the name of another benchmark. The column's Bench replaces {} in this name. The table shows in brackets
-	// the minimum of the row's benchmark, divided by the minimum of Base.
+	// Base is the name of another benchmark. The column's Bench replaces {} in this name. The table shows a ratio in
+	// brackets: the minimum of the row's benchmark, divided by the minimum of the other benchmark.
 	Base string
 	// Target and Peer begin with a value and its unit, such as "0.6 s". More text may follow.
 	Target, Peer string

@@ -30,8 +30,8 @@
 //
 // # Concurrency
 //
-// One command that starts or ends machines may run at a time. shell, node and test may run beside
-// each other.
+// Only one command that starts or ends machines may run at a time. 'cluster shell', 'cluster node'
+// and 'cluster test' may run at the same time.
 //
 // # Errors
 //

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package kubernetes pins the versions of the programs of Kubernetes that tests use. The programs
-// are tools of go.mod. The end-to-end tests are a test package, not a program, so they cannot be a
-// tool. This package imports them instead.
+// Package kubernetes pins the versions of the programs of Kubernetes that tests use, and of etcd
+// and Ginkgo. The programs are tools of go.mod. The package also pins the end-to-end tests of
+// Kubernetes. They are a test package, not a program, so they cannot be a tool: this package
+// imports them.
 //
 // # Usage
 //

@@ -17,6 +17,7 @@
 //
 // # Errors
 //
-// The program ends with exit code 1 if a folder has no go.mod, a go.mod has replace directives, or a
-// module requires another version of one of the other modules.
+// The program ends with exit code 1 in these cases, among others: a folder has no go.mod, a go.mod
+// has replace directives, or a module requires one of the other modules in a version other than
+// -version.
 package main

@@ -22,8 +22,8 @@
 //
 // # Packets
 //
-// Packets have the checksum of SCTP, CRC32c, and receivers drop packets with another one. The client makes an
-// association, sends its data, and waits for data:
+// Packets have SCTP's checksum, CRC32c. Receivers drop packets with a wrong checksum. The client makes an association,
+// sends its data, and waits for data:
 //
 //	client                                server
 //	   | INIT ---------------------------->  |

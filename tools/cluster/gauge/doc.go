@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command gauge takes the measurements of 'cluster compare', which compares implementations of network policy. It
+// Command gauge makes the measurements for 'cluster compare', which compares implementations of network policy. It
 // serves and opens connections, and measures when a policy takes effect.
 //
 // # Usage

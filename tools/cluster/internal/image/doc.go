@@ -14,7 +14,7 @@
 //
 // # Concurrency
 //
-// Write may be called by several goroutines, with different files.
+// Several goroutines may call Write at the same time if each writes a different archive.
 //
 // # Errors
 //

@@ -25,13 +25,13 @@ type Exclusion struct {
 	Backends []string
 	// Services lists services. Their new flows are excluded: it is not known which pod would have answered.
 	Services []string
-	// Start and End limit the times at which the probes were sent. A zero End means that the exclusion
+	// Start and End limit the exclusion to probes that were sent in this period. A zero End means that the exclusion
 	// has not ended.
 	Start, End time.Time
 	// Limit is the maximum number of probes that are excluded. 0 means no limit.
 	Limit int
-	// MaxShare is the share of the new flows through Services that may be lost, from 0 to 1. If more than this share
-	// plus 10 flows are lost, the results are invalid. 0 means no limit.
+	// MaxShare is the share of the new flows through Services that may be lost, from 0 to 1. The results are invalid if
+	// the number of lost flows is higher than MaxShare times the number of new flows, plus 10. 0 means no limit.
 	MaxShare float64
 
 	used, usedNew int

@@ -23,7 +23,7 @@ type Tally struct {
 	invalid    []string
 }
 
-// Add adds lines of probers. Lines of any time may be added: Result counts only the probes of the scenario.
+// Add adds lines of probers. The lines may also be from before Start or after End: see Result.
 func (t *Tally) Add(lines ...probe.Line) { t.lines = append(t.lines, lines...) }
 
 // Exclude adds an exclusion, whose End the caller may set later.
@@ -32,9 +32,9 @@ func (t *Tally) Exclude(e *Exclusion) *Exclusion {
 	return e
 }
 
-// RequireReports makes the results invalid if a client has not reported between Start and End. Its reports must also go
-// on until at least probe.AnswerLimit after End, because earlier ones do not have the last losses. If the client's pod
-// was deleted on purpose, pass true for deleted: the second condition is then not checked.
+// RequireReports makes the results invalid if the client does not report between Start and End. They are also invalid
+// if its last report is less than probe.AnswerLimit later than End, because an earlier report does not have the last
+// losses. If the client's pod was deleted on purpose, pass true for deleted: the second condition is then not checked.
 func (t *Tally) RequireReports(client string, deleted bool) {
 	if t.clients == nil {
 		t.clients = map[string]bool{}
@@ -67,8 +67,9 @@ func (r Row) Failed() bool {
 		r.AllowedSent == 0 || r.DeniedSent == 0
 }
 
-// Result counts the probes that were sent from Start to End. A prober reports a loss some time after the probe. So
-// lines from after End must be added, too, until all losses have been reported.
+// Result counts the probes that were reported from Start to End, and the losses of probes that were sent in this time.
+// It counts all denied probes that arrived after Start, also after End. A prober reports a loss some time after the
+// probe. So lines from after End must be added, too, until all losses have been reported.
 func (t *Tally) Result() Row {
 	row := Row{Scenario: t.Scenario, Duration: t.End.Sub(t.Start), Excluded: map[string]int{}}
 	start, end := t.Start.UnixMilli(), t.End.UnixMilli()
@@ -118,7 +119,7 @@ func (t *Tally) Result() Row {
 	return row
 }
 
-// silent describes the clients that have not reported as RequireReports says.
+// silent describes the clients that have not reported as RequireReports requires.
 func (t *Tally) silent(start, end int64) []string {
 	reported, last := map[string]bool{}, map[string]int64{}
 	for _, line := range t.lines {

@@ -31,12 +31,12 @@
 //
 // # Concurrency
 //
-// The methods of a Machine may be called by several goroutines and programs: [Open] returns a
-// machine that another program started.
+// Several goroutines and programs may use the same machine: [Open] returns a machine that another
+// program started.
 //
 // # Errors
 //
-// Each names the machine. Open returns [fs.ErrNotExist] for a machine that does not run. A program
-// that cannot be started is no error of Run: the machine tries again each second, and its log
-// init.log has the reason.
+// Each error names the machine. Open returns [fs.ErrNotExist] for a machine that does not run. A
+// program that cannot be started is no error of Run: the machine tries again each second, and its
+// log init.log has the reason.
 package machine

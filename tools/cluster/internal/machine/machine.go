@@ -42,8 +42,8 @@ type Program struct {
 	Env  []string // in addition to the environment of the machine, as NAME=VALUE
 }
 
-// Machine is a machine that was started. Its methods may be used by several goroutines, and by
-// another program than the one that started it: see [Open].
+// Machine is a machine that was started. Several goroutines may use it, and so may several
+// programs: see [Open].
 type Machine struct {
 	Config
 	pid int
