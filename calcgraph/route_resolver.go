@@ -303,8 +303,8 @@ func (r *RouteResolver) send(e *routeEntry) {
 
 // RouteStats has counts of the contents of a RouteResolver.
 type RouteStats struct {
-	// Pools, Blocks and Nodes count resources. Nodes includes nodes that do not exist if a block or an endpoint refers
-	// to them.
+	// Pools, Blocks and Nodes count resources. If a block or an endpoint refers to a node that does not exist, Nodes
+	// counts this node, too.
 	Pools, Blocks, Nodes int
 	// Prefixes counts the distinct prefixes that pools, blocks, nodes and endpoints have. Routes counts the routes that
 	// existed after the last flush.

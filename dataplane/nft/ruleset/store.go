@@ -86,8 +86,9 @@ func (s *store) append(b []byte, e *Element) []byte {
 	return b
 }
 
-// ID returns the values of an element's key, one after the other. In an interval set, these values
-// are the starts of ranges, and the inclusive ends of the ranges follow. See Packed.
+// ID returns the values of an element's key, one after the other. In an interval set, each value of
+// the key is a range: ID returns first the starts of all ranges, then their inclusive ends. See
+// Packed.
 func (s *Set) ID(e *Element) []byte { return e.appendID(nil, s.Interval) }
 
 func (e *Element) appendID(b []byte, ranges bool) []byte {

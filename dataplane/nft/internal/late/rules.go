@@ -94,11 +94,11 @@ func element(t conntrack.Tuple, timeout time.Duration) (set string, e ruleset.El
 	return setName(sets.FamilyOf(t.Source.Addr()), ports), e
 }
 
-// Rules returns the table for late packets, with empty sets. table is the name of the table with
-// the policy.
-func Rules(table string) *ruleset.Table {
+// Rules returns the table for late packets, with empty sets. Its name is made from the name of the
+// policy table, which is the parameter.
+func Rules(policyTable string) *ruleset.Table {
 	const replies = "replies"
-	t := &ruleset.Table{Name: tableName(table)}
+	t := &ruleset.Table{Name: tableName(policyTable)}
 	look := &ruleset.Chain{Name: replies}
 	for _, f := range sets.Families() {
 		fields := []ruleset.Field{ruleset.IPSaddr, ruleset.IPDaddr}
