@@ -23,8 +23,8 @@ type RuleOrigin struct {
 	Field string `json:"field"`
 	// Peers and Ports are the paths of the entries from which the rule was made, as in "spec.ingress[0].from[1]". There
 	// may be several, because some entries are merged into one rule: all ports of a protocol, and all ipBlocks that
-	// have no `except`. Empty means any peer or any port. Peers and Ports are also empty for a closed rule, and for a
-	// rule of a Calico object, because such a rule has no list of peers.
+	// have no `except`. Empty means any peer or any port, with two exceptions, in which both are always empty: a closed
+	// rule (see docs/glossary.md), and a rule of a Calico object, which has no list of peers.
 	Peers []string `json:"peers,omitempty"`
 	Ports []string `json:"ports,omitempty"`
 

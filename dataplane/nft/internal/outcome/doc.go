@@ -29,10 +29,10 @@
 //     That chain looks up the outcome of the class.
 //  4. outcome-DIR/... is the chain of the outcome. It decides about the packet.
 //
-// There is one exception, if Policy.Return is set and the peer's address satisfies a predicate of
-// the group's rules. Then the chain of the group only writes the number of the outcome into
-// Register, and returns. Evaluation continues after the rule that jumped to the chain of the
-// endpoint. There, the rule of Dispatch jumps to the chain of the outcome.
+// If Policy.Return is set, and the peer's address satisfies a predicate of the group's rules, step
+// 4 comes later. The chain of the group only writes the number of the outcome into Register, and
+// returns to the caller's chain, which jumped to the chain of the endpoint. There, a later rule
+// reads the number and jumps to the chain of the outcome. The function Dispatch makes this rule.
 //
 // A group whose cost is over a limit has no outcomes: its endpoints need chains of rules.
 //

@@ -4,17 +4,17 @@
 // address before a new owner gets the address.
 //
 // When a connection of an address began, the policy of the address's owner at that time allowed it.
-// The table accepts later packets of this connection before policy. So when the address moves to
-// another endpoint, this package makes two transactions. After the first one, it ends the
-// connections of the address (case S168 of docs/semantics.md):
+// The table accepts later packets of this connection without evaluating policy again. So when the
+// address moves to another endpoint, this package makes two transactions. After the first one, it
+// ends the connections of the address (case S168 of docs/semantics.md):
 //
-//	remove old owner ─▶ grace period ─▶ end connections ─▶ admit new owner
-//	(new owner drops)   no packet of
-//	                    the old owner
-//	                    is in flight
+//	remove old owner,  ─▶ grace period ─▶ end connections ─▶ admit new owner
+//	withhold new owner    until no packet
+//	                      of the old owner
+//	                      is in flight
 //
-// The first transaction withholds each new owner: the owner is programmed as if it were down, so
-// its packets are dropped. In two cases, one transaction is enough:
+// To withhold a new owner, the first transaction programs it as if it were down. Its packets are
+// then dropped. In two cases, one transaction is enough:
 //
 //   - The address has no new owner. Then its connections end after the transaction.
 //   - The address has no former owner and no connections.
