@@ -31,7 +31,8 @@ type Port struct {
 	Name string
 	// Number of the port. It is 0 if there is a name or the protocol has no ports.
 	Number uint16
-	// Typed means that Type and Code are set. The flow then has the family of the protocol, ICMP or ICMPv6.
+	// Typed means that Type and Code are set. The protocol then decides the address family of the flow: IPv4 for ICMP,
+	// IPv6 for ICMPv6.
 	Typed      bool
 	Type, Code uint8
 }

@@ -138,7 +138,7 @@ func TestRecordedSectionIsOnThePages(t *testing.T) {
 		t.Error("the tree had no changes")
 	}
 	require(t, read(t, filepath.Join(root, "docs/performance.md")),
-		"## Load <1>", "![one & only: lookups 4.00 ns, target 2 ns, reference 50 ns.](pictures/bench-load.svg)",
+		"## Load <1>", "![one & only: lookups 4.00 ns (target 2 ns), reference 50 ns.](pictures/bench-load.svg)",
 		"Details: [Load & start](benchmarks.md#load--start).\nThe reference was measured elsewhere.\n")
 	require(t, read(t, filepath.Join(root, "docs/pictures/bench-load.svg")),
 		`<title id="title">Load &lt;1&gt;</title>`, "one &amp; only", "prefers-color-scheme:dark",

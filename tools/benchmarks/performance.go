@@ -78,7 +78,7 @@ func (c *Chart) groups(section *Section, recording *Recording) []group {
 			target, peer := section.against(bench, unit)
 			if value, ok := parseQuantity(target, unit); ok {
 				own.target = value
-				own.text += ", target " + short(unit, value)
+				own.text += " (target " + short(unit, value) + ")"
 			}
 			g.bars = append(g.bars, own)
 			if value, ok := parseQuantity(peer, unit); ok {
