@@ -56,8 +56,8 @@ type EndpointStatus struct {
 	// down or pending. It is the endpoint itself, or a policy or profile that the endpoint refers
 	// to.
 	Err error
-	// Unjudged is a text for people. It describes which traffic of the endpoint policy does not
-	// see, and why. The text is empty if policy sees all traffic of the endpoint. An endpoint may
+	// Unjudged is a text for people. If there is traffic of the endpoint that policy does not see,
+	// the text describes this traffic and gives the reason. Otherwise it is empty. An endpoint may
 	// be up although it has such a text. See Limited.
 	Unjudged string
 	// Generation is the number of updates that were sent for the endpoint since it was added. The

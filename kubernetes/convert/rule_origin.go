@@ -18,8 +18,9 @@ import (
 // RuleOrigin is the part of an API object from which a Converter made a rule.
 type RuleOrigin struct {
 	Object Object `json:"object"`
-	// Field is the path of the object's rule, as in "spec.ingress[0]". If one closed rule takes the place of
-	// all rules of a direction, Field is the path of the direction, "spec.ingress".
+	// Field is the path of the object's rule, as in "spec.ingress[0]". If all rules of a direction together are over a
+	// limit, one closed rule (see docs/glossary.md) takes their place. Field is then the path of the direction, as in
+	// "spec.ingress".
 	Field string `json:"field"`
 	// Peers and Ports are the paths of the entries from which the rule was made, as in "spec.ingress[0].from[1]". There
 	// may be several, because some entries are merged into one rule: all ports of a protocol, and all ipBlocks that

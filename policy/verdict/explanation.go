@@ -70,7 +70,7 @@ type Direction struct {
 	Profiles []ProfileStep `json:"profiles,omitempty"`
 	// IfStagedEnforced is the outcome that this direction or stage would have if every staged policy were enforced. A
 	// staged policy then replaces the policy with the same namespace and name, if there is one. IfStagedEnforced is
-	// empty if staged policies would neither add nor replace a policy of the endpoint in this direction or stage.
+	// empty if no staged policy selects the endpoint in this direction or stage, and none replaces a policy that does.
 	IfStagedEnforced Outcome `json:"ifStagedEnforced,omitempty"`
 	// IfStagedDecision is the cause of the outcome in IfStagedEnforced. If a rule of a staged policy decides, the field
 	// Policy has the key of this policy, with KindStagedPolicy. IfStagedDecision is zero if IfStagedEnforced is empty.

@@ -44,8 +44,10 @@ type Config struct {
 	// behind bridges.
 	//
 	// Use such a bridge only for workloads. If one of its ports leads to a router or is an uplink,
-	// the table drops the packets of this port. But frames that the bridge forwards between two
-	// ports pass without policy, unless net.bridge.bridge-nf-call-iptables and -ip6tables are set.
+	// the table drops the packets of this port.
+	//
+	// Policy does not apply to frames that the bridge forwards from one of its ports to another,
+	// unless net.bridge.bridge-nf-call-iptables and -ip6tables are set.
 	//
 	// The bridge's name must not begin with InterfacePrefix. Host endpoints do not apply to the
 	// bridge, even if they name it.
