@@ -3,14 +3,22 @@
 # `make help` lists the targets. Start with demo and test.
 
 SHELL := /bin/bash
-MODULES := . kubernetes dataplane/felix dataplane/wire dataplane/wireguard datastore/etcd datastore/kubernetes examples examples/daemon
+# The modules of the library, and those of the examples.
+LIBRARY := . kubernetes dataplane/felix dataplane/wire dataplane/wireguard datastore/etcd datastore/kubernetes
+MODULES := $(LIBRARY) examples examples/daemon
 # Modules that are not part of the workspace.
 TOOLS := tools tools/cluster datastore/kubernetes/fleet
 # The packages of all modules, for one go command: it tests packages of different modules in parallel.
 PACKAGES := $(MODULES:%=./%/...)
 # The packages that the race detector runs on: they need no kernel, and several goroutines may use them. The others of
 # that kind are slow under it (render takes minutes), and are for one goroutine.
-RACE := ./selector/... ./policy/... ./dataplane ./dataplane/dptest/... ./dataplane/nft/ruleset/simulate ./calcgraph/... ./datastore/...
+RACE := ./selector/... ./policy/... ./calcgraph/... ./datastore/... \
+	./dataplane ./dataplane/dptest/... ./dataplane/nft/ruleset/simulate
+# The packages of the library's nested modules.
+NESTED := $(patsubst %,./%/...,$(filter-out .,$(LIBRARY)))
+# The tests that sample random worlds.
+WORLD_TESTS := TestVerdicts|TestRepresentatives|TestHostRepresentatives|$\
+	TestIncompleteStatesEqualFreshRenderer|TestJudgesOfRandomStates
 FUZZTIME ?= 5s
 SOAKTIME ?= 10m
 WORLDS ?= 2000
@@ -40,7 +48,7 @@ test-tools:
 	@scripts/test-tools
 
 .PHONY: test-user
-test-user: test-tools ## As root: run the kernel tests and the demo once more as an ordinary user, examples with the race detector.
+test-user: test-tools ## As root: run the kernel tests and the demo as an ordinary user; examples with -race.
 	scripts/test-user
 
 .PHONY: test-bird
@@ -52,7 +60,7 @@ test-nft: test-tools ## List the tables with the nft of each Debian release.
 	scripts/test-nft
 
 .PHONY: test-kernels
-test-kernels: test-tools ## Run the kernel tests on the kernels of Debian in QEMU: KERNELS (default 5.10 6.1 6.12 newest).
+test-kernels: test-tools ## Run the kernel tests on Debian's kernels in QEMU: KERNELS (5.10 6.1 6.12 newest).
 	nice -n 19 scripts/test-kernels $(KERNELS)
 
 .PHONY: test-wire
@@ -60,9 +68,9 @@ test-wire: test-tools ## Send real packets through all worlds that the tests of 
 	WIRE=whole go test ./dataplane/nft -run 'TestWire|TestPacketsInKernel' -count=1 -timeout 180m -v
 
 .PHONY: test-worlds
-test-worlds: test-tools ## Simulate millions of packets of WORLDS (default 2000) new random worlds, from seed FIRST on, in both forms of policy.
+test-worlds: test-tools ## Simulate millions of packets of WORLDS (default 2000) random worlds, from seed FIRST on.
 	go test ./dataplane/nft/render ./dataplane/nft/internal/revoke -count=1 -timeout 60m -v \
-		-run 'TestVerdicts|TestRepresentatives|TestHostRepresentatives|TestIncompleteStatesEqualFreshRenderer|TestJudgesOfRandomStates' -worlds $(WORLDS) -first $(FIRST)
+		-run '$(WORLD_TESTS)' -worlds $(WORLDS) -first $(FIRST)
 
 .PHONY: test-nightly
 test-nightly: test-worlds test-wire ## Run the tests that take too long for every change: test-worlds and test-wire.
@@ -105,19 +113,30 @@ test-cluster-short: ## Start a cluster of one node, run twenty selected tests on
 	bin/cluster test short; status=$$?; bin/cluster down && exit $$status
 
 .PHONY: race
-race: test-tools ## Run packages that several goroutines use, the other modules and concurrent calls under the race detector. test-user does so with the examples.
+race: test-tools ## Run packages for several goroutines and the nested modules under the race detector.
 	@# A test or an agent that it starts ends at the first race, so the test fails.
-	GORACE=halt_on_error=1 go test -race -short $(RACE) ./kubernetes/... ./dataplane/felix/... ./dataplane/wire/... ./dataplane/wireguard/... ./datastore/etcd/... ./datastore/kubernetes/...
+	@# The examples run under it in test-user.
+	GORACE=halt_on_error=1 go test -race -short $(RACE) $(NESTED)
 	go test -race ./dataplane/nft/applier ./dataplane/nft/conntrack ./internal/netlink -run 'Beside|Wait'
 
 .PHONY: lint
 lint: bin/staticcheck bin/gofumpt ## Check formatting, vet, staticcheck and the module files.
-	@set -e; out=$$(bin/gofumpt -l $(MODULES) $(TOOLS)); if [ -n "$$out" ]; then echo "gofumpt: run 'make fmt' for:"; echo "$$out"; exit 1; fi
-	@set -e; for m in $(MODULES); do echo "== vet and staticcheck, module $$m"; (cd $$m && go vet -tags guest ./... && $(CURDIR)/bin/staticcheck -tags guest ./...); done
+	@set -e; out=$$(bin/gofumpt -l $(MODULES) $(TOOLS)); \
+	  if [ -n "$$out" ]; then echo "gofumpt: run 'make fmt' for:"; echo "$$out"; exit 1; fi
+	@set -e; for m in $(MODULES); do \
+	  echo "== vet and staticcheck, module $$m"; \
+	  (cd $$m && go vet -tags guest ./... && $(CURDIR)/bin/staticcheck -tags guest ./...); \
+	done
 	go vet -tags guest,flowtable ./dataplane/nft
-	@set -e; for m in $(TOOLS); do echo "== vet and staticcheck, module $$m"; (cd $$m && GOWORK=off go vet ./... && GOWORK=off $(CURDIR)/bin/staticcheck ./...); done
+	@set -e; export GOWORK=off; for m in $(TOOLS); do \
+	  echo "== vet and staticcheck, module $$m"; \
+	  (cd $$m && go vet ./... && $(CURDIR)/bin/staticcheck ./...); \
+	done
 	@scripts/tidy
-	@set -e; for os in darwin windows; do echo "== builds for $$os"; GOOS=$$os go vet ./... ./kubernetes/... ./dataplane/felix/... ./dataplane/wire/... ./dataplane/wireguard/... ./datastore/etcd/... ./datastore/kubernetes/...; (cd examples && GOOS=$$os go build -o /dev/null ./explain); done
+	@set -e; for os in darwin windows; do \
+	  echo "== builds for $$os"; \
+	  export GOOS=$$os; go vet ./... $(NESTED); (cd examples && go build -o /dev/null ./explain); \
+	done
 
 # The modules with a schema, and the folders of the generated code.
 PROTO_MODULES := dataplane/wire dataplane/felix
@@ -136,8 +155,12 @@ docs: bin/benchmarks ## Check the pages of benchmarks, build the site of docs/ i
 .PHONY: lint-proto
 lint-proto: $(PROTO_TOOLS) ## Check the schemas of the protocols, and that their generated code is up to date.
 	@set -e; out=$$(mktemp -d); trap 'rm -rf "$$out"' EXIT; export PATH=$(CURDIR)/bin:$$PATH; \
-	  for m in $(PROTO_MODULES); do (cd $$m; buf lint; buf format --diff --exit-code proto; buf generate -o "$$out/$$m"); done; \
-	  for code in $(PROTO); do diff -r "$$out/$$code" $$code || { echo "the generated code in $$code is not that of the schema: run 'make proto'" >&2; exit 1; }; done
+	  for m in $(PROTO_MODULES); do \
+	    (cd $$m; buf lint; buf format --diff --exit-code proto; buf generate -o "$$out/$$m"); \
+	  done; \
+	  for code in $(PROTO); do \
+	    diff -r "$$out/$$code" $$code || { echo "lint-proto: run 'make proto' for $$code" >&2; exit 1; }; \
+	  done
 
 .PHONY: test-publish
 test-publish: ## Release all modules in a throwaway clone, then use them as other programs do: go get, go install.
@@ -164,7 +187,7 @@ bench: ## Run the benchmarks.
 	@set -e; for m in $(MODULES); do (cd $$m && go test -run '^$$' -bench . -benchmem ./...); done
 
 .PHONY: bench-record
-bench-record: test-tools bin/benchmarks ## Record the benchmarks of SECTION (several in quotes) for docs/benchmarks.md, and render it.
+bench-record: test-tools bin/benchmarks ## Record the benchmarks of SECTION (several in quotes), and render their pages.
 	bin/benchmarks record $(RECORDFLAGS) $(SECTION)
 
 .PHONY: bench-page
@@ -172,16 +195,19 @@ bench-page: bin/benchmarks ## Render docs/benchmarks.md, docs/performance.md and
 	bin/benchmarks page
 
 .PHONY: bench-kubernetes
-bench-kubernetes: ## Measure a node on a real API server with PODS pods (default 100000): time from a write to the kernel, memory, start.
+bench-kubernetes: ## Measure a node on a real API server with PODS pods (default 100000).
 	BENCH=1 WAYLEAVE_SCALE_PODS=$(or $(PODS),100000) scripts/test-kubernetes
 
 .PHONY: fleet
 fleet: ## Measure 1,000 nodes on one API server and one etcd (FLEETFLAGS: --nodes 100, ...); takes an hour.
-	FLEET='--nodes 1000 --pods-per-node 2 --backend all --rate 1 --timeout 30m $(FLEETFLAGS)' nice -n 10 scripts/test-kubernetes
+	FLEET='--nodes 1000 --pods-per-node 2 --backend all --rate 1 --timeout 30m $(FLEETFLAGS)' \
+	  nice -n 10 scripts/test-kubernetes
 
 .PHONY: clean
 clean: ## Remove what was built, unless a cluster runs.
-	@if [ -e bin/cluster-state ]; then echo "clean: a cluster runs or left state behind: run 'make cluster-down' first" >&2; exit 1; fi
+	@if [ -e bin/cluster-state ]; then \
+	  echo "clean: a cluster runs or left state behind: run 'make cluster-down' first" >&2; exit 1; \
+	fi
 	rm -rf bin
 
 .PHONY: bin/agent

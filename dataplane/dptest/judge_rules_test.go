@@ -104,7 +104,7 @@ func TestJudgeEndpoint(t *testing.T) {
 	require.Equal(t, "addresses of two families", m.Judge(p).Ingress.By)
 	p.To = otherKey
 	require.Equal(t, dptest.Decision{Action: policy.Deny, By: "unknown endpoint"}, m.Judge(p).Ingress)
-	require.True(t, m.Judge(dptest.Packet{}).Allowed(), "nobody has a say")
+	require.True(t, m.Judge(dptest.Packet{}).Allowed(), "policy does not apply")
 
 	s := m.State()
 	p = dptest.Packet{

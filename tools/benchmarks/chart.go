@@ -93,8 +93,9 @@ func (c *Chart) svg(groups []group) string {
 	}
 	var s strings.Builder
 	fmt.Fprintf(&s, "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %.0f\" ", chartWidth, height)
-	fmt.Fprintf(&s, "role=\"img\" aria-labelledby=\"title desc\">\n<title id=\"title\">%s</title>\n<desc id=\"desc\">%s</desc>\n",
-		html.EscapeString(c.Title), html.EscapeString(describe(groups)))
+	s.WriteString("role=\"img\" aria-labelledby=\"title desc\">\n")
+	fmt.Fprintf(&s, "<title id=\"title\">%s</title>\n", html.EscapeString(c.Title))
+	fmt.Fprintf(&s, "<desc id=\"desc\">%s</desc>\n", html.EscapeString(describe(groups)))
 	s.WriteString("<!-- SPDX-License-Identifier: Apache-2.0 -->\n" + style)
 	fmt.Fprintf(&s, "<rect class=\"bg\" width=\"%d\" height=\"%.0f\" rx=\"12\"/>\n", chartWidth, height)
 	fmt.Fprintf(&s, "<text class=\"t\" x=\"24\" y=\"34\">%s</text>\n", html.EscapeString(c.Title))

@@ -40,8 +40,8 @@ func runCompare(ctx context.Context, c *cluster, args []string) error {
 	flags.DurationVar(&m.idle, "idle", 30*time.Second, "`time` for which idle implementations are measured")
 	flags.Usage = func() {
 		fmt.Fprint(flags.Output(), "usage: cluster compare [FLAGS] [IMPLEMENTATION...]\n\n"+
-			"Measure implementations of NetworkPolicy on the cluster in rounds. Each round measures every implementation\n"+
-			"once. The agents of Wayleave always give pods their network. While another implementation is measured,\n"+
+			"Measure implementations of NetworkPolicy on the cluster in rounds. Each round measures every\n"+
+			"implementation once. The agents of Wayleave always give pods their network. While another implementation is measured,\n"+
 			"they read no policy.\n"+
 			"The implementations, all by default:\n\n")
 		for _, i := range implementations() {

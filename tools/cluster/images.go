@@ -123,8 +123,8 @@ func (c *cluster) agnhostFiles() ([]image.File, error) {
 	}
 	libraries := map[string]bool{}
 	for _, program := range strings.Fields("bash dash curl wget dig nslookup nc ping getent ip conntrack " +
-		"awk cat chmod cut date echo env false grep head hostname id kill ls mkdir nproc ps rm sed seq sleep sort stat " +
-		"tail test timeout touch tr true uniq wc") {
+		"awk cat chmod cut date echo env false grep head hostname id kill ls mkdir nproc ps rm sed seq sleep sort " +
+		"stat tail test timeout touch tr true uniq wc") {
 		source, err := exec.LookPath(program)
 		if err != nil {
 			return nil, err

@@ -36,7 +36,8 @@ func selections() []suite {
 // both families.
 const shortTests = `\[sig-network\] (` +
 	`Netpol .*(support a 'default-deny-all' policy|enforce policy based on PodSelector and NamespaceSelector|` +
-	`based on Multiple PodSelectors and NamespaceSelectors|NamespaceSelector with MatchExpressions using default ns label|` +
+	`based on Multiple PodSelectors and NamespaceSelectors|` +
+	`NamespaceSelector with MatchExpressions using default ns label|` +
 	`allow ingress access on one named port|allow ingress access from updated pod|from updated namespace|` +
 	`enforce updated policy|stop enforcing policies after they are deleted|multiple, stacked policies|` +
 	`ingress and egress policies can be controlled independently|denying of egress traffic on the client side|` +

@@ -75,5 +75,5 @@ replace (
 	github.com/wayleave/wayleave/kubernetes => ../../../kubernetes
 )
 
-// Old modules in the graph ask for a version of this one that still holds packages which have become modules of their own.
+// Old modules require a version of this module that still has packages which are modules of their own now.
 replace google.golang.org/genproto => google.golang.org/genproto v0.0.0-20260414002931-afd174a4e478

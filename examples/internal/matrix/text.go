@@ -12,8 +12,9 @@ import (
 )
 
 // Legend explains the table that Text returns.
-const Legend = `rows send, columns answer: a column's number is that of its row; where pods have both, each cell is IPv4, then IPv6
-  .  allowed   X  denied   ~  some addresses or ports only   -  no policy has a say   (empty: nothing to ask)
+const Legend = `Rows are senders, columns are receivers. A column has the number of its receiver's row.
+If both have IPv4 and IPv6, a cell has the mark of IPv4, then the mark of IPv6.
+  .  allowed   X  denied   ~  some addresses or ports only   -  policy does not apply   (empty: no flow)
 `
 
 // Style has the options of Text.

@@ -79,9 +79,9 @@ func Legend(coloured bool) string {
 	return lines
 }
 
-const legend = `rows send, columns answer; each cell is IPv4, then IPv6
-  .  allowed: the answer came back     X  blocked: silence
-  !  GOT THROUGH, policy blocks it     ?  NO ANSWER, policy allows it
+const legend = `Rows are senders, columns are receivers. Each cell has the mark of IPv4, then the mark of IPv6.
+  .  allowed: the answer arrived            X  blocked: no answer
+  !  NOT BLOCKED, but policy denies it      ?  NO ANSWER, but policy allows it
 `
 
 // paint colours marks for a terminal: green for allowed, grey for blocked, red for a result that

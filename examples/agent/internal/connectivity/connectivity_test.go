@@ -132,7 +132,7 @@ out
 `, "\n"), m.Text(connectivity.Style{Width: 44}))
 	require.Equal(t, m.String(), m.Text(connectivity.Style{Width: 48}))
 	require.Equal(t, 3, strings.Count(m.Text(connectivity.Style{Width: 1}), "icmp"), "a party a part, however narrow")
-	require.Contains(t, connectivity.Legend(true), "  \x1b[1;31m!\x1b[0m  GOT THROUGH")
+	require.Contains(t, connectivity.Legend(true), "  \x1b[1;31m!\x1b[0m  NOT BLOCKED")
 }
 
 // What got through although it must not is believed at once: no second measurement hides it.

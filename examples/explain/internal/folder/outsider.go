@@ -87,14 +87,14 @@ func (o object) outsider() probe.Excluded {
 	addresses := o.addresses()
 	switch {
 	case o.Status.Phase == "Succeeded" || o.Status.Phase == "Failed":
-		out.Why = "has finished and has no network any more"
+		out.Why = "has ended, and has no network any more"
 	case o.Spec.HostNetwork && len(addresses) == 0:
-		out.Why = "uses the network of its node, whose address is not in the manifest (status.hostIP): no policy for " +
-			"pods applies to it"
+		out.Why = "uses the network of its node, whose address is not in the manifest (status.hostIP): policy does " +
+			"not apply to it"
 	case o.Spec.HostNetwork:
 		out.Addresses = addresses
-		out.Why = "uses the network of its node: no policy for pods applies to it, and those of others see the " +
-			"node's address. By default, packets from a node to its own pods are allowed, despite policy."
+		out.Why = "uses the network of its node. Policy does not apply to it. The policy of other pods sees it as the " +
+			"node's address. By default, a node may always send to its own pods."
 	case o.Spec.NodeName == "":
 		out.Why = "is on no node (spec.nodeName), and so has no network yet"
 	case len(o.Status.PodIPs) == 0 && o.Status.PodIP == "":
