@@ -153,7 +153,7 @@ func TestWrongCommandLines(t *testing.T) {
 			"why testdata/shop --from shop/api-0 --to shop/nobody-* --port tcp/80",
 			`no known pod matches "shop/nobody-*"`,
 		},
-		{"why testdata/shop --from shop/api-0 --to shop/migrate-1 --port tcp/80", "shop/migrate-1 has finished"},
+		{"why testdata/shop --from shop/api-0 --to shop/migrate-1 --port tcp/80", "shop/migrate-1 has ended"},
 		{"why testdata/shop --from shop/api-0 --to shop/api-0 --port tcp/80", "are one"},
 		{"why testdata/shop --from shop/api-0 --to shop/db-0 --port http", "no port of this name"},
 		{"why testdata/shop --from 198.51.100.7 --to 2001:db8::7 --port tcp/80", "no addresses of one family"},
