@@ -57,8 +57,9 @@ func TestReadExplainsExcludedPods(t *testing.T) {
 		why[o.Name] = o.Why
 	}
 	for name, says := range map[string]string{
-		"shop/host": "uses the network of its node. Policy does not apply", "shop/host-new": "not in the manifest (status.hostIP)",
-		"shop/done": "has ended", "shop/broken": "has ended", "shop/waiting": "is on no node",
+		"shop/host":     "uses the network of its node. Policy does not apply",
+		"shop/host-new": "not in the manifest (status.hostIP)",
+		"shop/done":     "has ended", "shop/broken": "has ended", "shop/waiting": "is on no node",
 		"shop/starting": "has no address", "shop/wrong": "was rejected", "default/in-list": "has no address",
 		"default/in-pods": "has no address", "default/in-stream": "is on no node",
 	} {
