@@ -13,22 +13,23 @@ import (
 )
 
 // TestLinksLead holds that every relative link in the documentation leads to a file, and one with an anchor to a
-// heading.
+// heading. A link may be inline, or the definition of a link reference: [name]: target.
 func TestLinksLead(t *testing.T) {
-	link := regexp.MustCompile(`\]\(([^):]+)\)`)
+	link := regexp.MustCompile(`(?m)\]\(([^):]+)\)|^\[[^\]]+\]: ([^\s:]+)$`)
 	for _, doc := range pages(t) {
 		text, err := os.ReadFile(doc)
 		require.NoError(t, err)
 		for _, m := range link.FindAllStringSubmatch(string(text), -1) {
-			name, anchor, hasAnchor := strings.Cut(m[1], "#")
+			to := m[1] + m[2]
+			name, anchor, hasAnchor := strings.Cut(to, "#")
 			target := doc
 			if name != "" {
 				target = filepath.Join(filepath.Dir(doc), name)
 			}
 			_, err := os.Stat(target)
-			require.NoError(t, err, "%s links to %s", doc, m[1])
+			require.NoError(t, err, "%s links to %s", doc, to)
 			if hasAnchor && strings.HasSuffix(target, ".md") {
-				require.Contains(t, anchors(t, target), anchor, "%s links to %s", doc, m[1])
+				require.Contains(t, anchors(t, target), anchor, "%s links to %s", doc, to)
 			}
 		}
 	}

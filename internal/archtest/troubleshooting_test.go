@@ -13,7 +13,8 @@ import (
 )
 
 // TestTroubleshootingNamesRealTexts holds that each text in the last table of docs/troubleshooting.md is in a message
-// of the code, and each metric in docs/agent.md, whose metrics the agent's tests check.
+// of the code, and each metric in docs/agent.md, whose metrics the agent's tests check. It also holds that each link
+// reference in the table has a definition. TestLinksLead checks where links lead.
 func TestTroubleshootingNamesRealTexts(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join(root, "docs", "troubleshooting.md"))
 	require.NoError(t, err)
@@ -31,9 +32,15 @@ func TestTroubleshootingNamesRealTexts(t *testing.T) {
 	joined := regexp.MustCompile(`" \+\s+"`).ReplaceAllString(code.String(), "") // a literal on two lines is one text
 	_, table, ok := strings.Cut(string(page), "| text or metric | section |")
 	require.True(t, ok)
-	rows := regexp.MustCompile("(?m)^\\| `([^`]+)` \\|").FindAllStringSubmatch(table, -1)
+	row := regexp.MustCompile("(?m)^\\| `([^`]+)` \\| (\\[[^]]+\\])(\\([^)]+\\))? \\|$")
+	rows := row.FindAllStringSubmatch(table, -1)
 	require.NotEmpty(t, rows)
+	const ruler = 1 // |---|---|
+	require.Equal(t, strings.Count(table, "\n|")-ruler, len(rows), "a row has another form")
 	for _, row := range rows {
+		if section, target := row[2], row[3]; target == "" {
+			require.Contains(t, table, "\n"+section+": #", "no definition of the link reference")
+		}
 		if strings.HasPrefix(row[1], "wayleave_") {
 			require.Contains(t, string(agent), "`"+row[1])
 			continue
