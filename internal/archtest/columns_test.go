@@ -25,12 +25,19 @@ const (
 	maxListed = 20
 )
 
-// TestLinesFitIn120Columns reads all Go and Markdown files. A rune is a column, a tab is four.
+// TestLinesFitIn120Columns reads all text files except test data and recorded or generated files. A
+// rune is a column, a tab is four.
 func TestLinesFitIn120Columns(t *testing.T) {
 	var offenders []string
-	for _, path := range slices.Concat(files(t, ".go"), files(t, ".md")) {
+	for _, path := range files(t, "") {
+		if slices.Contains([]string{".sum", ".svg", ".json"}, filepath.Ext(path)) {
+			continue
+		}
 		text, err := os.ReadFile(filepath.Join(root, path))
 		require.NoError(t, err)
+		if !utf8.Valid(text) { // a binary
+			continue
+		}
 		for _, line := range tooLong(path, string(text)) {
 			offenders = append(offenders, fmt.Sprintf("%s:%d", path, line))
 		}
@@ -59,7 +66,8 @@ func TestLongLines(t *testing.T) {
 		{"directive", "x.go", "package x\n\n//go:generate " + long, nil},
 		{"output", "x.go", "package x\n\nfunc f() {\n\t// Output:\n\t// " + long + "\n}\n\n// " + long, []int{8}},
 		{"paragraph", "x.md", "# x\n\n" + long, []int{3}},
-		{"table", "x.md", "| x |\n|---|\n| " + long + " |", nil},
+		{"table", "x.md", "| x |\n|---|\n| " + long + " |", []int{3}},
+		{"script", "scripts/x", "#!/bin/sh\n" + long, []int{2}},
 		{"code block", "x.md", "```sh\n" + long + "\n```\n" + long, []int{2, 4}},
 		{"printed", "x.md", "```text\n" + long + "\n```\n" + long, []int{4}},
 		{"output of Go", "x.md", "```go\n\t// Output:\n\t// " + long + "\n\t" + long + "\n```", []int{4}},
@@ -71,9 +79,12 @@ func TestLongLines(t *testing.T) {
 
 // tooLong returns the numbers of the lines of a file that are too long and not exempt.
 func tooLong(path, text string) (numbers []int) {
-	exempt := exemptMarkdown
-	if strings.HasSuffix(path, ".go") {
+	exempt := func(string) map[int]bool { return nil }
+	switch filepath.Ext(path) {
+	case ".go":
 		exempt = exemptGo
+	case ".md":
+		exempt = exemptMarkdown
 	}
 	lines := strings.Split(text, "\n")
 	var skip map[int]bool
@@ -120,8 +131,8 @@ func exemptGo(text string) map[int]bool {
 	}
 }
 
-// exemptMarkdown returns the rows of tables, the lines of blocks of text, which a program prints,
-// those with the output that an example expects, and those that are a link.
+// exemptMarkdown returns the lines of blocks of text, which a program prints, those with the output
+// that an example expects, and those that are a link.
 func exemptMarkdown(text string) map[int]bool {
 	skip := map[int]bool{}
 	block, inBlock, output := "", false, false
@@ -133,10 +144,9 @@ func exemptMarkdown(text string) map[int]bool {
 		}
 		output = inBlock && strings.HasPrefix(line, "//") && (output || beginsOutput(line))
 		printed := inBlock && block == "text" || output
-		row := !inBlock && strings.HasPrefix(line, "|")
 		words := strings.Fields(strings.TrimLeft(line, "-* "))
 		link := len(words) == 1 && strings.Contains(words[0], "://")
-		skip[i+1] = printed || row || link
+		skip[i+1] = printed || link
 	}
 	return skip
 }
