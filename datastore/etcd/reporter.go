@@ -22,9 +22,9 @@ type ReporterConfig struct {
 	// Node is the name of this node. Required; 1 to 265 letters, digits and -_.:@+~. Two Reporters with the same Node
 	// overwrite each other's reports, and both call Lost repeatedly.
 	Node string
-	// TTL is the time after which a report expires if its node no longer renews it, in whole seconds. Three times in
-	// this period, the Reporter reads its report from the store. If the servers have elected a leader since the last
-	// write, the Reporter confirms the report by another write. Default: 30 s; minimum 2 s.
+	// TTL is the time, in whole seconds, after which a report expires if its node no longer renews it. While it runs,
+	// the Reporter reads its report from the store every third of the TTL. If the servers have elected a leader since
+	// the last write, the Reporter then writes the report again. Default: 30 s; minimum 2 s.
 	TTL time.Duration
 	// Interval is the minimum time between two writes. If Set is called several times in between, only the last report
 	// is written. Default: 200 ms.

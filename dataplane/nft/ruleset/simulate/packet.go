@@ -26,8 +26,8 @@ type Packet struct {
 	SrcPort, DstPort uint16
 	// Transport has the bytes after the IP header. If it is nil, the simulator builds the transport
 	// header from Protocol, the ports and Header. Otherwise, all rules read the transport header
-	// from Transport. For example, set Transport for a packet whose protocol has no ports: a rule
-	// that loads ports without a match on the protocol reads the first four bytes of Transport.
+	// from Transport. A rule may load ports although it does not match the protocol. If the
+	// protocol has no ports, such a rule reads the first four bytes of Transport.
 	Transport []byte
 	// Fragment is the offset of a fragment in units of eight bytes. If it is not 0, the packet has
 	// no transport header. But the kernel does not check this when it loads one, two or four
