@@ -93,8 +93,8 @@
 //	wayleave_flows                         gauge      flows that the agent keeps
 //	wayleave_flows_evicted_total           counter    flows that the agent has removed to keep newer ones
 //	wayleave_flow_connections_uncounted_total
-//	                                       counter    connections whose packets are not counted, because
-//	                                                  there are too many connections at a time
+//	                                       counter    verdicts about connections whose packets are not counted,
+//	                                                  because there are too many connections at a time
 //	wayleave_flow_verdicts_missed_total    counter    verdicts that are not counted, because a buffer was full
 //
 // When the pipeline restarts, all metrics begin at 0 again, except those of rejections, restarts,
