@@ -26,7 +26,7 @@ func TestStoppedAgent(t *testing.T) {
 		code, out, errs := call(t, append(strings.Fields(command), "--timeout", "20ms")...)
 		require.Equal(t, 1, code, command)
 		require.Empty(t, out, command)
-		require.Contains(t, errs, path+": no answer after 20ms: the agent is stopped or busy", command)
+		require.Contains(t, errs, path+": no answer after 20ms: the agent is suspended or busy", command)
 	}
 }
 

@@ -85,7 +85,7 @@ func (d *Daemon) drops(w http.ResponseWriter, r *http.Request) {
 		case <-l.done:
 			if !begun {
 				api.Fail(w, http.StatusConflict,
-					fmt.Errorf("%w: another program than the agent may be following it", l.err))
+					fmt.Errorf("%w: a program other than the agent may receive it", l.err))
 			}
 			return
 		case <-started: // the client receives the header before the first verdict

@@ -155,7 +155,7 @@ func TestDropsRefused(t *testing.T) {
 	}, patience, time.Millisecond)
 	err := api.Stream[api.Verdict](t.Context(), r.Client, "/v1/drops?group=4&rate=1", nil)
 	require.ErrorContains(t, err, "group 4: ")
-	require.ErrorContains(t, err, "another program than the agent may be following it")
+	require.ErrorContains(t, err, "a program other than the agent may receive it")
 	release()
 	require.ErrorIs(t, <-released, context.Canceled)
 
