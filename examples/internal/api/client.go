@@ -25,7 +25,7 @@ var ErrNoAgent = errors.New(
 var ErrRefused = errors.New("only root and the user that runs the agent may connect to it: use sudo")
 
 // ErrNoAnswer is returned if the agent accepts a connection and does not answer in time.
-var ErrNoAnswer = errors.New("the agent is suspended or busy: look at its process and log, or wait longer with --timeout")
+var ErrNoAnswer = errors.New("the agent is suspended or busy: see its process and log, or wait longer with --timeout")
 
 // ErrEnded is returned if the agent closes the connection before it has answered, or during a
 // stream.
