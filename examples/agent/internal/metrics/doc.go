@@ -79,8 +79,8 @@
 //
 // While the agent counts flows, there are also the metrics below. The labels name the policy or
 // profile that decided, the direction, the verdict, and the reason if no rule decided. Only the
-// first 1,000 decisions (each is a rule, or a reason) are counted with these labels. All further
-// decisions have only the label verdict.
+// first 1,000 different decisions have these labels, where a decision is a rule, or a reason
+// without a rule. All further decisions have only the label verdict.
 //
 //	wayleave_flow_connections_total{policy,direction,verdict,reason}
 //	                                       counter    connections that the policy allowed
