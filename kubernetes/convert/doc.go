@@ -112,10 +112,10 @@
 //
 //   - A namespaceSelector with NotIn or DoesNotExist matches if a label is absent. But the labels of a pod's namespace
 //     are not known until the Namespace object, or a Calico Profile "kns.NAME" in place of it, has been converted.
-//     Until then, such a selector does not match the pod. Only a selector of the namespace's name works, because the
-//     name is known. A ClusterNetworkPolicy has such selectors in its subject and in the peers of its rules. For Accept
-//     and Pass rules, these selectors work in the same way. For Deny rules, they also match pods whose Namespace object
-//     has not been converted.
+//     Until then, such a selector does not match the pod, unless it selects by the namespace's name, which is known. A
+//     Deny rule of a ClusterNetworkPolicy is the exception: in the peers of this rule, and in the subject of the policy
+//     as far as this rule is concerned, NotIn and DoesNotExist match the pod. For Accept and Pass rules of the same
+//     policy, they do not.
 //   - This package reserves the labels that it sets itself: projectcalico.org/namespace, .../orchestrator,
 //     .../serviceaccount, pcns.*, pcsa.* and wayleave.dev/node.*. If a pod, network set or endpoint has a reserved
 //     label, the label is left out and reported. A Calico WorkloadEndpoint may have three of them: see
