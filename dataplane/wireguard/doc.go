@@ -86,6 +86,8 @@
 //
 // No packets are lost, even if a remote node receives an announcement late. The first device keeps
 // its old key until no remote node uses the device. The key of the other device does not change.
+// There is one exception: a remote node that had no connection with this node, and that receives
+// the first announcement later than Config.RotationDelay, may send packets that are lost.
 //
 // # Private keys
 //
