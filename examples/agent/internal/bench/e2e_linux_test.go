@@ -222,7 +222,7 @@ func BenchmarkStart(b *testing.B) {
 	})
 }
 
-// resident returns the memory of a process, in bytes: VmRSS what it is, VmHWM the most that it was.
+// resident returns a memory figure of a process, in bytes: VmRSS is its RSS, VmHWM is its peak RSS.
 func resident(tb testing.TB, pid, what string) int {
 	tb.Helper()
 	status, err := os.ReadFile("/proc/" + pid + "/status")
