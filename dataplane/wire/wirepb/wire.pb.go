@@ -13,7 +13,7 @@
 //
 // Addresses are 4 or 16 bytes in network byte order, never an IPv4 address in IPv6 form. A field that is not set means
 // no limit in a rule, and absence elsewhere. Unknown content of an Event, or an unknown field of any message that a
-// client receives except ServerHello, comes from a newer version and is an error: it may be what denies a packet.
+// client receives except ServerHello, comes from a newer version and is an error: it may deny a packet.
 
 package wirepb
 
@@ -98,7 +98,7 @@ func (Status) EnumDescriptor() ([]byte, []int) {
 	return file_wayleave_wire_v1_wire_proto_rawDescGZIP(), []int{0}
 }
 
-// IPSetType is what the members of a set are.
+// IPSetType is the type of a set's members.
 type IPSetType int32
 
 const (
@@ -151,7 +151,7 @@ func (IPSetType) EnumDescriptor() ([]byte, []int) {
 	return file_wayleave_wire_v1_wire_proto_rawDescGZIP(), []int{1}
 }
 
-// Action is what a rule or the end of a tier does.
+// Action is the action of a rule or of the end of a tier.
 type Action int32
 
 const (
@@ -212,7 +212,7 @@ func (Action) EnumDescriptor() ([]byte, []int) {
 	return file_wayleave_wire_v1_wire_proto_rawDescGZIP(), []int{2}
 }
 
-// RouteType is what is at the destination of a route.
+// RouteType is the type of a route's destination.
 type RouteType int32
 
 const (
@@ -289,7 +289,7 @@ func (RouteType) EnumDescriptor() ([]byte, []int) {
 	return file_wayleave_wire_v1_wire_proto_rawDescGZIP(), []int{3}
 }
 
-// PoolType is how a pool carries traffic between nodes.
+// PoolType is the encapsulation of a pool's traffic between nodes.
 type PoolType int32
 
 const (
@@ -886,14 +886,14 @@ type Batch struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Number of the request, which the Ack repeats. Requests of a connection are numbered from 1.
 	Request uint64 `protobuf:"varint,1,opt,name=request,proto3" json:"request,omitempty"`
-	// Number of the state after the batch. A batch without events repeats it: the client tries again what failed, and
-	// answers what is still pending or at fault.
+	// Number of the state after the batch. A batch without events repeats it: the client retries the objects that are at
+	// fault, and its Ack has the objects that are still pending or at fault.
 	Generation uint64 `protobuf:"varint,2,opt,name=generation,proto3" json:"generation,omitempty"`
 	// Set in the first part of a snapshot: the batch has the whole state, and objects that it does not have are gone.
 	Snapshot bool `protobuf:"varint,3,opt,name=snapshot,proto3" json:"snapshot,omitempty"`
 	// Set if more parts of the batch follow.
 	More bool `protobuf:"varint,4,opt,name=more,proto3" json:"more,omitempty"`
-	// The events, in order: what is referred to comes before what refers to it, and goes after it.
+	// The events, in order. An object is added before the objects that refer to it, and removed after them.
 	Events        []*Event `protobuf:"bytes,5,rep,name=events,proto3" json:"events,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1397,7 +1397,7 @@ func (x *StatusUpdate) GetObjects() []*ObjectStatus {
 	return nil
 }
 
-// ObjectStatus is how far an object is programmed.
+// ObjectStatus reports whether an object is programmed, pending, down, at fault or gone.
 type ObjectStatus struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The object: an endpoint, host endpoint, policy, profile or node. Not set if the failure is not of one object: then
@@ -1489,7 +1489,7 @@ func (x *ObjectStatus) GetDetail() string {
 	return ""
 }
 
-// Unjudged says that policy does not see all traffic of an endpoint that is programmed.
+// Unjudged reports that policy does not see all traffic of an endpoint that is programmed.
 type Unjudged struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The endpoint.
@@ -2190,7 +2190,7 @@ type IPSetUpdate struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Identity of the set: rules refer to it.
 	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	// What the members are.
+	// Type of the members.
 	Type IPSetType `protobuf:"varint,2,opt,name=type,proto3,enum=wayleave.wire.v1.IPSetType" json:"type,omitempty"`
 	// The members.
 	Members       *Members `protobuf:"bytes,3,opt,name=members,proto3" json:"members,omitempty"`
@@ -2565,7 +2565,7 @@ type Rule struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Identifies the content of the rule.
 	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	// What happens to packets that match.
+	// Action on packets that match.
 	Action Action `protobuf:"varint,2,opt,name=action,proto3,enum=wayleave.wire.v1.Action" json:"action,omitempty"`
 	// 4, 6, or 0 for both.
 	IpVersion uint32 `protobuf:"varint,3,opt,name=ip_version,json=ipVersion,proto3" json:"ip_version,omitempty"`
@@ -3294,7 +3294,7 @@ type TierPolicies struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Name of the tier.
 	Tier string `protobuf:"bytes,1,opt,name=tier,proto3" json:"tier,omitempty"`
-	// DENY or PASS: what happens if a policy of the list is not staged, and none has decided.
+	// DENY or PASS: the action if a policy of the list is not staged, and none has decided.
 	DefaultAction Action `protobuf:"varint,2,opt,name=default_action,json=defaultAction,proto3,enum=wayleave.wire.v1.Action" json:"default_action,omitempty"`
 	// The policies, in order, staged ones among them.
 	Policies      []*Key `protobuf:"bytes,3,rep,name=policies,proto3" json:"policies,omitempty"`
@@ -3353,18 +3353,18 @@ func (x *TierPolicies) GetPolicies() []*Key {
 	return nil
 }
 
-// Route says where the addresses of a prefix are, seen from this node.
+// Route is the location of the addresses of a prefix, seen from this node.
 type Route struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The prefix, the identity of the route.
 	Destination *Prefix `protobuf:"bytes,1,opt,name=destination,proto3" json:"destination,omitempty"`
-	// What is there.
+	// Type of the destination.
 	Type RouteType `protobuf:"varint,2,opt,name=type,proto3,enum=wayleave.wire.v1.RouteType" json:"type,omitempty"`
 	// Node that it is at; empty for POOL.
 	Node string `protobuf:"bytes,3,opt,name=node,proto3" json:"node,omitempty"`
 	// Address of that node in the family of destination; empty if unknown or this node.
 	NodeAddress []byte `protobuf:"bytes,4,opt,name=node_address,json=nodeAddress,proto3" json:"node_address,omitempty"`
-	// How the pool of destination carries traffic between nodes.
+	// Encapsulation of traffic between nodes in the pool of destination.
 	Pool PoolType `protobuf:"varint,5,opt,name=pool,proto3,enum=wayleave.wire.v1.PoolType" json:"pool,omitempty"`
 	// Set if the pool encapsulates between subnets only, and the node is in the subnet of this node.
 	SameSubnet bool `protobuf:"varint,6,opt,name=same_subnet,json=sameSubnet,proto3" json:"same_subnet,omitempty"`
@@ -3761,7 +3761,7 @@ type Pool struct {
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// The range.
 	Cidr *Prefix `protobuf:"bytes,2,opt,name=cidr,proto3" json:"cidr,omitempty"`
-	// How traffic between nodes is carried.
+	// Encapsulation of traffic between nodes.
 	Type PoolType `protobuf:"varint,3,opt,name=type,proto3,enum=wayleave.wire.v1.PoolType" json:"type,omitempty"`
 	// Set if traffic to addresses outside all pools gets the node's address.
 	NatOutgoing bool `protobuf:"varint,4,opt,name=nat_outgoing,json=natOutgoing,proto3" json:"nat_outgoing,omitempty"`

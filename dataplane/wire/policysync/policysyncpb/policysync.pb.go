@@ -29,7 +29,7 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// SyncRequest asks for the policy of the endpoint.
+// SyncRequest requests the policy of the endpoint.
 type SyncRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Name of the program, for logs.
@@ -84,8 +84,8 @@ type SyncResponse struct {
 	Snapshot bool `protobuf:"varint,1,opt,name=snapshot,proto3" json:"snapshot,omitempty"`
 	// Set if more parts of the list follow.
 	More bool `protobuf:"varint,2,opt,name=more,proto3" json:"more,omitempty"`
-	// The events, in order: what is referred to comes before what refers to it, and goes after it. They are of sets,
-	// policies, profiles and the one endpoint. The last event of a snapshot is in_sync.
+	// The events, in order. An object is added before the objects that refer to it, and removed after them. The objects
+	// are sets, policies, profiles and the one endpoint. The last event of a snapshot is in_sync.
 	Events        []*wirepb.Event `protobuf:"bytes,3,rep,name=events,proto3" json:"events,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
