@@ -44,6 +44,6 @@
 //
 // An object with an error is treated as absent: as if it did not exist. Its key and the reason are
 // reported. Other objects are processed as usual. There is one exception: if a policy has errors
-// only in rules, the policy stays in force. If the action of such a rule is Allow or Log, the rule
+// only in rules, the policy stays enforced. If the action of such a rule is Allow or Log, the rule
 // matches nothing. Otherwise the rule denies everything.
 package wayleave

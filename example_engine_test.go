@@ -39,7 +39,7 @@ func (a access) policy() (*policy.Policy, error) {
 
 // engine is a policy engine in the process of one node.
 type engine struct {
-	world  verdict.World // the resources in force
+	world  verdict.World // the current resources
 	runner *calcgraph.Runner
 	driver *dataplane.Driver
 }

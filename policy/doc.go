@@ -45,7 +45,7 @@
 // A resource with an error is absent: everything behaves as if it did not exist. For example, a policy is absent if the
 // error is in its selectors, tier, order or types.
 //
-// The exception is a policy whose errors are all in rules. This policy is in force, but a closed rule replaces each
+// The exception is a policy whose errors are all in rules. This policy is enforced, but a closed rule replaces each
 // rule that has an error. A closed Allow or Log rule matches nothing. Any other closed rule denies all packets that no
 // earlier rule has decided about (see Rule.Close).
 //
@@ -57,7 +57,7 @@
 //
 //	r, err := u.Admit()
 //	// r == nil, err != nil: absent; err is a *ValidationError
-//	// r != nil, err != nil: in force, with closed rules; err is a *DoubtError
+//	// r != nil, err != nil: enforced, with closed rules; err is a *DoubtError
 //
 // In a rule, an empty list means the same as a missing list: no limit. So a rule whose list becomes empty matches more
 // packets than before. If your program makes rules from lists, leave out the whole rule when a list is empty.

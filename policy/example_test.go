@@ -24,7 +24,7 @@ func ExampleDecode() {
 	// policy: decode Policy/web: selectors: unknown field
 }
 
-// A rule with an error fails closed, and the policy stays in force.
+// A rule with an error fails closed, and the policy stays enforced.
 func ExamplePolicy_Doubts() {
 	r, err := policy.Decode([]byte(`{"kind": "Policy", "name": "web", "ingress": [
 		{"action": "Deny", "protocol": "TCP", "destination": {"ports": [80, 99999]}}, {"action": "Allow"}]}`))

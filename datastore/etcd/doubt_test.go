@@ -30,7 +30,7 @@ func (c policies) Update(ctx context.Context, updates []policy.Update) error {
 
 func (c policies) InSync(context.Context) error { return nil }
 
-// S167: a rule in the store that this version cannot read is closed, and the policy is in force. As
+// S167: a rule in the store that this version cannot read is closed, and the policy is enforced. As
 // with other objects of a newer version, a Store does not return or overwrite the policy.
 func TestPolicyInDoubt(t *testing.T) {
 	srv, client, store := newStoreOn(t)

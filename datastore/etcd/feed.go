@@ -87,7 +87,7 @@ func (f *feed) decode(key policy.Key, rel string, value []byte, err error) chang
 		o, err = decodeObject(key, value)
 		c.resource = o.resource
 		if doubt := new(policy.DoubtError); errors.As(err, &doubt) {
-			err = nil // the policy is in force; the receiver's Admit reports the error
+			err = nil // the policy is enforced; the receiver's Admit reports the error
 		}
 	}
 	if err != nil {

@@ -119,7 +119,7 @@ func (h *histories) claim(
 			}
 			h.claims++
 			if after := has(n); before[n.name] != want && after != want {
-				require.Fail(t, "reported in force", "%s on %s: want %q, it has %q (%+v)", what, n.name, want, after,
+				require.Fail(t, "reported too early", "%s on %s: want %q, it has %q (%+v)", what, n.name, want, after,
 					said)
 			}
 		}
@@ -131,7 +131,7 @@ func (h *histories) settle(t *testing.T) {
 	t.Helper()
 	barrier, err := h.store.Barrier(t.Context())
 	require.NoError(t, err)
-	eventually(t, "all in force", func() bool {
+	eventually(t, "all applied", func() bool {
 		h.check(t)
 		said, err := h.store.AppliedAt(t.Context(), barrier)
 		require.NoError(t, err)
@@ -280,7 +280,7 @@ func TestNoFalseReportAfterDatabaseIsReplaced(t *testing.T) {
 			h.reconnect(t)
 			h.write(t, "a=20 e=20")
 			h.settle(t)
-			t.Logf("%d times a node was reported to have something in force", h.claims)
+			t.Logf("%d times a node was reported to have applied an object or a revision", h.claims)
 		})
 	}
 }
@@ -353,7 +353,7 @@ func (h *histories) settleFor(t *testing.T, node string) {
 	t.Helper()
 	barrier, err := h.store.Barrier(t.Context())
 	require.NoError(t, err)
-	eventually(t, node+" has all in force", func() bool {
+	eventually(t, node+" has applied all", func() bool {
 		h.check(t)
 		said, err := h.store.AppliedAt(t.Context(), barrier)
 		require.NoError(t, err)

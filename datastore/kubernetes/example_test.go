@@ -20,7 +20,7 @@ import (
 	"github.com/wayleave/wayleave/kubernetes/pods"
 )
 
-// A CNI daemon reads the API server. In ADD, it waits until the policy of the pod is in force.
+// A CNI daemon reads the API server. In ADD, it waits until the policy of the pod is enforced.
 // Here, the clients are fakes and the dataplane is in memory; usually it is an nft.Dataplane.
 func Example() {
 	ctx, stop := context.WithTimeout(context.Background(), time.Minute)

@@ -414,9 +414,9 @@ func (d *slowDiscovery) ServerGroups() (*metav1.APIGroupList, error) {
 	return &metav1.APIGroupList{}, nil
 }
 
-// A kind of which the server serves another version from now on stays in force, also if the groups of the server were
-// read just before.
-func TestKindOfAnotherVersionStaysInForce(t *testing.T) {
+// If the server changes the version of a kind, the objects of the kind stay applied, also if the Reader has just read
+// the groups of the server.
+func TestObjectsStayIfVersionOfKindChanges(t *testing.T) {
 	const kind = "clusternetworkpolicies.policy.networking.k8s.io"
 	for _, delay := range []time.Duration{0, 2, 5, 10, 20, 40, 80} {
 		synctest.Test(t, func(t *testing.T) {

@@ -464,7 +464,7 @@ func TestProblemsEndWithTheObject(t *testing.T) {
 }
 
 // If the server loses a kind of Calico and has not deleted its objects, as when Calico's API server is removed, they
-// stay in force until the server has the kind again.
+// stay applied until the server has the kind again.
 func TestObjectsOutliveTheirKind(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const kind = "globalnetworkpolicies.projectcalico.org"

@@ -30,7 +30,7 @@ type KindStatus struct {
 	// State of the kind.
 	State State
 	// Err is why the kind cannot be read now, for example missing rights. Meanwhile, the objects
-	// that were read last stay in force. Err is nil if the kind can be read.
+	// that were read last stay applied. Err is nil if the kind can be read.
 	Err error
 	// Since is when Err last changed. It is zero if Err is nil.
 	Since time.Time

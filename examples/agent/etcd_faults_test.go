@@ -51,7 +51,7 @@ func TestFaultsReachTheStore(t *testing.T) {
 	put(t, store, &policy.Policy{Namespace: "shop", Name: "bad", Selector: "app == 'db'"})
 	applied(t, store, bad)
 
-	// What is not understood in one rule: the policy is in force without it (S167).
+	// A rule that is not understood is closed; the policy is enforced (S167).
 	odd := policy.Key{Kind: policy.KindPolicy, Namespace: "shop", Name: "odd"}
 	_, err = raw.Put(t.Context(), "/wayleave/default/state/Policy/shop/odd",
 		`{"schema":1,"resource":{"kind":"Policy","namespace":"shop","name":"odd","selector":"app == 'db'","ingress":[{"action":"Deny","ports":[80]}]}}`)

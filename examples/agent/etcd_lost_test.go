@@ -91,7 +91,7 @@ func TestStoreIsLostAndFound(t *testing.T) {
 	require.Contains(t, storeText(s.Store), "not connected: ")
 	code, source := agent.source()
 	require.Equal(t, 200, code)
-	require.Contains(t, source.Note, "etcd cannot be read; its last known objects stay in force: etcd: ")
+	require.Contains(t, source.Note, "etcd cannot be read; its last known objects stay applied: etcd: ")
 	require.Contains(t, source.Note, refused)
 	code, _ = agent.get("/livez")
 	require.Equal(t, 200, code)

@@ -192,7 +192,7 @@ func TestAgentOverTLSWithAPassword(t *testing.T) {
 	s = agent.status("refused", func(s api.Status) bool {
 		return strings.Contains(s.Store.Error, "authentication failed")
 	})
-	require.True(t, s.Ready, "what is in the kernel stays in force")
+	require.True(t, s.Ready, "the applied objects stay")
 	require.NoError(t, os.WriteFile(file("password.new"), []byte("hush! another\n"), 0o600))
 	require.NoError(t, os.Rename(file("password.new"), file("password")))
 	agent.status("connected", func(s api.Status) bool { return s.Store.Connected && s.Store.Error == "" })

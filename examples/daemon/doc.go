@@ -17,9 +17,9 @@
 //	daemon --node NAME [--kubeconfig FILE] [--omit KINDS]
 //
 // Your plugin must give the node's end of each link a name that begins with "pod". For ADD and DEL
-// it must send a request over the socket, as below. When /add returns, the policy of the pod is in
-// force. When /del returns, the policy of the pod has been removed from the kernel, and the plugin
-// can remove the link and free the addresses:
+// it must send a request over the socket, as below. When /add returns, the policy of the pod is
+// enforced. When /del returns, the policy of the pod has been removed from the kernel, and the
+// plugin can remove the link and free the addresses:
 //
 //	curl --unix-socket /run/wayleave-daemon/socket http://daemon/add -d '{"namespace": "shop",
 //	  "name": "web", "uid": "6f1c", "interface": "pod6f1c", "addresses": ["10.1.0.7"]}'

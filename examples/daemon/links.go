@@ -82,7 +82,7 @@ func readLink(file string) (l link, err error) {
 	return l, err
 }
 
-// add is for CNI ADD, once the link exists. It returns when policy of the pod is in force.
+// add is for CNI ADD, once the link exists. It returns when the policy of the pod is enforced.
 func (d *daemon) add(ctx context.Context, l link) error {
 	text, err := json.Marshal(l)
 	if err != nil {
@@ -102,7 +102,7 @@ func (d *daemon) add(ctx context.Context, l link) error {
 	ours := func(e *dataplane.Endpoint) bool { return e.Interface == l.Interface }
 	err = d.driver.WaitEndpoint(ctx, l.ref().Key(), ours)
 	if err != nil { // the API server does not have the pod, or there is a fault
-		return fmt.Errorf("pod %s: its policy is not in force: %w", l.ref(), err)
+		return fmt.Errorf("pod %s: its policy is not applied: %w", l.ref(), err)
 	}
 	return nil
 }

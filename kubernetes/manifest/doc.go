@@ -35,7 +35,7 @@
 //
 // The rules of policies are decoded one by one. If a rule has one of the errors above, or a value of the wrong type, a
 // closed rule takes its place. A closed Allow or Log rule matches nothing. Any other closed rule denies every packet of
-// its direction that reaches it, also if its action cannot be read. The policy stays in force: without it, everything
+// its direction that reaches it, also if its action cannot be read. The policy stays enforced: without it, everything
 // that it denies would be allowed.
 //
 // Three errors make all rules of a direction unreadable:
@@ -45,7 +45,7 @@
 //   - The value of ingress or egress is null. In a NetworkPolicy of Kubernetes, null is no error: it means that there
 //     are no rules.
 //
-// After such an error, the policy stays in force, too: one closed rule takes the place of all rules of the direction.
+// After such an error, the policy stays enforced, too: one closed rule takes the place of all rules of the direction.
 // In a NetworkPolicy of Kubernetes, the closed rule allows nothing. In a ClusterNetworkPolicy or a Calico policy, the
 // closed rule denies everything.
 //

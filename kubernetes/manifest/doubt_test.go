@@ -100,7 +100,7 @@ func TestUnreadableCalicoRules(t *testing.T) {
 	}
 }
 
-// S167: a NetworkPolicy is in force although one of its rules has a field that only other kinds
+// S167: a NetworkPolicy is enforced although one of its rules has a field that only other kinds
 // have.
 func TestNetworkPolicyRuleWithFieldsOfOtherKinds(t *testing.T) {
 	for kind, version := range map[string]string{

@@ -56,7 +56,7 @@ func newDaemon(ctx context.Context, node string, enforce dataplane.Dataplane) (*
 	return d, nil
 }
 
-// add is called for CNI ADD, once the link exists. It returns when policy of the pod is in force.
+// add is called for CNI ADD, once the link exists. It returns when the policy of the pod is enforced.
 func (d *daemon) add(ctx context.Context, pod pods.Ref, link convert.Attachment) error {
 	if err := d.pods.Attach(pod, link); err != nil {
 		return err

@@ -17,8 +17,8 @@ func withAction(a policy.Action, r policy.Rule) policy.Rule {
 	return r
 }
 
-// S29, S49, S51, S65, S167: a rule in doubt matches nothing if it is Allow or Log. Otherwise it denies everything, at
-// its place in the list. All other rules are in force.
+// S29, S49, S51, S65, S167: a rule in doubt matches nothing if it is Allow or Log. Otherwise it
+// denies everything, at its place in the list. All other rules are enforced.
 func TestRuleInDoubt(t *testing.T) {
 	ports := policy.EntityRule{Ports: []policy.Port{policy.PortNumber(80), {}}}
 	for name, c := range map[string]struct {

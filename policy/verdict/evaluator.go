@@ -97,7 +97,7 @@ func newEvaluator(w World, cfg Config) *Evaluator {
 // Rejected returns the invalid resources that the Evaluator treats as absent, each with the reason.
 func (e *Evaluator) Rejected() map[policy.Key]error { return maps.Clone(e.rejected) }
 
-// Doubts returns the policies that are in force and have closed rules. The error of each policy is
+// Doubts returns the policies that are enforced and have closed rules. The error of each policy is
 // a *policy.DoubtError. The result also has any other resource for which policy.Update.Admit
 // returns a DoubtError.
 func (e *Evaluator) Doubts() map[policy.Key]error { return maps.Clone(e.doubts) }

@@ -40,7 +40,7 @@ type object struct {
 	generation   int64     // 0 if it gets no condition
 	converted    finding   // from its converter
 	rejected     string    // why the graph rejects it
-	doubt        string    // of its policy in force
+	doubt        string    // the doubts of the policy
 	unprogrammed string    // why its endpoint cannot be programmed
 
 	event, podEvent, condition lastWrite

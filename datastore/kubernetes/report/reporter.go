@@ -143,7 +143,7 @@ func (r *Reporter) Rejected(key policy.Key, err error) {
 	})
 }
 
-// Doubt records which fields of a policy's rules are not understood. The policy is in force, but
+// Doubt records which fields of a policy's rules are not understood. The policy is enforced, but
 // these rules are closed: they allow nothing. Doubt has the signature of calcgraph.Hooks.Doubt. The
 // Reporter keeps the record until one of these methods is called for the same object: Problems,
 // Deleted, Converted (with another generation) or Doubt (with nil).

@@ -22,7 +22,7 @@ type Status struct {
 	// Waiting are the sources that have not been read completely yet.
 	Waiting []string `json:"waiting"`
 	// Unreadable has the sources whose directory cannot be read. The key is the name of the source,
-	// and the value is the reason. Objects that were read before stay in force.
+	// and the value is the reason. Objects that were read before stay applied.
 	Unreadable map[string]string `json:"unreadable,omitempty"`
 	// Pending means that a change is not in the kernel yet.
 	Pending bool `json:"pending"`
@@ -37,7 +37,7 @@ type Status struct {
 	// since the start.
 	Objects  int    `json:"objects"`
 	Rejected uint64 `json:"rejected"`
-	// Doubts are the policies in force with rules that are not understood. Such rules are closed:
+	// Doubts are the enforced policies with rules that are not understood. Such rules are closed:
 	// an Allow matches nothing, and any other rule denies everything.
 	Doubts []Doubt `json:"doubts,omitempty"`
 	// LastApply is when the kernel was last programmed, and LastDuration how long that took.
@@ -148,7 +148,7 @@ type KubernetesKind struct {
 	// State is waiting, synced, not served or omitted.
 	State string `json:"state"`
 	// Error is the reason why the kind cannot be read at the moment, and Since is the time when
-	// Error last changed. The objects that were last read stay in force.
+	// Error last changed. The objects that were last read stay applied.
 	Error string    `json:"error,omitempty"`
 	Since time.Time `json:"since,omitzero"`
 	// Objects is the number of objects of the kind.

@@ -229,7 +229,7 @@ class Client:
             self.schema = Schema(file.read())
         self.path = path
         self.received = State()  # what the server has sent
-        self.state = State()  # what is in force: the last complete state
+        self.state = State()  # the enforced state: the last complete one
 
     def send(self, message, **fields):
         data = self.schema.encode("ClientMessage", {message: fields})

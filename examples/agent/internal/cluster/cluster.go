@@ -162,8 +162,8 @@ func (c *Cluster) setDelivered(revision etcd.Revision, history *etcd.History) {
 
 // Kinds of problems.
 const (
-	objectsProblem  = "objects cannot be read from the store; the last known ones stay in force"
-	settingsProblem = "settings cannot be read from the store; the last known ones stay in force"
+	objectsProblem  = "objects cannot be read from the store; the last known ones stay applied"
+	settingsProblem = "settings cannot be read from the store; the last known ones stay in effect"
 	reportsProblem  = "nothing can be reported to the store"
 )
 

@@ -24,7 +24,7 @@ const atOnce = 256
 type Config struct {
 	// Parties are the senders and receivers of packets. Required.
 	Parties []node.Party
-	// Evaluator has the policy that is in force. Required.
+	// Evaluator has the policy that is enforced. Required.
 	Evaluator *verdict.Evaluator
 	// Ask sends the first packet of a flow from one party to another, and waits for an answer for
 	// up to the given time. The parameters from and to are the indexes of the two parties. Ask is

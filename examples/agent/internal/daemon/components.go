@@ -72,8 +72,7 @@ func (d *Daemon) sourceCause(p *pipeline.Pipeline, source string) string {
 }
 
 // sourcesNote returns the sources that cannot be read at the moment but have been read before, each
-// with its cause. The agent is still ready, because the objects that were read before stay in
-// force.
+// with its cause. The agent is still ready, because the objects that were read before stay applied.
 func (d *Daemon) sourcesNote() string {
 	unreadable := d.unreadable(d.current())
 	if d.cluster != nil {
@@ -88,7 +87,7 @@ func (d *Daemon) sourcesNote() string {
 	}
 	var notes []string
 	for _, name := range slices.Sorted(maps.Keys(unreadable)) {
-		notes = append(notes, name+" cannot be read; its last known objects stay in force: "+unreadable[name])
+		notes = append(notes, name+" cannot be read; its last known objects stay applied: "+unreadable[name])
 	}
 	return strings.Join(notes, "; ")
 }

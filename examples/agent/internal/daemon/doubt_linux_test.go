@@ -14,8 +14,8 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// S167: a policy with a rule in doubt is in force, and in the log, the status, the metrics and
-// explanations until it is mended.
+// S167: a policy with a rule in doubt is enforced. The log, the status, the metrics and
+// explanations report the doubt until the rule is corrected.
 func TestPolicyInDoubt(t *testing.T) {
 	node, dir := shop(t)
 	policyWith := func(ports string) string {
@@ -35,7 +35,7 @@ func TestPolicyInDoubt(t *testing.T) {
 	require.Contains(t, body, "wayleave_policies_in_doubt 1\n")
 	require.Contains(t, r.log.String(),
 		`msg="in doubt: some rules fail closed" object=Policy/doubtful at="doubt.yaml line 4" err=`)
-	require.NotContains(t, r.log.String(), "rejected", "it is in force, and has one message")
+	require.NotContains(t, r.log.String(), "rejected", "the policy is enforced, and has one message")
 	require.Equal(t, 1, strings.Count(r.log.String(), "in doubt: some rules"))
 	require.Zero(t, status.Rejected)
 	list, err := api.Send[[]api.Explanation](t.Context(), r.Client, http.MethodPost, "/v1/explain",

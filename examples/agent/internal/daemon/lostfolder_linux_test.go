@@ -38,7 +38,7 @@ func TestSettingsChangeWhileDirectoryIsUnreadable(t *testing.T) {
 		require.Equal(t, map[string]int{"up": 2}, status.Endpoints)
 		code, body := r.http(t, "/readyz")
 		require.Equal(t, 200, code)
-		require.Contains(t, body, "manifests cannot be read; its last known objects stay in force")
+		require.Contains(t, body, "manifests cannot be read; its last known objects stay applied")
 		require.Contains(t, body, "no such file or directory")
 	}
 

@@ -16,9 +16,9 @@ import (
 	"github.com/wayleave/wayleave/examples/internal/api"
 )
 
-// rereadable runs an agent on a node with two pods. The function that it returns has the settings
-// of a file read again, and returns what is in force after: the value of a key, how often the
-// pipeline was restarted, and what does not count.
+// rereadable runs an agent on a node with two pods. It returns a function that makes the agent read the settings of a
+// file again. The function returns the effective value of a key, how often the pipeline was restarted, and the problems
+// of settings.
 func rereadable(t *testing.T) (*running, func(key string, file map[string]string) (string, uint64, []string)) {
 	t.Helper()
 	node, dir := shop(t)

@@ -24,8 +24,8 @@
 //	wayleave_graph_flushes_total           counter    flushes of the graph
 //	wayleave_rejected_total                counter    rejections of objects; a rejected object counts
 //	                                                  each time that it is read
-//	wayleave_policies_in_doubt             gauge      policies in force with rules that are not understood
-//	                                                  and fail closed
+//	wayleave_policies_in_doubt             gauge      enforced policies with rules that are not
+//	                                                  understood and fail closed
 //	wayleave_policy_cost                   gauge      cost of all groups that are written as lookups (see below)
 //	wayleave_policy_cost_limit             gauge      limit of this cost: above it, the most expensive groups
 //	                                                  are written as chains instead

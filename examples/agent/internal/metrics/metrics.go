@@ -23,7 +23,8 @@ type Snapshot struct {
 	Rejected, Restarts uint64
 	// ClosedConns is how many connections were closed because of the limit of connections.
 	ClosedConns uint64
-	// Doubts is how many policies are in force although a field of a rule is not understood.
+	// Doubts is the number of enforced policies with a rule that has a field that is not
+	// understood.
 	Doubts int
 	// Disputes is the number of objects in the kernel that another process changes repeatedly.
 	Disputes int
@@ -110,7 +111,7 @@ func newCollector(take func() Snapshot) *collector {
 	gauge("apply_last_timestamp_seconds", "When the last attempt ended.", last)
 	gauge("updates_pending", "Updates that wait for the graph.",
 		func(s Snapshot) float64 { return float64(s.Runner.Pending) })
-	gauge("policies_in_doubt", "Policies in force with rules that are not understood and fail closed.",
+	gauge("policies_in_doubt", "Enforced policies with rules that are not understood and fail closed.",
 		func(s Snapshot) float64 { return float64(s.Doubts) })
 	gauge("disputes", "Objects in the kernel that another process changes repeatedly.",
 		func(s Snapshot) float64 { return float64(s.Disputes) })

@@ -10,7 +10,7 @@ import (
 )
 
 // Doubts returns the policies in which a rule has a field that is not understood. Such a policy is
-// in force, but the rule is closed: it allows nothing. The *policy.DoubtError of a policy lists the
+// enforced, but the rule is closed: it allows nothing. The *policy.DoubtError of a policy lists the
 // fields.
 func (p *Pipeline) Doubts() map[policy.Key]error { return p.doubts.all() }
 

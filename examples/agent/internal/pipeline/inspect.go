@@ -61,7 +61,7 @@ func (p *Pipeline) ClassStats() render.ClassStats {
 func (p *Pipeline) Waiting() []string { return p.source.Waiting() }
 
 // Unreadable returns the sources whose directory cannot be read at the moment, with the reason.
-// Objects that were read earlier stay in force.
+// Objects that were read earlier stay applied.
 func (p *Pipeline) Unreadable() map[string]error {
 	causes := map[string]error{}
 	for name, dir := range p.dirs {

@@ -15,7 +15,7 @@ import (
 )
 
 // places has the lines of manifests that doubts come from. A doubt is a field of a policy's rule
-// that is not understood. The policy is in force nevertheless, and is not reported as rejected: the
+// that is not understood. The policy is enforced nevertheless, and is not reported as rejected: the
 // log has one message for it, with the lines.
 //
 // A places is safe for concurrent use.
