@@ -114,5 +114,5 @@ func TestProgramsDownloadModules(t *testing.T) {
 	require.NoError(t, os.RemoveAll(filepath.Join(folder, "cache")))
 	printed, err = run()
 	require.Error(t, err)
-	require.Contains(t, printed, "k8s.io/kubernetes, which tools/kubernetes requires, is not in the module cache")
+	require.Contains(t, printed, "module k8s.io/kubernetes of tools/kubernetes is not in the module cache")
 }
