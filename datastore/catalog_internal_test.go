@@ -13,9 +13,9 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// After random changes of files, the receiver has each object from the first file that has it, and gets no update
-// twice.
-func TestCatalogAgreesWithANaiveOne(t *testing.T) {
+// After random changes of files, the receiver has each object from the first file that contains it,
+// as in a simple model. No update is sent twice.
+func TestCatalogEqualsModel(t *testing.T) {
 	const seeds, steps, files, objects = 200, 60, 4, 5
 	for seed := range uint64(seeds) {
 		rng := rand.New(rand.NewPCG(seed, 0))
@@ -29,7 +29,7 @@ func TestCatalogAgreesWithANaiveOne(t *testing.T) {
 			for range rng.IntN(objects) {
 				r := object(rng, objects)
 				content = append(content, r)
-				if naive[file][r.Key()] == nil { // the first in a file counts
+				if naive[file][r.Key()] == nil { // the first one in a file is used
 					naive[file][r.Key()] = r
 				}
 			}

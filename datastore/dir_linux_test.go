@@ -107,7 +107,7 @@ func TestDirReplaysThenStreams(t *testing.T) {
 	r.wait(t, "a=2 b=2 d=1")
 	require.NoError(t, os.Remove(f.file("1.json")))
 	r.wait(t, "b=2 d=1")
-	require.NoError(t, os.Link(f.file("2.json"), f.file("link"))) // not ours by its name
+	require.NoError(t, os.Link(f.file("2.json"), f.file("link"))) // ignored: no extension
 	require.NoError(t, os.Remove(f.file("2.json")))
 	r.wait(t, "d=1")
 	f.rename("link", "4.json")
@@ -243,7 +243,7 @@ func TestDirSameObjectInTwoFiles(t *testing.T) {
 	r.wait(t, "a=z mark=1")
 	f.write("m.json", doc("a", "m"))
 	f.expectRejected("z.json: datastore: Profile/a is already in m.json")
-	f.write("m.json", "broken") // its objects are not known
+	f.write("m.json", "broken") // its objects are removed
 	r.wait(t, "a=z mark=1")
 	f.expectRejected("m.json: policy: decode")
 

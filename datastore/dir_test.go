@@ -22,7 +22,7 @@ func TestNewDirRefusesBadConfig(t *testing.T) {
 	}
 }
 
-func TestDirElsewhere(t *testing.T) {
+func TestDirIsUnsupportedOutsideLinux(t *testing.T) {
 	if runtime.GOOS == "linux" {
 		return // see dir_linux_test.go
 	}

@@ -12,8 +12,8 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// S167: a rule in a file that cannot be read is closed and reported with the file, and the policy
-// stays.
+// S167: a rule that does not decode is closed and reported with its file. The policy is not
+// removed.
 func TestDirKeepsPoliciesInDoubt(t *testing.T) {
 	f := newFolder(t)
 	f.write("1.json", `{"kind":"Policy","name":"p","ingress":[{"action":"Allow"},{"action":"Deny","protocol":"TCP","destination":{"ports":[80,99999]}}]}`)

@@ -43,7 +43,7 @@ func ExampleUnion() {
 	// context canceled
 }
 
-// discard is a receiver that discards what it gets.
+// discard is a receiver that discards all updates.
 type discard struct{}
 
 func (discard) Update(context.Context, []policy.Update) error { return nil }

@@ -16,9 +16,9 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// A Dir with very many objects sends them in several calls before InSync. It keeps no endpoint in the form in which it
-// was decoded.
-func TestDirKeepsLittle(t *testing.T) {
+// A Dir sends 12,000 objects in several calls before InSync. It does not keep decoded endpoints in
+// memory.
+func TestDirReleasesDecodedObjects(t *testing.T) {
 	f := &folder{t: t, path: t.TempDir()}
 	f.write("all.json", "")
 	const objects = 12_000
@@ -44,7 +44,7 @@ func TestDirKeepsLittle(t *testing.T) {
 	require.Equal(t, objects, r.updates)
 	require.Less(t, r.most, objects)
 	for deadline := time.Now().Add(patience); one.Value() != nil; runtime.GC() {
-		require.False(t, time.Now().After(deadline), "decoded resources are kept")
+		require.False(t, time.Now().After(deadline), "a decoded resource is still in memory")
 	}
 }
 

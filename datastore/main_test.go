@@ -95,21 +95,21 @@ func (r *receiver) Update(ctx context.Context, updates []policy.Update) error {
 		r.state[u.Key.Name] = value
 		words = append(words, u.Key.Name+"="+value)
 	}
-	r.noteLocked(strings.Join(words, " "))
+	r.recordLocked(strings.Join(words, " "))
 	return r.fail
 }
 
 func (r *receiver) InSync(context.Context) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.noteLocked("in sync")
+	r.recordLocked("in sync")
 	if r.fail == nil {
 		close(r.synced)
 	}
 	return r.fail
 }
 
-func (r *receiver) noteLocked(batch string) {
+func (r *receiver) recordLocked(batch string) {
 	r.batches = append(r.batches, batch)
 	select {
 	case r.changed <- struct{}{}:
@@ -137,7 +137,7 @@ func (r *receiver) wait(t testing.TB, want string) {
 		select {
 		case <-r.changed:
 		case <-deadline:
-			require.Equal(t, want, r.text(), "waited in vain")
+			require.Equal(t, want, r.text(), "timeout")
 			return
 		}
 	}

@@ -70,7 +70,7 @@ func TestMemoryEmptyIsInSync(t *testing.T) {
 	})
 }
 
-// A slow receiver blocks no other, and gets only the latest values.
+// A slow receiver does not block others, and receives only the latest values.
 func TestMemoryCoalesces(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var m datastore.Memory
@@ -96,7 +96,7 @@ func TestMemoryCoalesces(t *testing.T) {
 		update(t, &m, set("c", "1"))
 		synctest.Wait() // the receiver has c and waits at the gate
 		update(t, &m, set("a", "there"))
-		update(t, &m, set("a", "1000")) // and back again
+		update(t, &m, set("a", "1000")) // the value that the receiver has
 		close(slow.gate)
 		synctest.Wait()
 		require.Equal(t, []string{"c=1"}, slow.take())
@@ -111,7 +111,7 @@ func TestMemoryRefusesForeignKey(t *testing.T) {
 	err := m.Update(t.Context(), []policy.Update{set("a", "1"), wrong})
 	require.ErrorIs(t, err, datastore.ErrKeyMismatch)
 	require.EqualError(t, err, "datastore: update Profile/c: key does not belong to the resource Profile/b")
-	// A nil pointer is as absent as nil.
+	// A nil pointer in Resource is a deletion, like nil.
 	require.NoError(t,
 		m.Update(t.Context(), []policy.Update{{Key: set("a", "").Key, Resource: (*policy.Profile)(nil)}}))
 	synctest.Test(t, func(t *testing.T) {
@@ -205,7 +205,8 @@ type barrierReceiver struct {
 
 func (b barrierReceiver) Barrier(context.Context) error { return <-b.pass }
 
-// Barrier waits until all receivers have what was updated before it, and for their own barriers.
+// Barrier waits until all receivers have all earlier updates, and until the Barrier of each
+// receiver returns.
 func TestMemoryBarrier(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var m datastore.Memory
@@ -238,11 +239,11 @@ func TestMemoryBarrier(t *testing.T) {
 
 		update(t, &m, set("a", "2"))
 		synctest.Wait()
-		update(t, &m, set("a", "3")) // while the receiver is called with the former value
+		update(t, &m, set("a", "3")) // during the receiver's call with the previous value
 		last := barrier()
 		slow.gate <- struct{}{}
 		synctest.Wait()
-		require.Empty(t, last, "it has the former value only")
+		require.Empty(t, last, "it has only the previous value")
 		update(t, &m, set("b", "1")) // later than the barrier
 		slow.gate <- struct{}{}
 		next.pass <- nil

@@ -68,7 +68,8 @@ func unite(t *testing.T, n int, cfg datastore.UnionConfig) (*datastore.Union, []
 	return u, scripts, r
 }
 
-// The first source that has an object counts. If it deletes the object, the next takes its place.
+// The object of the first source that has it is used. If that source deletes it, the object of the
+// next one is used.
 func TestUnionPrecedence(t *testing.T) {
 	var overruled []string
 	var updated [][]policy.Update
@@ -86,7 +87,7 @@ func TestUnionPrecedence(t *testing.T) {
 	require.Equal(t, []string{"a=1 b=1", "a=0", "c=2"}, r.take())
 	a, b := profile("a", "").Key(), profile("b", "").Key()
 	require.Equal(t, map[policy.Key]string{a: "0"}, u.Overruled("1"))
-	require.Equal(t, map[policy.Key]string{a: "0"}, u.Overruled("2"), "b is the same in both")
+	require.Equal(t, map[policy.Key]string{a: "0"}, u.Overruled("2"), "b is equal in both")
 	require.Equal(t, map[string]policy.Resource{"1": profile("b", "1"), "2": profile("b", "1")}, u.Versions(b))
 	require.Equal(t, map[policy.Key]policy.Resource{a: profile("a", "1"), b: profile("b", "1")}, u.Objects("1"))
 	require.Empty(t, u.Objects("none"))

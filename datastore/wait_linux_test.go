@@ -64,7 +64,7 @@ func TestDirWaits(t *testing.T) {
 	f.write("1.json", doc("a", "2"))
 	r.wait(t, "a=2")
 
-	// A Run that waits ends when its context ends.
+	// Run returns when its context ends while it waits.
 	require.ErrorIs(t, stop(), context.Canceled)
 	require.NoError(t, os.RemoveAll(f.path))
 	stop = start(t, dir, newReceiver())

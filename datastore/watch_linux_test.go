@@ -86,7 +86,7 @@ func TestDirMovedAwayThenEmptied(t *testing.T) {
 			require.Fail(t, "an update is sent before there is another directory")
 		case <-unreadable:
 		case <-time.After(patience):
-			require.Fail(t, "the directory is not tried again")
+			require.Fail(t, "the directory is not read again")
 		}
 	}
 	close(r.gate)

@@ -20,7 +20,7 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// endpoint returns the i-th of many, of the size that they have in a cluster.
+// endpoint returns the i-th of many endpoints, with labels as in a cluster.
 func endpoint(i int) *policy.WorkloadEndpoint {
 	labels := map[string]string{}
 	for _, n := range []int{10, 11, 20, 30, 40} {
@@ -97,10 +97,10 @@ func BenchmarkInitialSync(b *testing.B) {
 	}
 }
 
-// BenchmarkPropagation makes a thousand updates a second, of many endpoints, and measures how long
-// each takes from before it is written, to disk too, until a receiver on the same machine has it.
-// One iteration is one update: a minute is -benchtime=60000x. The disk decides over most of it;
-// TMPDIR=/dev/shm leaves it out.
+// BenchmarkPropagation writes 1,000 updates of endpoints a second. It measures the time from the
+// start of each write until a receiver on the same machine has the update. One iteration is one
+// update: -benchtime=60000x takes a minute. Most of the time is that of the disk. TMPDIR=/dev/shm
+// excludes the disk.
 func BenchmarkPropagation(b *testing.B) {
 	srv := newServer(b, func(cfg *embed.Config) { cfg.UnsafeNoFsync, cfg.TickMs, cfg.ElectionMs = false, 100, 1000 })
 	client := newClient(b, srv.url)

@@ -121,7 +121,7 @@ func TestCertificateIsRenewed(t *testing.T) {
 
 // All endpoints share one transport. So the password of a loopback address without TLS could be sent to others without
 // TLS.
-func TestEndpointsAreAllAlike(t *testing.T) {
+func TestEndpointsMustHaveOneScheme(t *testing.T) {
 	_, err := etcd.NewClient(etcd.Config{
 		Endpoints: []string{"http://127.0.0.1:1", "https://192.0.2.1:2"}, Username: "u", Password: "hush",
 	})

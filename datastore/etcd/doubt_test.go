@@ -30,8 +30,9 @@ func (c policies) Update(ctx context.Context, updates []policy.Update) error {
 
 func (c policies) InSync(context.Context) error { return nil }
 
-// S167: a rule in the store that this version cannot read is closed, and the policy is enforced. As
-// with other objects of a newer version, a Store does not return or overwrite the policy.
+// S167: a rule in the store that this version cannot read is closed, and the other rules of the
+// policy apply. A Store does not return or overwrite the policy, like any object of a newer
+// version.
 func TestPolicyInDoubt(t *testing.T) {
 	srv, client, store := newStoreOn(t)
 	raw := rawClient(t, srv.url)
@@ -50,7 +51,7 @@ func TestPolicyInDoubt(t *testing.T) {
 		[]policy.Action{p.Ingress[0].Action, p.Ingress[1].Action})
 	require.True(t, p.Ingress[0].Source.IsZero() && p.Ingress[0].Destination.IsZero() && p.Ingress[0].Protocol == 0,
 		"it denies everything")
-	require.Empty(t, w.rejections(), "it is not absent")
+	require.Empty(t, w.rejections(), "the policy is not absent")
 	require.Empty(t, source.Unusable())
 
 	_, err = store.Get(t.Context(), p.Key())
@@ -74,7 +75,8 @@ func TestPolicyInDoubt(t *testing.T) {
 	require.Equal(t, &policy.Policy{Name: "p"}, <-received)
 }
 
-// S167: a Writer that reads JSON writes nothing of a stream with a closed rule, as with any other error.
+// S167: a Writer that reads JSON writes no object of a stream that has a closed rule or another
+// error.
 func TestWriterRefusesDoubts(t *testing.T) {
 	_, _, store := newStoreOn(t)
 	w := newWriter(t, store, "shop", func(cfg *etcd.WriterConfig) { cfg.Decode = nil })

@@ -15,7 +15,7 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// node represents an agent, which applies everything at once.
+// node represents an agent that applies all updates at once.
 type node struct{ inSync chan struct{} }
 
 func (n node) Update(_ context.Context, updates []policy.Update) error {

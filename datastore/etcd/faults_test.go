@@ -120,7 +120,7 @@ func TestSourceFaults(t *testing.T) {
 	t.Run("proxy", func(t *testing.T) { testFaults(t, newProxy) })
 }
 
-// testFaults connects a Source through something that fails repeatedly.
+// testFaults connects a Source through a relay whose connections fail repeatedly.
 func testFaults(t *testing.T, through func(t testing.TB, server string) string) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
@@ -185,13 +185,13 @@ func testFaults(t *testing.T, through func(t testing.TB, server string) string) 
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, name := range slices.Sorted(maps.Keys(r.removed)) {
-		require.Equal(t, byte('x'), name[0], "%s was there all the time", name)
+		require.Equal(t, byte('x'), name[0], "%s always existed, but was removed", name)
 	}
 	require.LessOrEqual(t, r.largest, 25+7+1)
 }
 
-// A database that is full refuses writes, and is read as ever.
-func TestSourceQuota(t *testing.T) {
+// A full database refuses writes, but can be read.
+func TestFullDatabaseIsRead(t *testing.T) {
 	srv := newServer(t, func(cfg *embed.Config) { cfg.QuotaBackendBytes = 2 << 20 })
 	client := newClient(t, srv.url)
 	store := newStore(t, client)

@@ -47,7 +47,7 @@ type histories struct {
 	release func()
 	nodes   []*reportingNode
 	store   *etcd.Store // connected since the last start of the server
-	claims  int         // number of reports checked
+	checked int         // number of reports checked
 }
 
 func newHistories(t *testing.T, ttl time.Duration) *histories {
@@ -90,52 +90,52 @@ func (h *histories) check(t *testing.T) {
 		name := o.Resource.Key().Name
 		want := o.Resource.(*policy.Profile).LabelsToApply["v"]
 		state = append(state, name+"="+want)
-		h.claim(t, name, want, func(n *reportingNode) string { return n.value(name) },
+		h.checkProgress(t, name, want, func(n *reportingNode) string { return n.value(name) },
 			func() (etcd.Progress, error) {
 				return h.store.Applied(t.Context(), o.Resource.Key())
 			})
 	}
-	h.claim(t, "all", strings.Join(state, " "), (*reportingNode).text, func() (etcd.Progress, error) {
+	h.checkProgress(t, "all", strings.Join(state, " "), (*reportingNode).text, func() (etcd.Progress, error) {
 		return h.store.AppliedAt(t.Context(), list.Revision)
 	})
 }
 
-// claim compares the reports with the states of the nodes before and after, because a node may apply an object in
-// between.
-func (h *histories) claim(
-	t *testing.T, what, want string, has func(*reportingNode) string, ask func() (etcd.Progress, error),
+// checkProgress compares the reports with the states of the nodes before and after, because a node may apply an object
+// in between.
+func (h *histories) checkProgress(
+	t *testing.T, what, want string, has func(*reportingNode) string, read func() (etcd.Progress, error),
 ) {
 	t.Helper()
 	before := map[string]string{}
 	for _, n := range h.nodes {
 		before[n.name] = has(n)
 	}
-	said, err := ask()
+	progress, err := read()
 	require.NoError(t, err)
-	for _, node := range said.Nodes {
+	for _, node := range progress.Nodes {
 		for _, n := range h.nodes {
 			if n.name != node.Node || node.State != etcd.NodeApplied {
 				continue
 			}
-			h.claims++
+			h.checked++
 			if after := has(n); before[n.name] != want && after != want {
 				require.Fail(t, "reported too early", "%s on %s: want %q, it has %q (%+v)", what, n.name, want, after,
-					said)
+					progress)
 			}
 		}
 	}
 }
 
-// settle waits until both nodes are reported to have applied everything, and checks the reports meanwhile.
-func (h *histories) settle(t *testing.T) {
+// waitApplied waits until both nodes are reported to have applied all objects, and checks the reports meanwhile.
+func (h *histories) waitApplied(t *testing.T) {
 	t.Helper()
 	barrier, err := h.store.Barrier(t.Context())
 	require.NoError(t, err)
 	eventually(t, "all applied", func() bool {
 		h.check(t)
-		said, err := h.store.AppliedAt(t.Context(), barrier)
+		progress, err := h.store.AppliedAt(t.Context(), barrier)
 		require.NoError(t, err)
-		return said.Complete() && len(said.Nodes) == len(h.nodes)
+		return progress.Complete() && len(progress.Nodes) == len(h.nodes)
 	})
 	h.check(t)
 }
@@ -162,7 +162,7 @@ func (h *histories) replace(t *testing.T, database func()) {
 
 func (h *histories) reconnect(t *testing.T) {
 	h.release()
-	h.settle(t)
+	h.waitApplied(t)
 }
 
 // backup returns a copy of the database, and starts it again.
@@ -184,8 +184,7 @@ func many(name, value string) string {
 	return strings.Join(words, " ")
 }
 
-// After any replacement of the database, no node is reported to have applied an object that it
-// lacks.
+// After any replacement of the database, no node is reported to have applied an object that it lacks.
 func TestNoFalseReportAfterDatabaseIsReplaced(t *testing.T) {
 	empty := func(h *histories) func(*testing.T) {
 		return func(t *testing.T) { h.replace(t, func() { h.config.Dir = t.TempDir() }) }
@@ -193,9 +192,9 @@ func TestNoFalseReportAfterDatabaseIsReplaced(t *testing.T) {
 	begin := func(t *testing.T, h *histories) {
 		h.write(t, "a=1 b=1 c=1")
 		require.NoError(t, h.store.Init(t.Context()))
-		h.settle(t)
+		h.waitApplied(t)
 		h.write(t, "a=2 -c b=2")
-		h.settle(t)
+		h.waitApplied(t)
 	}
 	for name, run := range map[string]func(*testing.T, *histories){
 		"rebuilt with a lower revision": func(t *testing.T, h *histories) {
@@ -203,7 +202,7 @@ func TestNoFalseReportAfterDatabaseIsReplaced(t *testing.T) {
 			h.write(t, "a=3")
 			require.NoError(t, h.store.Init(t.Context()))
 			h.checkReports(t)
-			h.settleFor(t, "connected")
+			h.waitAppliedBy(t, "connected")
 		},
 		"rebuilt with the same objects": func(t *testing.T, h *histories) {
 			empty(h)(t)
@@ -227,27 +226,27 @@ func TestNoFalseReportAfterDatabaseIsReplaced(t *testing.T) {
 		},
 		"restored": func(t *testing.T, h *histories) {
 			dir := h.backup(t)
-			h.settle(t)
+			h.waitApplied(t)
 			h.write(t, "a=8 c=8")
-			h.settle(t)
+			h.waitApplied(t)
 			h.replace(t, func() { h.config.Dir = dir })
 		},
-		"restored and overtaken": func(t *testing.T, h *histories) {
+		"restored and changed": func(t *testing.T, h *histories) {
 			dir := h.backup(t)
-			h.settle(t)
+			h.waitApplied(t)
 			h.write(t, "a=8 c=8")
-			h.settle(t)
+			h.waitApplied(t)
 			h.replace(t, func() { h.config.Dir = dir })
 			h.write(t, "a=9 "+many("b", "9"))
 			h.checkReports(t)
 		},
-		"restored with a lower raft term and overtaken": func(t *testing.T, h *histories) {
+		"restored with a lower raft term and changed": func(t *testing.T, h *histories) {
 			h.backup(t) // causes an election, so the reports in the next backup have a higher term
-			h.settle(t)
+			h.waitApplied(t)
 			dir := h.backup(t)
-			h.settle(t)
+			h.waitApplied(t)
 			h.write(t, "a=8 c=8")
-			h.settle(t)
+			h.waitApplied(t)
 			h.replace(t, func() { h.config.Dir = restore(t, dir) })
 			h.write(t, "a=9 "+many("b", "9"))
 			h.checkReports(t)
@@ -264,7 +263,7 @@ func TestNoFalseReportAfterDatabaseIsReplaced(t *testing.T) {
 			h.replace(t, swap)
 			h.reconnect(t)
 			h.write(t, many("d", "11"))
-			h.settle(t)
+			h.waitApplied(t)
 			h.replace(t, swap)
 		},
 	} {
@@ -272,21 +271,21 @@ func TestNoFalseReportAfterDatabaseIsReplaced(t *testing.T) {
 			t.Parallel()
 			ttl := shortTTL
 			if strings.HasPrefix(name, "restored") {
-				ttl = 30 * time.Second // the backup has the reports of its time
+				ttl = 30 * time.Second // the reports in the backup must not expire
 			}
 			h := newHistories(t, ttl)
 			begin(t, h)
 			run(t, h)
 			h.reconnect(t)
 			h.write(t, "a=20 e=20")
-			h.settle(t)
-			t.Logf("%d times a node was reported to have applied an object or a revision", h.claims)
+			h.waitApplied(t)
+			t.Logf("%d reports checked", h.checked)
 		})
 	}
 }
 
-// restore copies the database of a server into a new directory, as a restore by etcdutl does. It
-// keeps the cluster id and the revision, and resets the raft term.
+// restore copies the database of a server into a new directory, as a restore by etcdutl does. It keeps the cluster id
+// and the revision, and resets the raft term.
 func restore(t *testing.T, dir string) string {
 	t.Helper()
 	const database = "member/snap/db"
@@ -307,8 +306,8 @@ func restore(t *testing.T, dir string) string {
 	return restored
 }
 
-// A Source without a Reporter detects a restored backup by the lower raft term, although the
-// cluster id is the same and the revision is higher.
+// A Source without a Reporter detects a restored backup by the lower raft term, although the cluster id is the same and
+// the revision is higher.
 func TestRestoreIsDetectedByRaftTerm(t *testing.T) {
 	srv, _, store := newStoreOn(t)
 	update(t, store, set("a", "1"))
@@ -348,16 +347,16 @@ func TestRestoreIsDetectedByRaftTerm(t *testing.T) {
 	require.Equal(t, uint64(2), source.Stats().Lists)
 }
 
-// settleFor waits until a node has applied everything.
-func (h *histories) settleFor(t *testing.T, node string) {
+// waitAppliedBy waits until a node is reported to have applied all objects.
+func (h *histories) waitAppliedBy(t *testing.T, node string) {
 	t.Helper()
 	barrier, err := h.store.Barrier(t.Context())
 	require.NoError(t, err)
-	eventually(t, node+" has applied all", func() bool {
+	eventually(t, "all applied by "+node, func() bool {
 		h.check(t)
-		said, err := h.store.AppliedAt(t.Context(), barrier)
+		progress, err := h.store.AppliedAt(t.Context(), barrier)
 		require.NoError(t, err)
-		for _, n := range said.Nodes {
+		for _, n := range progress.Nodes {
 			if n.Node == node && n.State == etcd.NodeApplied {
 				return true
 			}

@@ -38,7 +38,7 @@ func (s *swappedKV) Get(ctx context.Context, key string, opts ...clientv3.OpOpti
 
 // If the pages of a list are from two histories, the list is discarded: the state is not complete, and nothing is
 // deleted.
-func TestSourceOtherHistoryWithinAList(t *testing.T) {
+func TestListOfTwoHistoriesIsDiscarded(t *testing.T) {
 	srv, _, store := newStoreOn(t)
 	fill(t, store, 50, "1")
 	raw := rawClient(t, srv.url)
@@ -81,8 +81,8 @@ func (l *laggingWatcher) Watch(ctx context.Context, key string, opts ...clientv3
 	return out
 }
 
-// A member that is behind has the same history: the watch continues, and nothing is listed again.
-func TestSourceMemberIsBehind(t *testing.T) {
+// A member that is behind has the same history: the watch continues, and the Source does not list again.
+func TestWatchOfLaggingMemberContinues(t *testing.T) {
 	srv, _, store := newStoreOn(t)
 	fill(t, store, 50, "1")
 	raw := rawClient(t, srv.url)
@@ -109,7 +109,7 @@ func TestSourceStrayKeyBeforeTheMark(t *testing.T) {
 }
 
 // A Source without changes receives the revision of the store. So its watch can continue from there after a compaction.
-func TestSourceProgress(t *testing.T) {
+func TestWatchContinuesAfterCompaction(t *testing.T) {
 	srv := newServer(t, func(cfg *embed.Config) { cfg.WatchProgressNotifyInterval = 100 * time.Millisecond })
 	relay := newRelay(t, srv.url)
 	store := newStore(t, newClient(t, srv.url))
@@ -154,9 +154,9 @@ func TestSourceRequiresALeader(t *testing.T) {
 	require.True(t, <-watcher.requires)
 }
 
-// A backup is restored and has reached the revision and the raft term that a source without a Reporter
-// had read, before the source connects again.
-func TestSourceRestoredAndOvertaken(t *testing.T) {
+// A Source without a Reporter detects a restored backup by the newest key that it read, although the revision and the
+// raft term are not lower than before.
+func TestRestoreIsDetectedByNewestKey(t *testing.T) {
 	for name, change := range map[string]policy.Update{"a change": set("a", "2"), "a deletion": unset("a")} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -84,7 +84,7 @@ func (p *process) waitGone(t testing.TB) {
 	select {
 	case <-p.done:
 	case <-time.After(patience):
-		require.Fail(t, "the server is still there")
+		require.Fail(t, "the server still runs")
 	}
 }
 
@@ -119,7 +119,7 @@ func (l *ledger) write(ctx context.Context, rng *rand.Rand) error {
 // mustWrite writes until a write succeeds.
 func (l *ledger) mustWrite(t testing.TB, rng *rand.Rand) {
 	t.Helper()
-	eventually(t, "the store to take a write", func() bool { return l.write(t.Context(), rng) == nil })
+	eventually(t, "the store to accept a write", func() bool { return l.write(t.Context(), rng) == nil })
 }
 
 // check requires that receiver and store are equal, no acknowledged write is lost, and no object was ever removed.
@@ -176,10 +176,10 @@ func TestKilledServer(t *testing.T) {
 		l.mustWrite(t, rng)
 		l.check(t, r)
 	}
-	require.Equal(t, uint64(1), source.Stats().Lists, "the watch went on where it was")
+	require.Equal(t, uint64(1), source.Stats().Lists, "the watch continued from its last revision")
 }
 
-// If the disk is full, the server ends. The node keeps its objects, and continues once there is room.
+// If the disk is full, the server ends. The node keeps its objects, and continues once the disk has space.
 func TestDiskFull(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, unix.Mount("none", dir, "tmpfs", 0, "size=170m"))
@@ -215,7 +215,7 @@ func TestDiskFull(t *testing.T) {
 		_, _ = raw.Put(ctx, fmt.Sprint("/other/", i%100), strings.Repeat("x", 500<<10))
 		cancel()
 	}
-	w.waitLost(t, "the server to be gone", func(error) bool { return true })
+	w.waitLost(t, "the server to end", func(error) bool { return true })
 	require.Len(t, l.acked, r.count())
 	require.NoError(t, os.Remove(ballast))
 	members[0].start(t)
@@ -245,11 +245,11 @@ func TestFailover(t *testing.T) {
 	members[0].kill()
 	members[1].kill()
 	require.Error(t, l.write(t.Context(), rng))
-	eventually(t, "the source to know", func() bool { return !source.Stats().Connected })
+	eventually(t, "the source to lose its connection", func() bool { return !source.Stats().Connected })
 	members[0].start(t)
 	l.mustWrite(t, rng)
 	l.check(t, r)
-	require.Equal(t, uint64(1), source.Stats().Lists, "the watch went on where it was")
+	require.Equal(t, uint64(1), source.Stats().Lists, "the watch continued from its last revision")
 }
 
 // A leader that hangs keeps its connections open and does not answer. Sources that watch it connect to other members.

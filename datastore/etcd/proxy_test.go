@@ -57,7 +57,7 @@ func watchers(t testing.TB) int {
 			return int(f.GetMetric()[0].GetGauge().GetValue())
 		}
 	}
-	require.Fail(t, "the servers do not count watches any more")
+	require.Fail(t, "the servers have no metric of watches")
 	return 0
 }
 
@@ -92,7 +92,7 @@ func TestProxyFanOut(t *testing.T) {
 		require.Empty(t, r.removed)
 	}
 	require.Equal(t, "v199", receivers[0].value("p0049"))
-	require.LessOrEqual(t, watchers(t)-before, 10, "the proxy joins the watches of its clients; it has two of its own")
+	require.LessOrEqual(t, watchers(t)-before, 10, "the proxy merges watches of clients, and has two of its own")
 
 	// Reports pass the proxy, too.
 	n1, _ := newReporter(t, newClient(t, proxy), "n1")

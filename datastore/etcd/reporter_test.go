@@ -42,7 +42,8 @@ func applied(t testing.TB, store *etcd.Store, key policy.Key) string {
 	return text
 }
 
-// After a policy is written, one node after the other applies it. Nodes that fail or have ended do not count.
+// After a policy is written, one node after the other applies it. Nodes that fail or have ended are not counted as
+// applied.
 func TestApplied(t *testing.T) {
 	srv, client, store := newStoreOn(t)
 	ctx, history, raw := t.Context(), readingOf(t, client), rawClient(t, srv.url)
@@ -132,7 +133,7 @@ func TestReportsExpire(t *testing.T) {
 	awaitStored(t, raw, "its end", func() bool { return applied(t, store, p.Key()) == "0/0" })
 	release()
 	awaitStored(t, raw, "the report again", func() bool { return applied(t, store, p.Key()) == "1/1 n1:applied" })
-	require.Equal(t, uint64(2), node.source.Stats().Lists, "a report that is gone says nothing of the history")
+	require.Equal(t, uint64(2), node.source.Stats().Lists, "an expired report does not identify the history")
 
 	leases, err := raw.Leases(t.Context())
 	require.NoError(t, err)
@@ -153,7 +154,7 @@ type unansweredKV struct {
 	transactions, puts atomic.Int32
 }
 
-var errNoAnswer = errors.New("the answer is lost")
+var errNoAnswer = errors.New("the response is lost")
 
 func (u *unansweredKV) Put(
 	ctx context.Context, key, value string, opts ...clientv3.OpOption,
@@ -197,9 +198,9 @@ func (u *unansweredTxn) Commit() (*clientv3.TxnResponse, error) {
 	return response, err
 }
 
-// If the response to the write of a report is lost, the node recognises its report. The history continues, and nothing
-// is listed again.
-func TestReportWithoutAnswer(t *testing.T) {
+// If the response to the write of a report is lost, the node recognises its report. The history continues, and the
+// Source does not list again.
+func TestReportIsRecognisedAfterLostResponse(t *testing.T) {
 	for _, lost := range []struct{ transactions, puts int32 }{{1, 0}, {1, 1}, {2, 2}} {
 		t.Run(fmt.Sprintf("%d transactions, %d puts", lost.transactions, lost.puts), func(t *testing.T) {
 			srv, _, store := newStoreOn(t)
@@ -238,8 +239,7 @@ func (r *readKV) Get(ctx context.Context, key string, opts ...clientv3.OpOption)
 	return response, err
 }
 
-// A report that another process replaced is written again when the Reporter reads it back, even if
-// nothing changes.
+// A report that another process replaced is written again when the Reporter reads it back, even if nothing changes.
 func TestReplacedReportIsWrittenAgain(t *testing.T) {
 	srv, _, store := newStoreOn(t)
 	p := profile("p", "1")

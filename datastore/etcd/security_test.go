@@ -135,8 +135,8 @@ func TestTLSWithClientCertificates(t *testing.T) {
 	require.False(t, bad.isInSync())
 }
 
-// users switches authentication on: root, and agent, who may read the state and write the reports
-// of node n1.
+// users switches authentication on for two users: root, and agent, which may read the state and write the reports of
+// node n1.
 func users(t testing.TB, srv *server) *clientv3.Client {
 	raw, ctx := rawClient(t, srv.url), context.Background()
 	try := func(_ any, err error) { require.NoError(t, err) }
@@ -179,7 +179,7 @@ func TestUsersAndRoles(t *testing.T) {
 		})
 	}
 	admin := newStore(t, user("root", "master"))
-	require.Error(t, open.Init(t.Context()), "nobody in particular may do nothing")
+	require.Error(t, open.Init(t.Context()), "a client without a user has no permission")
 
 	// An agent can read the state and write reports, but nothing else.
 	agent := user("agent", "hush")
@@ -202,7 +202,7 @@ func TestUsersAndRoles(t *testing.T) {
 	_, err = newStore(t, agent).Settings(t.Context(), "n1")
 	require.NoError(t, err)
 
-	// A Source retries with a wrong password, because it may become valid. Meanwhile nothing is in sync.
+	// A Source with a wrong password retries, because the password may become valid. Until then it is not in sync.
 	wrong, late := &witness{}, newReceiver()
 	start(t, quick(user("agent", "secret!"), wrong), late)
 	wrong.waitLost(t, "refused", func(err error) bool {
@@ -215,7 +215,7 @@ func TestUsersAndRoles(t *testing.T) {
 	late.wait(t, "a=1")
 	late.waitInSync(t)
 
-	// When a role is taken away, Lost is called and the state stays. When the role is back, the Source continues.
+	// When a role is revoked, Lost is called and the state stays. When the role is granted again, the Source continues.
 	w.clear()
 	r.take()
 	_, err = root.UserRevokeRole(t.Context(), "agent", "agent")
@@ -234,8 +234,8 @@ func TestUsersAndRoles(t *testing.T) {
 	require.Equal(t, []string{"a=2"}, r.take())
 }
 
-// A watch continues after its user has lost the role. So a watch does not prove that the store can be read.
-func TestRoleIsTakenAwayFromAWatch(t *testing.T) {
+// A watch continues after the role of its user is revoked. The heartbeat of the Source detects it.
+func TestRevokedRoleIsDetectedDuringWatch(t *testing.T) {
 	srv := newServer(t, func(cfg *embed.Config) { cfg.WatchProgressNotifyInterval = 100 * time.Millisecond })
 	open := newStore(t, newClient(t, srv.url))
 	require.NoError(t, open.Init(t.Context()))
@@ -260,8 +260,8 @@ func TestRoleIsTakenAwayFromAWatch(t *testing.T) {
 	require.False(t, source.Stats().Connected)
 }
 
-// A restarted server does not know the tokens of users that it issued before.
-func TestServerWithUsersRestarts(t *testing.T) {
+// A restarted server has lost the tokens that it issued to users. Source and Reporter authenticate again.
+func TestUsersAuthenticateAgainAfterRestart(t *testing.T) {
 	srv, _, open := newStoreOn(t)
 	update(t, open, set("a", "1"))
 	users(t, srv)
@@ -289,7 +289,7 @@ func TestServerWithUsersRestarts(t *testing.T) {
 	require.Equal(t, uint64(1), n1.source.Stats().Lists)
 }
 
-func TestSecretsDoNotShow(t *testing.T) {
+func TestSecretsAreNotPrinted(t *testing.T) {
 	cfg := etcd.Config{Endpoints: []string{"https://10.0.0.1:2379"}, Username: "u", Password: "hush"}
 	var log bytes.Buffer
 	slog.New(slog.NewJSONHandler(&log, nil)).Info("x", "config", cfg, "password", cfg.Password)

@@ -244,7 +244,7 @@ func (c *changes) await(t testing.TB, what string, holds func() bool) {
 		select {
 		case <-next:
 		case <-timeout:
-			require.Fail(t, "waited in vain: "+what)
+			require.Fail(t, "timeout: "+what)
 		}
 	}
 }
@@ -258,7 +258,7 @@ func awaitStored(t testing.TB, raw *clientv3.Client, what string, holds func() b
 	changes := raw.Watch(ctx, "", clientv3.WithPrefix(), clientv3.WithCreatedNotify())
 	for first := true; first || !holds(); first = false {
 		_, ok := <-changes // the first message means that the watch has begun
-		require.True(t, ok, "waited in vain: %s", what)
+		require.True(t, ok, "the watch ended: %s", what)
 	}
 }
 
@@ -267,7 +267,7 @@ func awaitStored(t testing.TB, raw *clientv3.Client, what string, holds func() b
 func eventually(t testing.TB, what string, holds func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(patience); !holds(); time.Sleep(5 * time.Millisecond) {
-		require.True(t, time.Now().Before(deadline), "waited in vain: %s", what)
+		require.True(t, time.Now().Before(deadline), "timeout: %s", what)
 	}
 }
 

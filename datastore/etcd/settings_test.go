@@ -41,10 +41,10 @@ func TestSettings(t *testing.T) {
 	_, err = raw.Put(ctx, "/wayleave/test/settings/node/n1", `{"schema":9}`)
 	require.NoError(t, err)
 	require.ErrorIs(t, <-failed, etcd.ErrNewer)
-	require.ErrorIs(t, store.PutSettings(ctx, "n1", json.RawMessage(`{"a":2}`)), etcd.ErrNewer, "not to be cut short")
+	require.ErrorIs(t, store.PutSettings(ctx, "n1", json.RawMessage(`{"a":2}`)), etcd.ErrNewer)
 	require.NoError(t, store.PutSettings(ctx, "n1", nil))
 	for err := range failed {
-		if err == nil { // they can be read again, and are as before
+		if err == nil { // they can be read again, and are unchanged
 			break
 		}
 		require.ErrorIs(t, err, etcd.ErrNewer)
@@ -63,7 +63,7 @@ func TestSettings(t *testing.T) {
 }
 
 // Settings of a newer layout are not overwritten.
-func TestSettingsOfANewerLayout(t *testing.T) {
+func TestNewerSettingsAreNotOverwritten(t *testing.T) {
 	srv, _, store := newStoreOn(t)
 	raw := rawClient(t, srv.url)
 	_, err := raw.Put(t.Context(), "/wayleave/test/state/.cluster", `{"schema":9}`)
@@ -73,11 +73,11 @@ func TestSettingsOfANewerLayout(t *testing.T) {
 	require.NoError(t, err)
 	require.Nil(t, s.Global)
 	require.ErrorIs(t, store.PutSettings(t.Context(), "", nil), etcd.ErrNewer)
-	require.ErrorIs(t, store.Suspend(t.Context()), etcd.ErrNewer, "or Init would make an older mark in its place")
+	require.ErrorIs(t, store.Suspend(t.Context()), etcd.ErrNewer, "otherwise Init could replace it by an older mark")
 }
 
-// If the layout becomes newer during a write, nothing is written, neither objects nor settings.
-func TestLayoutBecomesNewerMeanwhile(t *testing.T) {
+// If the layout becomes newer during a write of an object or of settings, nothing is written.
+func TestNewerLayoutPreventsWrite(t *testing.T) {
 	srv, _, store := newStoreOn(t)
 	for what, write := range map[string]func(*etcd.Store) error{
 		"object":   func(s *etcd.Store) error { _, err := s.Put(t.Context(), profile("a", "1"), etcd.Any); return err },
@@ -121,7 +121,7 @@ func TestSettingsSilentWatch(t *testing.T) {
 }
 
 // If the settings disappear together with the mark, the agent keeps its settings.
-func TestSettingsOfALostStore(t *testing.T) {
+func TestSettingsOfLostStoreAreKept(t *testing.T) {
 	srv, _, store := newStoreOn(t)
 	ctx := t.Context()
 	require.NoError(t, store.PutSettings(ctx, "", json.RawMessage(`{"a":1}`)))
@@ -140,7 +140,7 @@ func TestSettingsOfALostStore(t *testing.T) {
 	case err := <-failed:
 		require.ErrorIs(t, err, etcd.ErrNotInitialised)
 	case s := <-changed:
-		require.Equal(t, now, s, "taken back")
+		require.Equal(t, now, s, "the settings were removed")
 	}
 	_, err = store.Settings(ctx, "n1")
 	require.ErrorIs(t, err, etcd.ErrNotInitialised, "an agent that starts meanwhile waits")

@@ -83,7 +83,7 @@ func TestSourceWaitsForInit(t *testing.T) {
 	require.False(t, r.isInSync())
 	require.Empty(t, r.take())
 	require.NoError(t, store.Init(t.Context()))
-	require.NoError(t, store.Init(t.Context()), "once more does nothing")
+	require.NoError(t, store.Init(t.Context()), "a second Init has no effect")
 	r.waitInSync(t)
 	require.Equal(t, []string{"a=1 b=1", "in sync"}, r.take())
 
@@ -214,7 +214,7 @@ func TestSourceBackPressure(t *testing.T) {
 	w.await(t, "the revision", func() bool { return source.Stats().Delivered > delivered })
 	eventually(t, "nothing to wait", func() bool { return source.Stats().Behind == 0 })
 	require.Greater(t, source.Stats().Watches, watches)
-	require.Equal(t, uint64(1), source.Stats().Lists, "the watch went on where it had stopped")
+	require.Equal(t, uint64(1), source.Stats().Lists, "the watch continued from its last revision")
 	require.Empty(t, w.lost)
 }
 
@@ -243,8 +243,9 @@ func TestSourceServerRestarts(t *testing.T) {
 	require.Equal(t, uint64(1), source.Stats().Lists)
 }
 
-// A database that was lost, and one that was restored to an earlier state and then changed.
-func TestSourceOtherHistory(t *testing.T) {
+// After a database is lost, the state stays until Init. The Source then sends only the differences,
+// although the revision is lower.
+func TestLostDatabaseRemovesNoObject(t *testing.T) {
 	srv, client, store := newStoreOn(t)
 	fill(t, store, 300, "1")
 	for i := range 20 {
@@ -260,7 +261,7 @@ func TestSourceOtherHistory(t *testing.T) {
 	w.clear()
 	srv.start(t)
 	w.waitLost(t, "not initialised", func(err error) bool { return errors.Is(err, etcd.ErrNotInitialised) })
-	require.Equal(t, 301, r.count(), "a lost database takes nothing away")
+	require.Equal(t, 301, r.count(), "a lost database removes no object")
 	require.Empty(t, r.take())
 
 	fill(t, store, 299, "1")
@@ -327,7 +328,7 @@ func TestSourceRejects(t *testing.T) {
 	put("Profile//bare", `{"schema":1,"resource":`+strings.ReplaceAll(good, `"a"`, `"bare"`)+`}`)
 	r.wait(t, "a=1 bare=1 good=1")
 	require.Equal(t, uint64(10), source.Stats().Rejected)
-	require.Len(t, source.Unusable(), 6, "what can be read, or is gone, is none of them any more")
+	require.Len(t, source.Unusable(), 6, "without objects that can be read now or are deleted")
 
 	// A newer layout stops the Source, which keeps its objects.
 	lists := source.Stats().Lists
@@ -357,7 +358,7 @@ func TestSourceReceiverFails(t *testing.T) {
 }
 
 // Clusters in one database do not affect each other.
-func TestClustersAreApart(t *testing.T) {
+func TestClustersDoNotAffectEachOther(t *testing.T) {
 	srv, client, store := newStoreOn(t)
 	other := newStore(t, newClientOf(t, etcd.Config{Endpoints: []string{srv.url}, Cluster: "test2"}))
 	require.NoError(t, other.Init(t.Context()))

@@ -54,30 +54,29 @@ func TestStorePutGetDelete(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// overtakenKV calls between once, before it sends the second transaction. So another writer can change the object
-// first.
-type overtakenKV struct {
+// slowKV calls between once, before it sends the second transaction. So another writer can change the object first.
+type slowKV struct {
 	clientv3.KV
 	transactions int
 	between      func()
 }
 
-func (o *overtakenKV) Txn(ctx context.Context) clientv3.Txn {
-	if o.transactions++; o.transactions == 2 {
-		o.between()
+func (s *slowKV) Txn(ctx context.Context) clientv3.Txn {
+	if s.transactions++; s.transactions == 2 {
+		s.between()
 	}
-	return o.KV.Txn(ctx)
+	return s.KV.Txn(ctx)
 }
 
 // A write that expects a revision, or none, also fails if another writer changes the object just before.
-func TestStoreOvertaken(t *testing.T) {
+func TestConcurrentChangeIsAConflict(t *testing.T) {
 	for _, row := range []struct {
 		name          string
 		before, after policy.Update
 		conflict      bool
 		absent        bool // is expected
 	}{
-		{"made", unset("a"), set("a", "other"), true, true},
+		{"created", unset("a"), set("a", "other"), true, true},
 		{"changed", set("a", "1"), set("a", "other"), true, false},
 		{"deleted", set("a", "1"), unset("a"), true, false},
 		{"another", unset("a"), set("b", "other"), false, true},
@@ -92,7 +91,7 @@ func TestStoreOvertaken(t *testing.T) {
 				expect = have.Revision
 			}
 			raw := rawClient(t, srv.url)
-			raw.KV = &overtakenKV{KV: raw.KV, between: func() { update(t, store, row.after) }}
+			raw.KV = &slowKV{KV: raw.KV, between: func() { update(t, store, row.after) }}
 			slow := newStore(t, newClientOf(t, etcd.Config{Etcd: raw, Cluster: "test"}))
 			_, err := slow.Put(t.Context(), profile("a", "slow"), expect)
 			got, failed := store.Get(t.Context(), row.before.Key)
@@ -149,8 +148,8 @@ func TestStoreValidatesBeforeWriting(t *testing.T) {
 	require.Equal(t, "10.0.0.0/8", got.Resource.(*policy.NetworkSet).Nets[0].String())
 }
 
-// Rules come back as they were put.
-func TestStoreKeepsRules(t *testing.T) {
+// Get returns the rules that Put received.
+func TestGetReturnsStoredRules(t *testing.T) {
 	_, _, store := newStoreOn(t)
 	p := &policy.Policy{Name: "voice", Selector: "all()", Ingress: []policy.Rule{
 		{

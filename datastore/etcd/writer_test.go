@@ -99,7 +99,7 @@ func TestWriterUpsertsAndPrunes(t *testing.T) {
 	}
 	require.Equal(t, "b=2(shop) d=1(bank) e=1(shop) z=0()", content(t, store))
 
-	// An object that Put writes stays the stream's. An adopted object has a new owner.
+	// An object that Put writes keeps its owner. An adopted object has a new owner.
 	update(t, store, set("b", "9"), unset("e"))
 	require.Equal(t, "b=9(shop) d=1(bank) z=0()", content(t, store))
 	adopting := newWriter(t, store, "shop", func(c *etcd.WriterConfig) { c.Adopt, c.AllowEmpty = true, true })
@@ -171,8 +171,8 @@ func (m *meddlingKV) Txn(ctx context.Context) clientv3.Txn {
 	return m.KV.Txn(ctx)
 }
 
-// If a note is written again just before a Writer deletes it, it stays. Its object is deleted later.
-func TestWriterKeepsNotesOfOthers(t *testing.T) {
+// A Writer does not delete the note of an owner that another Writer has just written again.
+func TestWriterKeepsRewrittenNote(t *testing.T) {
 	srv, _, store := newStoreOn(t)
 	ctx := t.Context()
 	write := func(w *etcd.Writer, stream string) etcd.Result {
@@ -202,7 +202,7 @@ func TestWriterKeepsNotesOfOthers(t *testing.T) {
 	require.Equal(t, int64(1), notes.Count)
 }
 
-// When an object is deleted by another way than its stream, the note of its owner is deleted, too.
+// If Store.Delete deletes an object of a stream, it also deletes the note of the owner.
 func TestDeletedObjectLeavesNoNote(t *testing.T) {
 	srv, _, store := newStoreOn(t)
 	_, err := newWriter(t, store, "shop").Write(t.Context(), "", []byte("a=1"))

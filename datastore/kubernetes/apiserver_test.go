@@ -81,7 +81,7 @@ func (c *cluster) eventually(what string, ok func() bool) {
 	require.Eventually(c, ok, 2*time.Minute, 20*time.Millisecond, what)
 }
 
-// requireEqual waits until the state is that which a new Source reads.
+// requireEqual waits until the state equals that of a new Source.
 func (c *cluster) requireEqual(r *receiver) {
 	c.Helper()
 	fresh, want, stop := c.start(clients(c, c.REST()))
@@ -135,7 +135,7 @@ func (c *cluster) deletePod(namespace, name string) {
 	require.NoError(c, err)
 }
 
-// isolate adds a policy under which pods with a label receive nothing.
+// isolate adds a policy that denies all ingress to pods with a label.
 func (c *cluster) isolate(namespace, name, app string) {
 	c.Helper()
 	_, err := c.NetworkingV1().NetworkPolicies(namespace).Create(c.Context(), &networkingv1.NetworkPolicy{
@@ -147,8 +147,8 @@ func (c *cluster) isolate(namespace, name, app string) {
 	require.NoError(c, err)
 }
 
-// 5,000 pods and 500 policies arrive, and so do their changes while the server is killed, its watches end, its
-// history is compacted and a backup is restored.
+// The Source has the state of the server, of 5,000 pods and 500 policies. It also has their changes after the server is
+// killed, its watches end, its history is compacted and a backup is restored.
 func TestServerRestartCompactionAndRestore(t *testing.T) {
 	pods, policies := 5000, 500
 	if testing.Short() {
@@ -193,7 +193,7 @@ func TestServerRestartCompactionAndRestore(t *testing.T) {
 	require.True(t, s.Status().InSync)
 	c.Restart()
 	c.deletePod("default", "p2")
-	for range 3 { // the history is gone once the server has read etcd after a compaction
+	for range 3 { // the server drops the history when it reads etcd after a compaction
 		c.isolate("default", fmt.Sprint("compacted", time.Now().UnixNano()), "2")
 		c.Compact()
 	}
@@ -242,12 +242,12 @@ func kindOf(s *kubernetes.Source, kind string) kubernetes.KindStatus {
 	return kubernetes.KindStatus{}
 }
 
-// With the rights of its documentation a Source reads everything. Without those to a kind it is not in sync.
-func TestRightsOnServer(t *testing.T) {
+// A Source is in sync with the documented rights. Without the rights to one kind it is not.
+func TestDocumentedRightsAreNeeded(t *testing.T) {
 	c := newCluster(t, apiserver.Config{RBAC: true})
 	c.isolate("default", "web", "web")
 	s, r, _ := c.start(clients(t, c.RESTFor("node-1")))
-	c.eventually("nothing may be read", func() bool {
+	c.eventually("all kinds are forbidden", func() bool {
 		return apierrors.IsForbidden(kindOf(s, "networkpolicies.networking.k8s.io").Err) &&
 			apierrors.IsForbidden(kindOf(s, "pods").Err)
 	})
@@ -285,8 +285,9 @@ func TestRightsOnServer(t *testing.T) {
 	c.requireEqual(r)
 }
 
-// Kinds that the server gets later are read, their unknown fields close rules, and their objects go with them.
-func TestKindsOfCRDsComeAndGo(t *testing.T) {
+// Kinds whose CRDs are applied later are read, and unknown fields close their rules. The deletion of a CRD removes its
+// objects.
+func TestKindsFollowCRDs(t *testing.T) {
 	c := newCluster(t, apiserver.Config{})
 	cfg := clients(t, c.REST())
 	var mu sync.Mutex

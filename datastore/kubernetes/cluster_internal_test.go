@@ -19,9 +19,9 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 )
 
-// The readers of all kinds share a query of the cluster, and its error: the first has its own, and the others one that
-// is sent after all of them have called.
-func TestChecksOfTheClusterAtOnceShareAQuery(t *testing.T) {
+// Concurrent checks of all kinds send two queries: one for the first caller, and one for all others
+// after they have called. Callers of one query also share its error.
+func TestConcurrentClusterChecksShareAQuery(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var queries atomic.Int64
 		var answer error
@@ -70,8 +70,9 @@ func TestChecksOfTheClusterAtOnceShareAQuery(t *testing.T) {
 	})
 }
 
-// A check that begins while a query runs does not take its answer: another server may have given it.
-func TestCheckOfTheClusterTakesNoOlderAnswer(t *testing.T) {
+// A check that begins during a query does not use its response, which can be that of an earlier
+// server.
+func TestClusterCheckUsesNoEarlierResponse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		uid := types.UID("a")
 		release := make(chan struct{})
@@ -85,7 +86,7 @@ func TestCheckOfTheClusterTakesNoOlderAnswer(t *testing.T) {
 		before, after := make(chan error, 1), make(chan error, 1)
 		go func() { before <- c.check(t.Context()) }()
 		synctest.Wait()
-		uid = "b" // from now on, the server has lost its cluster
+		uid = "b" // another cluster from now on
 		go func() { after <- c.check(t.Context()) }()
 		synctest.Wait()
 		release <- struct{}{}

@@ -18,7 +18,7 @@ import (
 	"k8s.io/client-go/discovery"
 )
 
-// stubDiscovery answers from maps. A version that is not among them is not found.
+// stubDiscovery responds from maps. A version that is not in them is not found.
 type stubDiscovery struct {
 	discovery.DiscoveryInterface
 	resources map[string]string
@@ -86,8 +86,8 @@ func TestKindIsUnknownWithAnError(t *testing.T) {
 	}
 }
 
-// An answer is used for some seconds.
-func TestAgeOfAnswers(t *testing.T) {
+// A response is used for some seconds.
+func TestDiscoveryResponsesAreCached(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		resource := schema.GroupVersionResource{Group: "g", Version: "v1", Resource: "things"}
 		d := &stubDiscovery{resources: map[string]string{"g/v1": "things"}}
@@ -132,8 +132,8 @@ func warnings(t *testing.T, d discovery.DiscoveryInterface) string {
 	return log.String()
 }
 
-// Kinds that ClusterNetworkPolicy has replaced are reported, once the server answers, however long it was unavailable.
-func TestFormerKinds(t *testing.T) {
+// Kinds that ClusterNetworkPolicy has replaced are reported once the server responds, however long it was unavailable.
+func TestFormerKindsAreReported(t *testing.T) {
 	log := warnings(t, &lateDiscovery{failures: 1_000, stubDiscovery: stubDiscovery{resources: map[string]string{
 		"policy.networking.k8s.io/v1alpha1": "baselineadminnetworkpolicies",
 	}}})
@@ -151,8 +151,8 @@ func TestFormerKindsOfOtherVersion(t *testing.T) {
 	require.Contains(t, log, "kind=adminnetworkpolicies.policy.networking.k8s.io")
 }
 
-// A server that forbids discovery gets one request for each kind, and the log says that there may be policies.
-func TestFormerKindsOfServerThatForbids(t *testing.T) {
+// A server that forbids discovery receives one request for each kind. The log warns that it may have policies.
+func TestFormerKindsOfForbiddenDiscovery(t *testing.T) {
 	d := &stubDiscovery{errs: map[string]error{
 		"policy.networking.k8s.io/v1alpha1": apierrors.NewForbidden(schema.GroupResource{}, "", nil),
 	}}

@@ -21,7 +21,8 @@ import (
 )
 
 // A CNI daemon reads the API server. In ADD, it waits until the policy of the pod is enforced.
-// Here, the clients are fakes and the dataplane is in memory; usually it is an nft.Dataplane.
+// Here, the clients are fakes and the dataplane is in memory. Usually the dataplane is an
+// nft.Dataplane.
 func Example() {
 	ctx, stop := context.WithTimeout(context.Background(), time.Minute)
 	defer stop()

@@ -47,8 +47,8 @@ func newShared(t *testing.T, hooks Hooks, objects ...runtime.Object) (*Source, *
 	return source, client
 }
 
-// The status of a kind of which an informer could not read the list is right again after the next list.
-func TestErrorOfAnInformerEnds(t *testing.T) {
+// The error of an informer that cannot list a kind is in the status of the kind until the next list.
+func TestInformerErrorEndsWithNextList(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		source, client := newShared(t, Hooks{}, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop"}})
 		var mu sync.Mutex
@@ -86,8 +86,8 @@ func TestErrorOfAnInformerEnds(t *testing.T) {
 	})
 }
 
-// The end of a handler waits for the event that is processed, and none is processed afterwards: Run has returned.
-func TestEndOfHandler(t *testing.T) {
+// The end of a handler waits for the event that is being processed. No event is processed after it.
+func TestHandlerEndWaitsForEvent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		source, _ := newShared(t, Hooks{})
 		ctx, cancel := context.WithCancel(t.Context())
@@ -105,12 +105,12 @@ func TestEndOfHandler(t *testing.T) {
 		close(release)
 		synctest.Wait()
 		require.True(t, ended)
-		h.process(func() { t.Error("Run has returned") })
+		h.process(func() { t.Error("an event is processed after the end") })
 	})
 }
 
-// A tombstone without the object removes it all the same.
-func TestTombstoneWithoutObject(t *testing.T) {
+// A tombstone without the object removes the object.
+func TestTombstoneWithoutObjectRemovesObject(t *testing.T) {
 	source, _ := newShared(t, Hooks{})
 	h := &handler{ctx: t.Context(), objects: source.kind("Namespace"), busy: make(chan struct{}, 1)}
 	h.OnAdd(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop"}}, true)

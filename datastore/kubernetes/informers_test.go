@@ -31,7 +31,7 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// receiver has the state that it was sent.
+// receiver stores the state that it receives.
 type receiver struct {
 	mu      sync.Mutex
 	world   map[policy.Key]policy.Resource
@@ -81,7 +81,7 @@ func newDynamic(objects ...runtime.Object) dynamic.Interface {
 	return dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), kinds, objects...)
 }
 
-// calico are the kinds that the fake server does not have.
+// calico returns the kinds that the fake server does not have.
 func calico() []string {
 	return slices.DeleteFunc(kubernetes.Kinds(), func(kind string) bool {
 		return !slices.Contains([]string{"projectcalico.org"}, kind[max(0, len(kind)-len("projectcalico.org")):])
@@ -116,9 +116,8 @@ func pod(namespace, name, node, address string) *corev1.Pod {
 	return p
 }
 
-// The Source uses the informers that a caller has already. Their resyncs, and changes without effect, send
-// nothing.
-func TestInformersOfTheCaller(t *testing.T) {
+// The Source uses existing informers of a caller. Their resyncs, and changes without effect, cause no update.
+func TestInformersOfTheCallerAreUsed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := fake.NewClientset(
 			&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop"}}, pod("shop", "web", "n1", "10.0.0.1"),
@@ -132,7 +131,7 @@ func TestInformersOfTheCaller(t *testing.T) {
 		)
 		factory := informers.NewSharedInformerFactoryWithOptions(client, time.Minute,
 			informers.WithTransform(kubernetes.Transform))
-		factory.Core().V1().Pods().Informer() // the caller's own, which runs before the Source
+		factory.Core().V1().Pods().Informer() // of the caller: it runs before the Source
 		stop := make(chan struct{})
 		factory.Start(stop)
 		factory.WaitForCacheSync(stop)
@@ -192,8 +191,8 @@ func TestMissedDeletion(t *testing.T) {
 	})
 }
 
-// With and without informers of the caller, random objects end in the same state.
-func TestInformersGiveTheSameState(t *testing.T) {
+// Random changes result in the same state with and without informers of the caller.
+func TestInformersResultInTheSameState(t *testing.T) {
 	for seed := range uint64(20) {
 		synctest.Test(t, func(t *testing.T) {
 			client := fake.NewClientset()
@@ -235,8 +234,8 @@ func TestInformersGiveTheSameState(t *testing.T) {
 	}
 }
 
-// Transform keeps what is converted, and little else.
-func TestTransform(t *testing.T) {
+// Transform keeps the fields that the conversion reads, and removes most others.
+func TestTransformKeepsConvertedFields(t *testing.T) {
 	always := corev1.ContainerRestartPolicyAlways
 	full := pod("shop", "web", "n1", "10.0.0.1")
 	full.Labels = map[string]string{"app": "web"}

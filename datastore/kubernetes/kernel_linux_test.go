@@ -89,7 +89,7 @@ func newNode(c *cluster, cfg kubernetes.Config, after func(dataplane.Batch)) *no
 	return n
 }
 
-// add makes a pod as kubelet and a CNI plugin do: its object, its link, ADD. It serves at port 80.
+// add creates a pod like kubelet and a CNI plugin: its object, its link and ADD. The pod serves at port 80.
 func (n *node) add(name, address string) *netns.NS {
 	n.Helper()
 	n.addPod("default", name, "n0", "", map[string]string{"app": name})
@@ -111,7 +111,7 @@ func (n *node) add(name, address string) *netns.NS {
 	return workload.NS
 }
 
-// allow is a policy of app web that lets app in.
+// allow returns a policy for app web that allows ingress from app.
 func allow(app string) *networkingv1.NetworkPolicy {
 	port := intstr.FromInt32(80)
 	return &networkingv1.NetworkPolicy{
@@ -128,9 +128,8 @@ func allow(app string) *networkingv1.NetworkPolicy {
 	}
 }
 
-// What is written to the API is what packets meet, also after the server was killed: edits of a policy, of a
-// pod's labels, and a deletion.
-func TestEditsReachPackets(t *testing.T) {
+// Edits of a policy and of a pod's labels, and a deletion, take effect on packets, also after the server was killed.
+func TestEditsTakeEffectOnPackets(t *testing.T) {
 	c := newCluster(t, apiserver.Config{})
 	n := newNode(c, clients(c, c.REST()), func(dataplane.Batch) {})
 	web, one, two := "10.1.0.1", n.add("one", "10.1.0.2"), n.add("two", "10.1.0.3")
@@ -169,8 +168,8 @@ func TestEditsReachPackets(t *testing.T) {
 	eventually("one", "two")
 }
 
-// BenchmarkPropagation measures an edit of a policy: the API's write alone, and from its start until the kernel
-// of one node has it.
+// BenchmarkPropagation measures an edit of a policy: the write to the API, and the time from its start until the edit
+// is programmed on one node.
 func BenchmarkPropagation(b *testing.B) {
 	c := newCluster(b, apiserver.Config{})
 	inKernel := make(chan time.Time, 10)
@@ -190,7 +189,7 @@ func BenchmarkPropagation(b *testing.B) {
 	<-inKernel
 	var writes, all []time.Duration
 	for app := 0; b.Loop(); app = 1 - app {
-		<-time.After(50 * time.Millisecond) // an edit that follows another at once waits for it
+		<-time.After(50 * time.Millisecond) // an edit immediately after another waits for it
 		start := time.Now()
 		_, err := policies.Update(b.Context(), allow([]string{"two", "one"}[app]), metav1.UpdateOptions{})
 		require.NoError(b, err)

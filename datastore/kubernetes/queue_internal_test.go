@@ -32,14 +32,14 @@ func (r *slowReceiver) Update(_ context.Context, updates []policy.Update) error 
 
 func (r *slowReceiver) InSync(context.Context) error { return nil }
 
-// Barrier implements the method that a calcgraph.Runner has.
+// Barrier counts calls. A calcgraph.Runner has this method.
 func (r *slowReceiver) Barrier(context.Context) error {
 	r.barriers++
 	return nil
 }
 
-// Barrier returns when the receiver has all earlier updates, and not before. Later updates do not delay it.
-func TestBarrierWaitsForWhatWasPushed(t *testing.T) {
+// Barrier returns once the receiver has all earlier updates. Later updates do not delay it.
+func TestBarrierWaitsForEarlierPushes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q, r := newQueue(), &slowReceiver{release: make(chan struct{})}
 		update := func(name string) policy.Update {
@@ -87,8 +87,8 @@ func TestBarrierWaitsForWhatWasPushed(t *testing.T) {
 	})
 }
 
-// Readers wait while the receiver has too many updates to process, except in a list that it gets at its end.
-func TestReadersWaitForTheReceiver(t *testing.T) {
+// Readers wait while the queue is full. A list after the first does not wait, because it is queued once it is complete.
+func TestReadersWaitForFullQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, err := New(newConfig())
 		require.NoError(t, err)
@@ -115,7 +115,7 @@ func TestReadersWaitForTheReceiver(t *testing.T) {
 		require.Len(t, s.queue.pending, maxPending+1)
 		o.synced = true
 		o.begin()
-		require.NoError(t, r.set(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "held"}}))
+		require.NoError(t, r.set(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "buffered"}}))
 		require.Len(t, o.buffered, 1)
 		require.Zero(t, ended.Load())
 		cancel()

@@ -29,8 +29,8 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// A server that ignores sendInitialEvents never ends the list. It is read in pages, although changes of its objects
-// arrive all the time.
+// A server that ignores sendInitialEvents never ends the list of a watch. The kind is then read in pages, even if its
+// objects change all the time.
 func TestStreamWithoutEndFallsBackToPages(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(true)
@@ -59,8 +59,8 @@ func TestStreamWithoutEndFallsBackToPages(t *testing.T) {
 	})
 }
 
-// After a restore, the server has more changes than the Source knew before the Source reads it again.
-func TestRestoreIsNoticedAtALaterRevision(t *testing.T) {
+// A restored backup is detected although the server has a later revision by the time that the Source reads it again.
+func TestRestoreIsDetectedAtALaterRevision(t *testing.T) {
 	const kind = "networkpolicies.networking.k8s.io"
 	policy := func(name string) runtime.Object {
 		return raw("networking.k8s.io/v1", "NetworkPolicy", metav1.ObjectMeta{Namespace: "a", Name: name},
@@ -99,27 +99,27 @@ func TestRestoreIsNoticedAtALaterRevision(t *testing.T) {
 				s := newServer(true)
 				s.put(kind, policy("old"), false)
 				w := newWorld(t, s, Config{})
-				w.settle()
+				w.waitIdle()
 				s.put(kind, policy("seen"), false)
-				w.settle()
+				w.waitIdle()
 				restore := s.backup()
 				lost(s)
-				w.settle()
+				w.waitIdle()
 				restore()
 				s.put(kind, policy("later"), false) // beyond the resourceVersion of the lost change
 				for i := range 10 {
 					namespace := metav1.ObjectMeta{Name: fmt.Sprint("n", i)}
 					s.put("namespaces", &corev1.Namespace{ObjectMeta: namespace}, false)
 				}
-				w.settle()
+				w.waitIdle()
 				w.requireEqual("restored")
 			})
 		})
 	}
 }
 
-// If nothing was lost, a server that comes back is not listed again, unless the last change is not known.
-func TestServerThatComesBackIsNotListed(t *testing.T) {
+// After an outage, a watch continues without a list if the last change can be compared with the server.
+func TestWatchContinuesAfterOutage(t *testing.T) {
 	type put func(name string, deleted bool)
 	for name, c := range map[string]struct {
 		before func(put)
@@ -146,18 +146,18 @@ func TestServerThatComesBackIsNotListed(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newServer(true)
 				w := newWorld(t, s, Config{})
-				w.settle()
+				w.waitIdle()
 				put := func(name string, deleted bool) {
 					s.put("namespaces", &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, deleted)
 				}
 				c.before(put)
-				w.settle()
+				w.waitIdle()
 				s.fail("namespaces", errors.New("away"))
-				w.settle()
+				w.waitIdle()
 				lists := s.lists
 				s.fail("namespaces", nil)
 				put("later", false)
-				w.settle()
+				w.waitIdle()
 				require.Equal(t, lists+c.lists, s.lists)
 				w.requireEqual("back")
 			})
@@ -165,8 +165,8 @@ func TestServerThatComesBackIsNotListed(t *testing.T) {
 	}
 }
 
-// An object of the same name and content as an earlier one has a status of its own.
-func TestHooksOfAnObjectMadeAgain(t *testing.T) {
+// The hooks are called for a recreated object, even if its name and content are those of the deleted object.
+func TestHooksAreCalledForRecreatedObject(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const kind = "clusternetworkpolicies.policy.networking.k8s.io"
 		s := newServer(true)
@@ -181,19 +181,19 @@ func TestHooksOfAnObjectMadeAgain(t *testing.T) {
 		}
 		s.put(kind, made("1"), false)
 		w := newWorld(t, s, Config{})
-		w.settle()
+		w.waitIdle()
 		s.fail(kind, errors.New("away"))
 		s.put(kind, made("1"), true)
 		s.put(kind, made("2"), false)
 		s.compact()
 		s.fail(kind, nil)
-		w.settle()
+		w.waitIdle()
 		require.Equal(t, []string{"ClusterNetworkPolicy p 1 1 []", "ClusterNetworkPolicy p 2 1 []"}, w.reports)
 	})
 }
 
-// An object of the same name and problems as an earlier one is another object.
-func TestProblemsOfAnObjectMadeAgain(t *testing.T) {
+// The problems of a recreated object are reported, even if they are those of the deleted object.
+func TestProblemsOfRecreatedObjectAreReported(t *testing.T) {
 	s, err := New(newConfig())
 	require.NoError(t, err)
 	var uids []types.UID
@@ -221,8 +221,8 @@ func newConfig() Config {
 	}
 }
 
-// Nothing is kept of a pod that is gone.
-func TestPodIsForgotten(t *testing.T) {
+// The state of a deleted pod is removed.
+func TestDeletedPodLeavesNoState(t *testing.T) {
 	s, err := New(newConfig())
 	require.NoError(t, err)
 	o := s.kind("Pod")
@@ -260,8 +260,8 @@ func TestFirstNodeHasTheBlock(t *testing.T) {
 	require.Empty(t, nodes.records)
 }
 
-// A slice that no service has is ignored without a problem.
-func TestIgnoredObjectsAreNoProblems(t *testing.T) {
+// A slice without a service is ignored without a problem.
+func TestIgnoredObjectsAreNotReported(t *testing.T) {
 	s, err := New(newConfig())
 	require.NoError(t, err)
 	s.cfg.Hooks.Problems = func(o convert.Object, problems []error) { t.Error(o, problems) }
@@ -271,8 +271,8 @@ func TestIgnoredObjectsAreNoProblems(t *testing.T) {
 	require.Zero(t, s.Status().Faulty)
 }
 
-// A pod without addresses that moves to this node or away from it changes the pods, although there is no endpoint.
-func TestMoveWithoutEndpoint(t *testing.T) {
+// A pod without addresses that moves to or from this node is converted again, although it has no endpoint.
+func TestMovedPodWithoutEndpointIsNotSkipped(t *testing.T) {
 	cfg := newConfig()
 	cfg.Node = "n0"
 	s, err := New(cfg)
@@ -287,9 +287,9 @@ func TestMoveWithoutEndpoint(t *testing.T) {
 	require.False(t, s.sameElsewhere(on("n1"), on("n0")))
 }
 
-// A list that a watch begins with counts once it is complete: a change, or a bookmark without the annotation, does
-// not end it, and a watch does not continue from the middle of it.
-func TestEventsOfAnIncompleteList(t *testing.T) {
+// The list at the start of a watch is used once it is complete. A change, or a bookmark without the annotation, does
+// not complete it. A watch does not continue from an incomplete list.
+func TestIncompleteListIsNotUsed(t *testing.T) {
 	s, err := New(newConfig())
 	require.NoError(t, err)
 	o := s.kind("Namespace")
@@ -308,8 +308,8 @@ func TestEventsOfAnIncompleteList(t *testing.T) {
 	require.Empty(t, o.records)
 }
 
-// A watch that ends is continued without a list, and its error is over then. A kind that goes is noticed at the next
-// watch, if both answers of the server say so.
+// A watch that ends continues without a list, which also ends its error. A removed kind is detected at the next watch,
+// if both the watch and discovery report that it is not served.
 func TestWatchContinues(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const kind = "clusternetworkpolicies.policy.networking.k8s.io"
@@ -318,19 +318,19 @@ func TestWatchContinues(t *testing.T) {
 		s.put(kind, raw("policy.networking.k8s.io/v1alpha2", clusterNetworkPolicy, metav1.ObjectMeta{Name: "p"},
 			map[string]any{"tier": "Admin", "priority": int64(1), "subject": subject}), false)
 		w := newWorld(t, s, Config{})
-		w.settle()
+		w.waitIdle()
 		lists := s.lists
 		s.cut()
-		w.settle()
+		w.waitIdle()
 		require.Equal(t, lists, s.lists)
 		s.fail(kind, apierrors.NewNotFound(schema.GroupResource{}, "")) // discovery has the kind
-		w.settle()
+		w.waitIdle()
 		require.True(t, apierrors.IsNotFound(w.status(kind).Err))
 		require.Len(t, w.receiver.world, 1)
 		s.fail(kind, nil)
-		w.settle()
+		w.waitIdle()
 		require.NoError(t, w.status(kind).Err)
-		require.Equal(t, lists+1, s.lists, "after a failure, no change is known to compare")
+		require.Equal(t, lists+1, s.lists, "after a failure, there is no change to compare")
 		require.Len(t, s.watchers, len(kinds()))
 		s.serve(kind, false)
 		time.Sleep(30 * time.Second)
@@ -340,13 +340,13 @@ func TestWatchContinues(t *testing.T) {
 	})
 }
 
-// A server that cannot continue watches is not queried continuously.
-func TestListsOfAServerThatForgets(t *testing.T) {
+// A server that cannot continue watches receives a limited number of lists.
+func TestListsAreLimitedIfWatchesExpire(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(false)
 		s.compacted = 1 << 30
 		w := newWorld(t, s, Config{})
-		w.settle()
+		w.waitIdle()
 		require.Equal(t, 1, w.receiver.inSyncs)
 		require.Less(t, s.lists, 40*len(kinds()))
 		require.LessOrEqual(t, len(s.watchers), len(kinds()), "watches that failed are stopped")
@@ -381,7 +381,7 @@ func TestRunWaitsForReaders(t *testing.T) {
 	})
 }
 
-// When ctx is done, no further request of discovery begins: they cannot be cancelled.
+// When ctx is done, discovery sends no further request, because requests cannot be cancelled.
 func TestDiscoveryEndsWithContext(t *testing.T) {
 	for _, missing := range []error{errors.New("timeout"), apierrors.NewNotFound(schema.GroupResource{}, "")} {
 		ctx, cancel := context.WithCancel(t.Context())

@@ -31,16 +31,16 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// The benchmark runs this test in processes of their own, each with one of these ways to watch all pods.
+// BenchmarkScale sets these variables for TestScaleProcess, which it runs in a process for each way to watch all pods.
 const (
 	scaleMode   = "WAYLEAVE_SCALE_MODE"
 	scaleServer = "WAYLEAVE_SCALE_SERVER"
 	scalePods   = "WAYLEAVE_SCALE_PODS"
 )
 
-// BenchmarkScale measures processes that watch all pods of a cluster: those of WAYLEAVE_SCALE_PODS (default
-// 10,000), 100 a namespace, each of which has a policy. In MB it reports the heap after a collection, the resident
-// memory then and its peak; and the seconds until the state is complete.
+// BenchmarkScale measures processes that watch all pods of a cluster. WAYLEAVE_SCALE_PODS is their number (default
+// 10,000). Each namespace has 100 pods and a policy. It reports the heap after a collection, the resident memory at
+// that time and its peak, in MB, and the seconds until the state is complete.
 func BenchmarkScale(b *testing.B) {
 	count, err := strconv.Atoi(cmp.Or(os.Getenv(scalePods), "10000"))
 	require.NoError(b, err)
@@ -121,7 +121,7 @@ func TestScaleProcess(t *testing.T) {
 	cfg := clients(t, user)
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
-	debug.SetGCPercent(50) // as an agent that is to stay small sets it
+	debug.SetGCPercent(50) // as in an agent with little memory
 	start := time.Now()
 	var parts sync.WaitGroup
 	defer parts.Wait()
@@ -130,7 +130,7 @@ func TestScaleProcess(t *testing.T) {
 		cfg.Informers = informers.NewSharedInformerFactoryWithOptions(cfg.Client, 0,
 			informers.WithTransform(kubernetes.Transform))
 		core := cfg.Informers.Core().V1()
-		core.Pods().Informer() // each call makes one
+		core.Pods().Informer() // each call creates an informer
 		core.Namespaces().Informer()
 		core.ServiceAccounts().Informer()
 		core.Nodes().Informer()
@@ -146,7 +146,7 @@ func TestScaleProcess(t *testing.T) {
 		require.NoError(t, err)
 		parts.Go(func() { _ = source.Run(ctx, discard{}) })
 		require.NoError(t, source.Barrier(ctx))
-	case "reflector": // what the Source would be with client-go's: the list of pods is in memory at once
+	case "reflector": // a Source on client-go's Reflector, which has the whole list of pods in memory
 		listed := make(chan struct{})
 		r := cache.NewReflectorWithOptions(
 			cache.NewListWatchFromClient(cfg.Client.CoreV1().RESTClient(), "pods", "", fields.Everything()),
@@ -168,7 +168,7 @@ func TestScaleProcess(t *testing.T) {
 	fmt.Printf("\nfigure complete-s=%f\nfigure heap-MB=%f\nfigure resident-MB=%f\nfigure peak-MB=%f\n",
 		complete.Seconds(), float64(heap.HeapAlloc)/1e6, statusMB(t, "VmRSS:"), statusMB(t, "VmHWM:"))
 	runtime.KeepAlive(cfg)
-	os.Exit(0) // the process is the test's, and its connections take a while to end
+	os.Exit(0) // without waiting until the connections end
 }
 
 // statusMB returns a line of /proc/self/status in MB.
@@ -186,7 +186,7 @@ func statusMB(t *testing.T, name string) float64 {
 	return 0
 }
 
-// listedStore is a store of a Reflector that keeps nothing, and closes a channel after the first list.
+// listedStore is a store of a Reflector that stores nothing, and closes a channel after the first list.
 type listedStore struct{ listed chan struct{} }
 
 func (listedStore) Add(any) error    { return nil }
@@ -200,10 +200,10 @@ func (s listedStore) Replace([]any, string) error {
 	return nil
 }
 
-// Transformer makes the Reflector keep the objects of a list without what is not used.
+// Transformer makes the Reflector remove unused fields from the objects of a list.
 func (listedStore) Transformer() cache.TransformFunc { return kubernetes.Transform }
 
-// discard is a receiver that keeps nothing.
+// discard is a receiver that stores nothing.
 type discard struct{}
 
 func (discard) Update(context.Context, []policy.Update) error { return nil }

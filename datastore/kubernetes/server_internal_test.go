@@ -23,33 +23,33 @@ import (
 	"k8s.io/client-go/discovery"
 )
 
-// server is a model of an API server: lists in pages and as streams, watches with bookmarks, compaction,
-// and what goes wrong.
+// server is a model of an API server. It has lists in pages and as streams, watches with bookmarks, compaction,
+// restored backups and failures.
 type server struct {
 	discovery.DiscoveryInterface
 	streams bool
-	// ignores means that the server takes a watch that begins with a list for one without an end of the list.
+	// ignores means that the server does not send the bookmark at the end of the list with which a watch begins.
 	ignores bool
-	// otherVersion is one in which the server has ClusterNetworkPolicy, if it is not empty.
+	// otherVersion is another version in which the server has ClusterNetworkPolicy, or empty.
 	otherVersion string
 
 	mu        sync.Mutex
 	revision  int
-	restored  int // times
-	compacted int // changes up to this revision are forgotten
+	restored  int // number of restored backups
+	compacted int // changes up to this revision are not available
 	objects   map[string]map[string]runtime.Object
 	history   []change
 	watchers  map[*watcher]bool
-	// broken has the error of each kind that cannot be read, missing the kinds that are not served.
+	// broken has the error of each kind that cannot be read. missing has the kinds that are not served.
 	broken  map[string]error
 	missing map[string]bool
 	pages   map[string]pagesOf // by the token for the next page
 	// failPage is the kind of which only the first page can be read.
 	failPage string
-	// starting has the kinds whose next request fails: the server was restored, and is not ready yet.
+	// starting has the kinds whose next request fails, because a restored server is not ready.
 	starting map[string]bool
-	lists    int // that were begun
-	// notFound counts the requests for kinds that are not served, and discoveries those of discovery.
+	lists    int // number of lists begun
+	// notFound counts the requests for kinds that are not served, discoveries the requests of discovery.
 	notFound, discoveries int
 }
 
@@ -90,14 +90,14 @@ func (s *server) do(f func()) {
 	f()
 	for w := range s.watchers {
 		select {
-		case w.events <- watch.Event{}: // wakes it; it never blocks, as the channel has room
+		case w.events <- watch.Event{}: // wakes the watcher
 		default:
 		}
 	}
 }
 
-// next begins a revision. Histories before and after a restore have none in common: on a real server, one
-// object hardly ever changes at the same revision in both.
+// next begins a revision. Histories before and after a restore have no revision in common. On a real server, it is
+// unlikely that an object changes at the same revision in both.
 func (s *server) next() {
 	const histories = 81
 	s.revision++
@@ -106,7 +106,7 @@ func (s *server) next() {
 	}
 }
 
-// put adds or replaces an object, or deletes the one of its name if gone is set.
+// put adds or replaces an object, or deletes the object of that name if gone is set.
 func (s *server) put(kind string, o runtime.Object, gone bool) {
 	s.do(func() {
 		m, _ := meta.Accessor(o)
@@ -145,7 +145,7 @@ func (s *server) cut() {
 	})
 }
 
-// expire ends all watches, which cannot continue.
+// expire ends all watches and compacts the history, so that they cannot continue.
 func (s *server) expire() {
 	s.do(func() {
 		s.next()
@@ -156,12 +156,12 @@ func (s *server) expire() {
 	})
 }
 
-// compact forgets all changes.
+// compact drops the history.
 func (s *server) compact() {
 	s.do(func() { s.compacted = s.revision })
 }
 
-// backup returns the function that restores the state as it is now.
+// backup returns a function that restores the current state.
 func (s *server) backup() (restore func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -190,7 +190,7 @@ func (s *server) backup() (restore func()) {
 	}
 }
 
-// fail makes a kind fail; nil ends that. Its watches end.
+// fail sets the error of all requests for a kind, or removes it if it is nil. The watches of the kind end.
 func (s *server) fail(kind string, err error) {
 	s.do(func() {
 		if s.broken[kind] = err; err == nil {
@@ -202,7 +202,7 @@ func (s *server) fail(kind string, err error) {
 	})
 }
 
-// serve sets whether there is a kind. If not, its objects are gone.
+// serve sets whether a kind is served. If not, its objects are deleted.
 func (s *server) serve(kind string, served bool) {
 	s.do(func() {
 		if s.missing[kind] = !served; !served {
@@ -232,7 +232,7 @@ func (s *server) sorted(kind string) []string { return slices.Sorted(maps.Keys(s
 
 func (s *server) client(k kind) client {
 	return client{
-		streams: true, // the server refuses if it cannot
+		streams: true, // the server refuses streams if it does not support them
 		list: func(_ context.Context, o metav1.ListOptions) (runtime.Object, error) {
 			s.mu.Lock()
 			defer s.mu.Unlock()
@@ -246,7 +246,7 @@ func (s *server) client(k kind) client {
 				s.lists++
 			}
 			list := &metav1.List{}
-			// All pages are of the moment of the first one.
+			// All pages have the state at the first one.
 			pages, first := s.pages[o.Continue], 0
 			if o.Continue == "" {
 				pages = pagesOf{revision: s.revision, objects: maps.Clone(s.objects[k.String()])}
@@ -323,7 +323,7 @@ func (s *server) client(k kind) client {
 	}
 }
 
-// bookmark returns a bookmark of now.
+// bookmark returns a bookmark at the current revision.
 func (s *server) bookmark(ends bool) watch.Event {
 	u := &unstructured.Unstructured{}
 	u.SetResourceVersion(strconv.Itoa(s.revision))
@@ -333,7 +333,7 @@ func (s *server) bookmark(ends bool) watch.Event {
 	return watch.Event{Type: watch.Bookmark, Object: u}
 }
 
-// run sends the first events, and then those of the history after a revision.
+// run sends the first events, and then the events of the history after a revision.
 func (w *watcher) run(ctx context.Context, out chan<- watch.Event, first []watch.Event, from int) {
 	defer close(out)
 	for {
@@ -381,7 +381,7 @@ func (w *watcher) run(ctx context.Context, out chan<- watch.Event, first []watch
 	}
 }
 
-// result is what a client sees of a watcher.
+// result is the client's side of a watcher.
 type result struct {
 	*watcher
 	out <-chan watch.Event
@@ -429,7 +429,7 @@ func (s *server) ServerGroups() (*metav1.APIGroupList, error) {
 	}}}, nil
 }
 
-// requests counts the requests for kinds that are not served, and those of discovery.
+// requests returns the number of requests for kinds that are not served, and of requests of discovery.
 func (s *server) requests() (notFound, discoveries int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -34,7 +34,7 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// recorder is a receiver that has the state that it was sent.
+// recorder is a receiver that stores the state that it receives.
 type recorder struct {
 	world   map[policy.Key]policy.Resource
 	inSyncs int
@@ -95,14 +95,14 @@ func newWorld(t *testing.T, s *server, cfg Config) *world {
 	return w
 }
 
-// settle waits until all that happens without a change has happened.
-func (w *world) settle() {
+// waitIdle waits until the Source has processed all changes, with retries.
+func (w *world) waitIdle() {
 	w.Helper()
 	time.Sleep(3 * time.Minute)
 	synctest.Wait()
 }
 
-// fresh returns what a Source makes of the server's objects as they are.
+// fresh returns the state of a new Source for the server's current objects.
 func (w *world) fresh() map[policy.Key]policy.Resource {
 	w.Helper()
 	w.server.mu.Lock()
@@ -201,7 +201,7 @@ func raw(version, kind string, m metav1.ObjectMeta, spec map[string]any) *unstru
 }
 
 // After any sequence of changes, interrupted watches, compactions, restored backups, and kinds that fail, appear and
-// disappear, the state equals that of a new Source. Reading everything once more changes nothing.
+// disappear, the state equals that of a new Source. Another list of all kinds changes nothing.
 func TestRandomHistoriesEndInTheServersState(t *testing.T) {
 	seeds := uint64(150)
 	if testing.Short() {
@@ -226,7 +226,7 @@ func TestRandomHistoriesEndInTheServersState(t *testing.T) {
 					s.cut()
 				case 1:
 					s.compact()
-				case 2: // the server may have as many changes as it lost before the kinds are read again
+				case 2: // later changes can reach the lost revision before the kinds are read again
 					restore()
 				case 3:
 					restore = s.backup()
@@ -246,14 +246,14 @@ func TestRandomHistoriesEndInTheServersState(t *testing.T) {
 			for _, k := range kinds() {
 				s.fail(k.String(), nil)
 			}
-			w.settle()
+			w.waitIdle()
 			w.requireEqual("seed %d: %v", seed, s)
 			require.Equal(t, 1, w.receiver.inSyncs, "seed %d", seed)
 
 			updates, reports, lists := w.receiver.updates, len(w.reports), s.lists
 			s.put("namespaces", &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "new"}}, false)
 			s.expire()
-			w.settle()
+			w.waitIdle()
 			require.Greater(t, s.lists, lists, "seed %d: everything was read again", seed)
 			require.Equal(t, updates+1, w.receiver.updates, "seed %d: only what changed was sent", seed)
 			require.Len(t, w.reports, reports, "seed %d: nothing was reported again", seed)
@@ -262,7 +262,7 @@ func TestRandomHistoriesEndInTheServersState(t *testing.T) {
 	}
 }
 
-// A kind that cannot be listed keeps the Source from being in sync; later it keeps its objects.
+// A Source is not in sync if a kind cannot be listed. If a kind cannot be listed later, its objects stay.
 func TestForbiddenKindFailsClosed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const kind = "networkpolicies.networking.k8s.io"
@@ -272,7 +272,7 @@ func TestForbiddenKindFailsClosed(t *testing.T) {
 		s.put(kind, raw("networking.k8s.io/v1", "NetworkPolicy", metav1.ObjectMeta{Namespace: "a", Name: "p"},
 			map[string]any{"podSelector": map[string]any{}}), false)
 		w := newWorld(t, s, Config{})
-		w.settle()
+		w.waitIdle()
 		require.Zero(t, w.receiver.inSyncs)
 		status := w.status(kind)
 		require.Equal(t, StateWaiting, status.State)
@@ -280,30 +280,30 @@ func TestForbiddenKindFailsClosed(t *testing.T) {
 		require.False(t, w.source.Status().InSync)
 
 		s.fail(kind, nil)
-		w.settle()
+		w.waitIdle()
 		require.Equal(t, 1, w.receiver.inSyncs)
 		require.NoError(t, w.status(kind).Err)
 		require.Equal(t, StateSynced, w.status(kind).State)
 
 		world := maps.Clone(w.receiver.world)
 		s.fail(kind, forbidden)
-		w.settle()
+		w.waitIdle()
 		require.Equal(t, world, w.receiver.world)
 		require.True(t, apierrors.IsForbidden(w.status(kind).Err))
 		require.True(t, w.source.Status().InSync)
 	})
 }
 
-// A failure lasts, and is logged once, although its request differs at each attempt.
-func TestFailureWithOtherRequest(t *testing.T) {
+// A failure keeps its time, and is logged once, even if the request in the error differs at each attempt.
+func TestRepeatedFailureIsLoggedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log strings.Builder
 		s := newServer(true)
 		w := newWorld(t, s, Config{Logger: slog.New(slog.NewTextHandler(&log, nil))})
-		w.settle()
+		w.waitIdle()
 		fail := func(query, reason string) KindStatus {
 			s.fail("pods", &url.Error{Op: "Get", URL: "https://server?timeout=" + query, Err: errors.New(reason)})
-			w.settle()
+			w.waitIdle()
 			return w.status("pods")
 		}
 		first := fail("1s", "connection refused")
@@ -315,19 +315,19 @@ func TestFailureWithOtherRequest(t *testing.T) {
 	})
 }
 
-// A kind that is left out by choice is not read.
-func TestOmittedKind(t *testing.T) {
+// A kind in Config.Omit is not read.
+func TestOmittedKindIsNotRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(true)
 		s.fail("nodes", apierrors.NewForbidden(schema.GroupResource{Resource: "nodes"}, "", nil))
 		w := newWorld(t, s, Config{Omit: []string{"nodes"}})
-		w.settle()
+		w.waitIdle()
 		require.Equal(t, 1, w.receiver.inSyncs)
 		require.Equal(t, KindStatus{Kind: "nodes", State: StateOmitted}, w.status("nodes"))
 	})
 }
 
-// A kind that the server has only in another version is not taken for one without objects.
+// If the server has a kind only in another version, the Source is not in sync.
 func TestOtherVersionFailsClosed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const kind = "clusternetworkpolicies.policy.networking.k8s.io"
@@ -335,14 +335,14 @@ func TestOtherVersionFailsClosed(t *testing.T) {
 		s.serve(kind, false)
 		s.otherVersion = "v1"
 		w := newWorld(t, s, Config{})
-		w.settle()
+		w.waitIdle()
 		require.Zero(t, w.receiver.inSyncs)
 		require.ErrorContains(t, w.status(kind).Err, "only in versions v1, not in v1alpha2")
 	})
 }
 
-// A server that does not answer at the start, and later, takes nothing away.
-func TestServerAway(t *testing.T) {
+// A server that is unavailable, at the start or later, removes no object.
+func TestUnavailableServerRemovesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(false)
 		away := &apierrors.StatusError{ErrStatus: metav1.Status{Code: http.StatusServiceUnavailable}}
@@ -354,18 +354,18 @@ func TestServerAway(t *testing.T) {
 		}
 		all(away)
 		w := newWorld(t, s, Config{})
-		w.settle()
+		w.waitIdle()
 		require.Zero(t, w.receiver.updates+w.receiver.inSyncs)
 		all(nil)
-		w.settle()
+		w.waitIdle()
 		require.Len(t, w.receiver.world, 1)
 		all(away)
 		s.put("namespaces", &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "a"}}, true)
-		w.settle()
+		w.waitIdle()
 		require.Len(t, w.receiver.world, 1)
 		require.Error(t, w.status("pods").Err)
 		all(nil)
-		w.settle()
+		w.waitIdle()
 		require.Empty(t, w.receiver.world)
 		require.Equal(t, 1, w.receiver.inSyncs)
 	})
@@ -382,9 +382,9 @@ func (w *world) status(kind string) KindStatus {
 	return KindStatus{}
 }
 
-// A list after the first takes effect as one change, when it is complete, and the receiver gets nothing of
-// one that breaks off.
-func TestListAgainIsOneChange(t *testing.T) {
+// A list after the first takes effect as one change when it is complete. The receiver gets nothing of an incomplete
+// list.
+func TestLaterListIsOneChange(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const kind = "networkpolicies.networking.k8s.io"
 		policyOf := func(name string) runtime.Object {
@@ -396,14 +396,14 @@ func TestListAgainIsOneChange(t *testing.T) {
 			s.put(kind, policyOf(fmt.Sprint("old", i)), false)
 		}
 		w := newWorld(t, s, Config{})
-		w.settle()
+		w.waitIdle()
 		require.Len(t, w.receiver.world, 5)
 
 		for i := range 5 {
 			s.put(kind, policyOf(fmt.Sprint("old", i)), true)
 			s.put(kind, policyOf(fmt.Sprint("new", i)), false)
 		}
-		w.settle()
+		w.waitIdle()
 		w.requireEqual("the watch sent them")
 		s.fail(kind, apierrors.NewInternalError(errors.New("away")))
 		for i := range 5 {
@@ -414,18 +414,17 @@ func TestListAgainIsOneChange(t *testing.T) {
 		world, batches := maps.Clone(w.receiver.world), w.receiver.batches
 		s.do(func() { s.failPage = kind })
 		s.fail(kind, nil)
-		w.settle()
+		w.waitIdle()
 		require.Error(t, w.status(kind).Err)
 		require.Equal(t, world, w.receiver.world)
 		s.do(func() { s.failPage = "" })
-		w.settle()
+		w.waitIdle()
 		w.requireEqual("the list is complete")
 		require.Equal(t, batches+1, w.receiver.batches)
 	})
 }
 
-// What was wrong with an object is right once the object is deleted, and a kind that the server has again is
-// read.
+// The problems of an object end when it is deleted. A kind that the server has again is read again.
 func TestProblemsEndWithTheObject(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const kind = "clusternetworkpolicies.policy.networking.k8s.io"
@@ -439,63 +438,63 @@ func TestProblemsEndWithTheObject(t *testing.T) {
 		}
 		s.put(kind, wrong(), false)
 		w := newWorld(t, s, Config{})
-		w.settle()
+		w.waitIdle()
 		require.Len(t, w.reports, 1)
 		require.Contains(t, w.reports[0], "ClusterNetworkPolicy p 7 0 [ClusterNetworkPolicy p: spec.tier: ")
 		require.Equal(t, 1, w.source.Status().Faulty)
 		require.Len(t, w.source.Faulty(), 1)
 		s.put(kind, wrong(), true)
-		w.settle()
+		w.waitIdle()
 		require.Equal(t, "ClusterNetworkPolicy p deleted", w.reports[1])
 		require.Zero(t, w.source.Status().Faulty)
 
 		s.serve(kind, false)
-		w.settle()
+		w.waitIdle()
 		require.Equal(t, StateNotServed, w.status(kind).State)
 		s.serve(kind, true)
 		s.put(kind, wrong(), false)
-		w.settle()
+		w.waitIdle()
 		require.Equal(t, StateSynced, w.status(kind).State)
 		require.Len(t, w.reports, 3)
 		s.serve(kind, false)
-		w.settle()
-		require.Len(t, w.reports, 4, "the object went with its kind")
+		w.waitIdle()
+		require.Len(t, w.reports, 4, "the object is deleted with its kind")
 	})
 }
 
-// If the server loses a kind of Calico and has not deleted its objects, as when Calico's API server is removed, they
-// stay applied until the server has the kind again.
-func TestObjectsOutliveTheirKind(t *testing.T) {
+// If the server no longer serves a kind of Calico, for example because Calico's API server is removed, the objects of
+// the kind stay until the server has the kind again.
+func TestObjectsStayIfKindIsNotServed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const kind = "globalnetworkpolicies.projectcalico.org"
 		s := newServer(true)
 		deny := raw("projectcalico.org/v3", "GlobalNetworkPolicy", metav1.ObjectMeta{Name: "p"}, map[string]any{})
 		s.put(kind, deny, false)
 		w := newWorld(t, s, Config{})
-		w.settle()
+		w.waitIdle()
 		key := policy.Key{Kind: policy.KindPolicy, Name: "p"}
 		require.Contains(t, w.receiver.world, key)
 		s.serve(kind, false)
-		w.settle()
+		w.waitIdle()
 		require.Contains(t, w.receiver.world, key)
 		require.ErrorIs(t, w.status(kind).Err, errKindGone)
 		require.ErrorContains(t, w.status(kind).Err, "1 objects")
 		s.serve(kind, true)
 		s.put(kind, deny, true)
 		time.Sleep(time.Minute)
-		w.settle()
+		w.waitIdle()
 		require.NotContains(t, w.receiver.world, key)
 		require.NoError(t, w.status(kind).Err)
 		s.serve(kind, false)
 		time.Sleep(time.Minute)
-		w.settle()
+		w.waitIdle()
 		require.Equal(t, StateNotServed, w.status(kind).State)
 	})
 }
 
-// Kinds that the server does not have are looked for together, with discovery alone: one request for each of their two
-// API versions and one for the groups, at most once a minute. One more, at the start, is for the former kinds. A kind
-// is read once the server has it.
+// The Source queries for all kinds that the server does not have together, with discovery alone, at most once a minute.
+// It sends one request for each of their two API versions and one for the groups, and at the start one for the former
+// kinds. A kind is read once the server has it.
 func TestKindsThatAreNotServedShareRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const kind = "globalnetworkpolicies.projectcalico.org"
@@ -528,7 +527,7 @@ func TestKindsThatAreNotServedShareRequests(t *testing.T) {
 }
 
 // The endpoint of a pod that CNI ADD attaches is sent at once, also while a list is incomplete.
-func TestAttach(t *testing.T) {
+func TestAttachedPodIsSentAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(false)
 		pod := &corev1.Pod{
@@ -537,9 +536,9 @@ func TestAttach(t *testing.T) {
 		}
 		s.put("pods", pod, false)
 		w := newWorld(t, s, Config{})
-		w.settle()
+		w.waitIdle()
 		require.Empty(t, w.receiver.world)
-		// A list that does not get to its end.
+		// The next list is never complete.
 		for i := range 5 {
 			other := pod.DeepCopy()
 			other.Name = fmt.Sprint("other", i)
@@ -547,7 +546,7 @@ func TestAttach(t *testing.T) {
 		}
 		s.do(func() { s.failPage = "pods" })
 		s.expire()
-		w.settle()
+		w.waitIdle()
 		require.Error(t, w.status("pods").Err)
 
 		ref := pods.Ref{Namespace: "a", Name: "p", UID: "1"}
@@ -571,15 +570,15 @@ func TestAttach(t *testing.T) {
 		pod = pod.DeepCopy()
 		pod.Name, pod.UID = first.Name, first.UID
 		s.put("pods", pod, false)
-		w.settle()
+		w.waitIdle()
 		require.Error(t, w.status("pods").Err)
 		require.NotNil(t, w.receiver.world[first.Key()])
 	})
 }
 
-// Every generation of a policy with conditions is reported, and every change of another policy: what others
-// found in it before may be right now.
-func TestHooksOfChangesWithoutProblems(t *testing.T) {
+// Every generation of a policy with conditions is reported. So is every change of another policy, because it may end
+// problems that the graph found.
+func TestChangesWithoutProblemsAreReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const cnps, nps = "clusternetworkpolicies.policy.networking.k8s.io", "networkpolicies.networking.k8s.io"
 		s := newServer(true)
@@ -594,19 +593,19 @@ func TestHooksOfChangesWithoutProblems(t *testing.T) {
 		}
 		put(1, 5, "web")
 		w := newWorld(t, s, Config{})
-		w.settle()
+		w.waitIdle()
 		require.Equal(t, []string{"ClusterNetworkPolicy p  1 []"}, w.reports)
 		put(1, 5, "web")
-		w.settle()
+		w.waitIdle()
 		require.Len(t, w.reports, 1)
 		put(2, 6, "db")
-		w.settle()
+		w.waitIdle()
 		require.ElementsMatch(t, []string{"ClusterNetworkPolicy p  2 []", "NetworkPolicy a/p  []"}, w.reports[1:])
 	})
 }
 
-// A server that comes back with another cluster, or without one, takes no policy from the node.
-func TestOtherClusterTakesNothing(t *testing.T) {
+// If the server returns with another cluster, or without namespace kube-system, no policy is removed.
+func TestOtherClusterRemovesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const kind = "networkpolicies.networking.k8s.io"
 		s := newServer(true)
@@ -615,7 +614,7 @@ func TestOtherClusterTakesNothing(t *testing.T) {
 		s.put(kind, object, false)
 		w := newWorld(t, s, Config{})
 		namespaces := w.source.cfg.Client.CoreV1().Namespaces()
-		// have makes the server's namespace kube-system one with a UID, or deletes it.
+		// have sets the UID of the server's namespace kube-system, or deletes the namespace.
 		have := func(uid types.UID) {
 			t.Helper()
 			err := namespaces.Delete(t.Context(), metav1.NamespaceSystem, metav1.DeleteOptions{})
@@ -629,28 +628,27 @@ func TestOtherClusterTakesNothing(t *testing.T) {
 			require.NoError(t, err)
 		}
 		have("a")
-		w.settle()
-		s.cut() // now the namespace is known
-		w.settle()
+		w.waitIdle()
+		s.cut() // the Source reads the UID
+		w.waitIdle()
 		for _, other := range []types.UID{"", "b"} {
 			have(other)
 			s.cut()
-			w.settle()
+			w.waitIdle()
 			s.put(kind, object.DeepCopy(), true)
-			w.settle()
+			w.waitIdle()
 			require.Len(t, w.receiver.world, 1, "kube-system %q", other)
 			require.ErrorIs(t, w.status(kind).Err, errOtherCluster)
 		}
 		have("a")
-		w.settle()
+		w.waitIdle()
 		require.Empty(t, w.receiver.world)
 		require.NoError(t, w.status(kind).Err)
 	})
 }
 
-// A kind of Calico that goes during its first list has no complete objects, and does not keep the Source from being in
-// sync.
-func TestKindGoesDuringFirstList(t *testing.T) {
+// A kind of Calico that is removed during its first list has no objects. The Source is then in sync without it.
+func TestKindRemovedDuringFirstList(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const kind = "globalnetworkpolicies.projectcalico.org"
 		s := newServer(false)
@@ -660,7 +658,7 @@ func TestKindGoesDuringFirstList(t *testing.T) {
 		}
 		s.do(func() { s.failPage = kind })
 		w := newWorld(t, s, Config{})
-		w.settle()
+		w.waitIdle()
 		require.False(t, w.source.Status().InSync)
 		s.serve(kind, false)
 		time.Sleep(time.Hour)

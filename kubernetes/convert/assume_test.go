@@ -15,7 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// bare returns a pod as a manifest in a repository has it.
+// bare returns a pod without node and address, as in a manifest.
 func bare(name string) *corev1.Pod {
 	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name}}
 }
@@ -37,9 +37,9 @@ func assumeAll(t *testing.T, pods ...*corev1.Pod) ([]*policy.WorkloadEndpoint, [
 	return endpoints, assumed
 }
 
-func TestAssumeInventsWhatIsMissing(t *testing.T) {
+func TestAssumeInventsNodesAndAddresses(t *testing.T) {
 	none, problems := convert.Converter{}.Pod(bare("web"))
-	require.Nil(t, none, "not without being asked")
+	require.Nil(t, none, "AssumeNetwork is not set")
 	require.Empty(t, problems)
 
 	noNode, noAddress, host, done := testPod(), bare("scheduled"), bare("host"), bare("done")
@@ -90,7 +90,8 @@ func TestAssumedAddressesAreUniqueAndStable(t *testing.T) {
 	}
 }
 
-// An invented address is none that another resource has, and the caller's resources stay as they are.
+// An invented address differs from the addresses of other resources. The caller's resources do not
+// change.
 func TestAssumeAvoidsRealAddresses(t *testing.T) {
 	w, _ := convert.Converter{AssumeNetwork: true}.Pod(bare("web"))
 	given := []policy.Resource{w}

@@ -13,7 +13,7 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// The kinds of policy that only host endpoints know, the staged ones, and services.
+// Policies for host endpoints, staged policies and rules with services are converted.
 func TestCalicoPolicies(t *testing.T) {
 	rule := []policy.Rule{{Action: policy.Deny}}
 	tests := []struct {
@@ -82,8 +82,8 @@ func TestCalicoPolicies(t *testing.T) {
 	}
 }
 
-// A staged policy stands beside the one that it is to replace, and never decides.
-func TestStagedBesideEnforced(t *testing.T) {
+// A staged policy does not replace the enforced policy of its name, and does not change verdicts.
+func TestStagedPolicyDoesNotChangeVerdicts(t *testing.T) {
 	staged := v3 + "kind: StagedKubernetesNetworkPolicy\nmetadata: {name: test, namespace: shop}\n" +
 		"spec: {podSelector: {}, policyTypes: [Ingress], ingress: [{}]}\n---\n" +
 		v3 + "kind: StagedGlobalNetworkPolicy\nmetadata: {name: all}\n" +
@@ -93,8 +93,9 @@ func TestStagedBesideEnforced(t *testing.T) {
 	check(t, resources, []probe{{rat, web, tcp, 80, no}, {cart, web, tcp, 80, yes}, {web, rat, tcp, 80, yes}})
 }
 
-// Staged actions that give no staged policy.
-func TestStagedActions(t *testing.T) {
+// No staged policy is created for the actions Delete and Ignore, nor for unknown actions. Only the
+// latter are not ErrIgnored.
+func TestStagedActionsWithoutPolicy(t *testing.T) {
 	for _, kind := range []string{"StagedGlobalNetworkPolicy", "StagedNetworkPolicy", "StagedKubernetesNetworkPolicy"} {
 		for action, ignored := range map[string]bool{"Delete": true, "Ignore": true, "set": false, "Remove": false} {
 			resources, problems := manifest.Decode("test.yaml",
@@ -111,7 +112,7 @@ func TestStagedActions(t *testing.T) {
 	}
 }
 
-// kindCase is an object and what becomes of it.
+// kindCase is an object and the resources to which it is converted.
 type kindCase struct {
 	name, text string
 	want       []policy.Resource
@@ -272,7 +273,7 @@ func runKinds(t *testing.T, tests []kindCase) {
 	}
 }
 
-func TestCalicoKindsBad(t *testing.T) {
+func TestInvalidCalicoKindIsAbsent(t *testing.T) {
 	host := func(spec string) string { return "kind: HostEndpoint\nmetadata: {name: x}\nspec: " + spec }
 	workload := func(spec string) string {
 		return "kind: WorkloadEndpoint\nmetadata: {name: x}\nspec: {node: n1, interfaceName: i0, " + spec + "}"
@@ -373,7 +374,7 @@ func TestCalicoKindsBad(t *testing.T) {
 	}
 }
 
-// fieldsOf returns the fields that problems are about. No problem may be a remark.
+// fieldsOf returns the fields of problems. It requires that no problem is ErrIgnored.
 func fieldsOf(t *testing.T, problems []error) (fields []string) {
 	t.Helper()
 	for _, problem := range problems {
@@ -385,8 +386,9 @@ func fieldsOf(t *testing.T, problems []error) (fields []string) {
 	return fields
 }
 
-// A part that is refused goes alone where the object is a peer that rules may deny.
-func TestCalicoLeftOut(t *testing.T) {
+// If an object can be a peer of deny rules, an invalid part of it is left out, and the rest is
+// converted.
+func TestInvalidPartOfCalicoObjectIsLeftOut(t *testing.T) {
 	node := func(spec string) string { return "kind: Node\nmetadata: {name: x}\nspec: " + spec }
 	workload := func(labels, spec string) string {
 		return "kind: WorkloadEndpoint\nmetadata: {name: x, labels: " + labels +

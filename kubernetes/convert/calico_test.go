@@ -23,7 +23,7 @@ const v3 = "apiVersion: projectcalico.org/v3\n"
 
 func ptr[T any](v T) *T { return &v }
 
-// basePolicy is what the GlobalNetworkPolicy of TestCalico becomes.
+// basePolicy returns the policy to which the GlobalNetworkPolicy of TestCalico is converted.
 func basePolicy() *policy.Policy {
 	return &policy.Policy{
 		Name: "security.base", Tier: "security", Order: ptr(-1.5), Selector: "app == 'web'",
@@ -139,9 +139,8 @@ spec:
 	}
 }
 
-// An object with anything wrong in it is absent, but for rules of policies, and every thing is
-// named.
-func TestCalicoBad(t *testing.T) {
+// An object with an error outside of the rules of a policy is absent. All errors are reported.
+func TestInvalidCalicoObjectIsAbsent(t *testing.T) {
 	global := func(spec string) string {
 		return "kind: GlobalNetworkPolicy\nmetadata: {name: x}\nspec: " + spec
 	}
@@ -189,9 +188,9 @@ func TestCalicoBad(t *testing.T) {
 	}
 }
 
-// S29, S49, S51, S65, S167: a rule with anything wrong in it is closed alone, and every thing is
-// named. The policy stays.
-func TestCalicoDoubts(t *testing.T) {
+// S29, S49, S51, S65, S167: only the rule with an error is closed, and all its errors are reported.
+// The policy is not absent.
+func TestInvalidCalicoRuleIsClosed(t *testing.T) {
 	rule := func(r string) string {
 		return "kind: GlobalNetworkPolicy\nmetadata: {name: x}\nspec: {ingress: [{action: Allow}, " + r + "]}"
 	}
@@ -263,8 +262,9 @@ func TestCalicoDoubts(t *testing.T) {
 	}
 }
 
-// Each kind has its case in Convert, and a nil pointer of a kind never comes out as a resource.
-func TestConvertKinds(t *testing.T) {
+// Convert converts every kind. For an invalid object, it returns no resource, not even a nil
+// pointer.
+func TestConvertHandlesEveryKind(t *testing.T) {
 	for _, object := range []metav1.Object{
 		&calico.GlobalNetworkPolicy{}, &calico.NetworkPolicy{}, &calico.Tier{},
 		&calico.Profile{}, &calico.GlobalNetworkSet{}, &calico.NetworkSet{},

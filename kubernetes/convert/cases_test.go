@@ -21,7 +21,7 @@ import (
 	policyv1alpha2 "sigs.k8s.io/network-policy-api/apis/v1alpha2"
 )
 
-// clusterCase is a cluster with the connectivity that it must have.
+// clusterCase is a cluster with its expected connectivity.
 type clusterCase struct {
 	Name       string
 	Step       int
@@ -85,14 +85,14 @@ func (p casePod) object() *corev1.Pod {
 	return pod
 }
 
-// place is a row and column of a matrix.
-type place struct {
+// party is a row and column of a matrix.
+type party struct {
 	name        string
 	ips         []netip.Addr
 	hostNetwork bool
 }
 
-func (p place) address(family int) netip.Addr {
+func (p party) address(family int) netip.Addr {
 	for _, ip := range p.ips {
 		if ip.Is4() == (family == 4) {
 			return ip
@@ -101,9 +101,9 @@ func (p place) address(family int) netip.Addr {
 	return netip.Addr{}
 }
 
-// TestClusters converts whole clusters and compares the verdict of every pair of pods with the
-// matrix that is known to be right. Consecutive steps are also played one after the other on one
-// world, with nothing but the difference between them. S125-S139, S142, S144-S154
+// TestClusters converts whole clusters, and compares the verdict of every pair of pods with the
+// expected matrix. Consecutive steps are also applied to one world, each as the difference from the
+// previous step. S125-S139, S142, S144-S154
 func TestClusters(t *testing.T) {
 	for file, want := range map[string]int{
 		"testdata/networkpolicy.jsonl.gz": 70, "testdata/clusternetworkpolicy.jsonl.gz": 15,
@@ -128,7 +128,7 @@ func TestClusters(t *testing.T) {
 	}
 }
 
-// step returns the old world brought to the state of the new one by what differs.
+// step applies the differences of the new world to a copy of the old one.
 func step(before, after verdict.World) verdict.World {
 	world := verdict.World{}
 	var updates []policy.Update
@@ -201,22 +201,22 @@ func (c clusterCase) world(t *testing.T) verdict.World {
 	return world
 }
 
-// places returns the rows of the matrices.
-func (c clusterCase) places() []place {
-	var places []place
+// parties returns the rows of the matrices.
+func (c clusterCase) parties() []party {
+	var parties []party
 	for _, p := range c.Pods {
-		places = append(places, place{p.NS + "/" + p.Name, p.IPs, p.HostNetwork})
+		parties = append(parties, party{p.NS + "/" + p.Name, p.IPs, p.HostNetwork})
 	}
 	for _, e := range c.Externals {
-		places = append(places, place{ips: e.IPs})
+		parties = append(parties, party{ips: e.IPs})
 	}
-	return places
+	return parties
 }
 
 func (c clusterCase) check(t *testing.T, e *verdict.Evaluator) {
 	t.Helper()
 	require.Empty(t, e.Rejected())
-	places := c.places()
+	parties := c.parties()
 	flow := func(src, dst netip.Addr, protocol string, port uint16) verdict.Flow {
 		number, err := policy.ParseProtocol(protocol)
 		require.NoError(t, err)
@@ -224,12 +224,12 @@ func (c clusterCase) check(t *testing.T, e *verdict.Evaluator) {
 	}
 	for _, want := range c.Expected {
 		var ingress, egress, combined strings.Builder
-		for _, src := range places {
-			for _, dst := range places {
+		for _, src := range parties {
+			for _, dst := range parties {
 				result := e.Evaluate(flow(src.address(want.Family), dst.address(want.Family), want.Protocol, want.Port))
 				none := "-"
 				if src.hostNetwork != dst.hostNetwork {
-					none = "." // the node has no policy, the pod has
+					none = "." // between a node without policy and a pod with policy
 				}
 				ingress.WriteString(cell(result.Ingress, none))
 				egress.WriteString(cell(result.Egress, none))
@@ -243,7 +243,7 @@ func (c clusterCase) check(t *testing.T, e *verdict.Evaluator) {
 	}
 	for _, poke := range c.Pokes {
 		var src netip.Addr
-		for _, p := range places {
+		for _, p := range parties {
 			if p.name == poke.Src {
 				src = p.address(poke.Family)
 			}
@@ -257,7 +257,7 @@ func (c clusterCase) check(t *testing.T, e *verdict.Evaluator) {
 	}
 }
 
-// cell writes an outcome, or the given text where there is none.
+// cell returns the text of an outcome, or the given text for NotApplicable.
 func cell(o verdict.Outcome, none string) string {
 	switch o {
 	case verdict.Allow:

@@ -17,7 +17,7 @@ import (
 	policyv1alpha2 "sigs.k8s.io/network-policy-api/apis/v1alpha2"
 )
 
-// stray is a pod of a namespace whose object is missing; policy alone lets it send and receive.
+// stray is a pod of a namespace whose object is missing. A NetworkPolicy allows all its traffic.
 const (
 	stray = "apiVersion: v1\nkind: Pod\nmetadata: {name: stray, namespace: gone, labels: {app: web}}\n" +
 		"spec: {nodeName: n1, serviceAccountName: robot, containers: [{name: c}]}\n" +
@@ -28,9 +28,9 @@ const (
 	lost = "10.0.3.1"
 )
 
-// The name of a namespace is known from what is in it: selectors by name hold without the Namespace
+// The objects in a namespace have its name, so selectors of the name work without the Namespace
 // object. S141
-func TestUnknownNamespaceByName(t *testing.T) {
+func TestNamespaceIsSelectedByNameWithoutObject(t *testing.T) {
 	const byName = "{namespaces: {matchLabels: {kubernetes.io/metadata.name: gone}}}"
 	notIn := func(name string) string {
 		return "{matchExpressions: [{key: kubernetes.io/metadata.name, operator: NotIn, values: [" + name + "]}]}"
@@ -87,8 +87,8 @@ func TestUnknownNamespaceByName(t *testing.T) {
 	}
 }
 
-// Profiles that Calico makes of namespaces say that these are known, as Namespace objects do.
-func TestKnownByCalicoProfile(t *testing.T) {
+// The labels of a namespace are known from its Namespace object or from Calico's profile of it.
+func TestCalicoProfileHasLabelsOfNamespace(t *testing.T) {
 	resources, problems := manifest.Decode("test.yaml", []byte(cluster+stray+
 		v3+
 		"kind: Profile\nmetadata: {name: kns.gone}\nspec: {labelsToApply: {pcns.projectcalico.org/name: gone}}\n---\n"+
@@ -98,7 +98,7 @@ func TestKnownByCalicoProfile(t *testing.T) {
 	check(t, resources, []probe{{lost, web, tcp, 80, yes}, {rat, web, tcp, 80, no}})
 }
 
-// Who gives a pod a label that is reserved does not take it out of what others deny.
+// A pod with a reserved label cannot evade rules that deny it.
 func TestReservedLabelDoesNotEvade(t *testing.T) {
 	evader := strings.Replace(cluster, "metadata: {name: rat, namespace: lab, labels: {app: web}}",
 		"metadata: {name: rat, namespace: lab, labels: {app: web, pcns.foo: bar}}", 1)
@@ -109,8 +109,8 @@ func TestReservedLabelDoesNotEvade(t *testing.T) {
 	check(t, resources, []probe{{rat, web, tcp, 80, no}, {cart, web, tcp, 80, yes}})
 }
 
-// No pod has a label that is reserved: asking for one is never true, asking for its absence always.
-// S138
+// No pod has a reserved label. A selector of its presence matches no pod, a selector of its absence
+// all pods. S138
 func TestReservedLabelInSelectors(t *testing.T) {
 	for requirement, matches := range map[string]bool{
 		"matchLabels: {pcns.team: b, app: web}":                                                      false,
@@ -145,8 +145,8 @@ func TestReservedLabelInSelectors(t *testing.T) {
 	}
 }
 
-// A rule whose action is not known denies everything from its place on. S29, S155
-func TestClusterNetworkPolicyUnknownAction(t *testing.T) {
+// A rule with an unknown action denies all packets that no earlier rule matches. S29, S155
+func TestUnknownActionDenies(t *testing.T) {
 	for name, rule := range map[string]string{
 		"none":              "{from: [" + lab + "]}",
 		"of another API":    from("Allow", lab, ""),
@@ -164,8 +164,8 @@ func TestClusterNetworkPolicyUnknownAction(t *testing.T) {
 	}
 }
 
-// IPv4 in IPv6 form is refused: otherwise an allowed IPv6 prefix could allow all of IPv4. S132
-func TestMappedPrefixes(t *testing.T) {
+// An IPv4-mapped prefix is refused. Otherwise it could allow all of IPv4. S132
+func TestMappedPrefixesAreRefused(t *testing.T) {
 	for _, text := range []string{"::ffff:0.0.0.0/96", "::ffff:10.0.0.0/104", "::ffff:10.0.0.1/128", "::ffff:0:0/95"} {
 		resources, problems := manifest.Decode("test.yaml", []byte(cluster+
 			"apiVersion: networking.k8s.io/v1\nkind: NetworkPolicy\nmetadata: {name: test, namespace: shop}\nspec: "+
@@ -188,7 +188,7 @@ func TestMappedPrefixes(t *testing.T) {
 	}
 }
 
-// manyBlocks are more peers, each a rule of its own, than a policy may have rules.
+// manyBlocks returns more peers than a policy may have rules. Each peer is a rule of its own.
 func manyBlocks(peer string) string {
 	peers := make([]string, 10_001)
 	for i := range peers {
@@ -197,8 +197,8 @@ func manyBlocks(peer string) string {
 	return strings.Join(peers, ", ")
 }
 
-// Rules over the limits do not cost the isolation that the policy is there for.
-func TestNetworkPolicyOverLimits(t *testing.T) {
+// A NetworkPolicy with rules over the limits still isolates its pods.
+func TestNetworkPolicyOverLimitsIsolates(t *testing.T) {
 	np := func(rules string) string {
 		return "apiVersion: networking.k8s.io/v1\nkind: NetworkPolicy\nmetadata: {name: test, namespace: shop}\n" +
 			"spec: {podSelector: {}, policyTypes: [Ingress, Egress], " + rules + "}"
@@ -206,13 +206,13 @@ func TestNetworkPolicyOverLimits(t *testing.T) {
 	blocks := "{from: [" + manyBlocks("{ipBlock: {cidr: 10.%[1]d.%[2]d.0/24, except: [10.%[1]d.%[2]d.9/32]}}") + "]}"
 	resources, problems := manifest.Decode("test.yaml",
 		[]byte(cluster+np("egress: [{}], ingress: [{from: [{podSelector: {}}]}, "+blocks+"]")))
-	require.Len(t, problems, 1, "the rule alone is over the limit")
+	require.Len(t, problems, 1, "one rule is over the limit")
 	require.ErrorContains(t, problems[0], "spec.ingress[1]: 10001 entries are more than 10000")
 	check(t, resources, []probe{{rat, web, tcp, 80, no}, {cart, web, tcp, 80, yes}, {web, rat, tcp, 80, yes}})
 
 	one := "{from: [" + strings.TrimSuffix(strings.Repeat("{podSelector: {}}, ", 6_000), ", ") + "]}"
 	resources, problems = manifest.Decode("test.yaml", []byte(cluster+np("egress: [{}], ingress: ["+one+", "+one+"]")))
-	require.Len(t, problems, 1, "both together are")
+	require.Len(t, problems, 1, "both rules together are over the limit")
 	require.ErrorContains(t, problems[0], "spec.ingress: 12000 entries are more than 10000")
 	check(t, resources, []probe{{rat, web, tcp, 80, no}, {cart, web, tcp, 80, no}, {web, rat, tcp, 80, yes}})
 
@@ -224,8 +224,9 @@ func TestNetworkPolicyOverLimits(t *testing.T) {
 	check(t, resources, []probe{{web, rat, tcp, 80, no}, {web, rat, tcp, 81, yes}})
 }
 
-// So it is with a ClusterNetworkPolicy, where what is in doubt denies.
-func TestClusterNetworkPolicyOverLimits(t *testing.T) {
+// Rules of a ClusterNetworkPolicy over the limits deny everything, unless all of them are Accept
+// rules.
+func TestClusterNetworkPolicyOverLimitsFailsClosed(t *testing.T) {
 	many := strings.TrimSuffix(strings.Repeat("{namespaces: {matchLabels: {team: b}}}, ", 6_000), ", ")
 	tests := []struct {
 		name, rules, problem string
@@ -255,7 +256,7 @@ func TestClusterNetworkPolicyOverLimits(t *testing.T) {
 	}
 }
 
-// A name that is too long is cut, and does not cost the rule.
+// The name of a rule that is too long is truncated. The rule is converted.
 func TestClusterNetworkPolicyLongRuleName(t *testing.T) {
 	p, problems := convert.Converter{}.ClusterNetworkPolicy(&policyv1alpha2.ClusterNetworkPolicy{
 		ObjectMeta: metav1.ObjectMeta{Name: "a"},
@@ -272,9 +273,9 @@ func TestClusterNetworkPolicyLongRuleName(t *testing.T) {
 	require.Equal(t, "a"+strings.Repeat("é", 199), p.Ingress[0].Metadata.Annotations[convert.AnnotationRuleName])
 }
 
-// The profiles of two service accounts never have one name, also where the one is named as the
-// other is hashed.
-func TestServiceAccountProfilesApart(t *testing.T) {
+// The profiles of two service accounts have different names, even if one is named like the hashed
+// name of the other.
+func TestServiceAccountProfilesDiffer(t *testing.T) {
 	profile := func(name string) string {
 		p, _ := convert.Converter{}.ServiceAccount(&corev1.ServiceAccount{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: name},

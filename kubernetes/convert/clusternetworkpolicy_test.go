@@ -17,8 +17,7 @@ import (
 	policyv1alpha2 "sigs.k8s.io/network-policy-api/apis/v1alpha2"
 )
 
-// nodes are two nodes; the address of the first is that of the host-networked pod of the test
-// cluster.
+// nodes has two nodes. The first has the address of the host-networked pod of the test cluster.
 const nodes = `
 apiVersion: v1
 kind: Node
@@ -71,7 +70,7 @@ const (
 	cidr = "{networks: [0.0.0.0/0, '::/0']}"
 )
 
-// clusterPolicies are policies of the test cluster, and what becomes of packets then.
+// clusterPolicies has policies of the test cluster, and flows with their expected verdicts.
 type clusterPolicies struct {
 	name, policies string
 	probes         []probe
@@ -149,7 +148,7 @@ func TestClusterNetworkPolicyTiers(t *testing.T) {
 	})
 }
 
-// What the peers and the subject of a ClusterNetworkPolicy select.
+// The peers and the subject of a ClusterNetworkPolicy select pods, nodes and networks.
 func TestClusterNetworkPolicyPeers(t *testing.T) {
 	runClusterPolicies(t, []clusterPolicies{
 		{
@@ -281,8 +280,8 @@ func TestClusterNetworkPolicyProtocols(t *testing.T) {
 	}
 }
 
-// A rule that is not understood whole fails closed: an Accept rule matches nothing, a Deny or Pass
-// rule denies everything, and the rules around it count. S154, S155
+// A rule with an error fails closed. An Accept rule matches nothing, a Deny or Pass rule denies
+// everything. The other rules apply. S154, S155
 func TestClusterNetworkPolicyFailClosed(t *testing.T) {
 	protocol := func(p string) string { return "from: [{namespaces: {}}], protocols: " + p }
 	tests := []struct {
@@ -370,7 +369,7 @@ func TestClusterNetworkPolicyFailClosed(t *testing.T) {
 				require.Equal(t, "spec."+direction+"[1]."+tt.field, wrong.Field)
 				rest := no
 				if action == "Accept" {
-					rest = yes // by the namespace, in the end
+					rest = yes // by the profile of the namespace
 				}
 				check(t, resources, []probe{
 					{cart, web, tcp, 80, no}, {rat, rat, sctp, 80, yes}, {rat, rat, tcp, 80, rest},
@@ -380,7 +379,8 @@ func TestClusterNetworkPolicyFailClosed(t *testing.T) {
 	}
 }
 
-// A rule that denies because it was not understood has an annotation with the reason, and a rule keeps its name.
+// A closed rule that denies has an annotation with the reason. A rule has an annotation with its
+// name.
 func TestClusterNetworkPolicyMetadata(t *testing.T) {
 	object := &policyv1alpha2.ClusterNetworkPolicy{
 		ObjectMeta: metav1.ObjectMeta{Name: "a"},
@@ -443,8 +443,8 @@ func TestClusterNetworkPolicyTypes(t *testing.T) {
 	}
 }
 
-// What the policy as a whole needs must be right, or there is no policy.
-func TestClusterNetworkPolicyBad(t *testing.T) {
+// A ClusterNetworkPolicy with an error outside of its rules is absent.
+func TestInvalidClusterNetworkPolicyIsAbsent(t *testing.T) {
 	const head = "apiVersion: policy.networking.k8s.io/v1alpha2\nkind: ClusterNetworkPolicy\n" +
 		"metadata: {name: a}\nspec: "
 	tests := []struct{ name, text, field string }{
@@ -483,8 +483,8 @@ func TestClusterNetworkPolicyBad(t *testing.T) {
 	}
 }
 
-// Pods whose Namespace object is missing: a Deny takes them in where the selector would match for
-// want of a label, an Accept and a Pass do not, on either side.
+// If the Namespace of a pod is missing, a selector of an absent label matches the pod in a Deny
+// rule, but not in Accept and Pass rules. The same holds for the subject.
 func TestClusterNetworkPolicyUnknownNamespace(t *testing.T) {
 	const stray = "apiVersion: v1\nkind: Pod\nmetadata: {name: stray, namespace: gone}\n" +
 		"spec: {nodeName: n1, containers: [{name: c}]}\nstatus: {podIPs: [{ip: 10.0.3.1}]}\n---\n" +

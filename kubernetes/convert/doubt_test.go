@@ -11,9 +11,9 @@ import (
 	"github.com/wayleave/wayleave/policy/verdict"
 )
 
-// S136, S154, S155, S167: what comes of a rule that is not understood, of Calico's policies and of
-// Kubernetes' own. All of them are reported as policies in doubt.
-func TestRulesInDoubt(t *testing.T) {
+// S136, S154, S155, S167: rules with errors are closed, in policies of Calico and of Kubernetes.
+// The policies are reported as in doubt.
+func TestInvalidRulesAreClosed(t *testing.T) {
 	gnp := func(rules string) string {
 		return v3 + "kind: GlobalNetworkPolicy\nmetadata: {name: a}\n" +
 			"spec: {order: 1, selector: app == 'web', ingress: [" + rules + "]}\n"

@@ -91,7 +91,7 @@ func TestEndpointSlice(t *testing.T) {
 	}
 }
 
-func TestEndpointSliceBad(t *testing.T) {
+func TestInvalidEndpointSliceIsAbsent(t *testing.T) {
 	tests := []struct {
 		field  string
 		change func(*discoveryv1.EndpointSlice)
@@ -140,8 +140,8 @@ func TestEndpointSliceBad(t *testing.T) {
 	}
 }
 
-// A Service gives no resource, and its error is distinguishable from a fault.
-func TestService(t *testing.T) {
+// A Service has no resource, and its error is ErrIgnored. An invalid Service has another error.
+func TestServiceIsIgnored(t *testing.T) {
 	resources, problems := convert.Converter{}.Convert(&corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"},
 	})

@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// One bad rule does not take the policy with it.
+// A rule with an error is closed. The other rules of the policy are converted.
 func ExampleConverter_NetworkPolicy() {
 	port, zero := intstr.FromInt32(443), intstr.FromInt32(0)
 	np := &networkingv1.NetworkPolicy{
@@ -34,7 +34,8 @@ func ExampleConverter_NetworkPolicy() {
 	// [NetworkPolicy shop/web: spec.ingress[1].ports[0].port: ports are 1 to 65535]
 }
 
-// A ClusterNetworkPolicy reaches nodes by a network set that every Node is turned into.
+// A ClusterNetworkPolicy selects nodes by their network sets. A Node is converted to a Node and a
+// NetworkSet.
 func ExampleConverter_Convert() {
 	node := &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{
@@ -54,7 +55,8 @@ func ExampleConverter_Convert() {
 	// []
 }
 
-// A handler of an informer gives the store what changes: here a node loses its pod CIDR.
+// A handler of an informer sends the store the changes of an object. Here a node loses its pod
+// CIDR.
 func ExampleConverter_Changes() {
 	before := &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: "n1"}, Spec: corev1.NodeSpec{PodCIDRs: []string{"10.1.0.0/24"}},

@@ -13,8 +13,8 @@ import (
 	"github.com/wayleave/wayleave/policy/verdict"
 )
 
-// cluster is two namespaces with pods, a host-networked pod's address (10.9.0.1), and a
-// network set in shop that selectors must not confuse with pods.
+// cluster has namespaces with pods, a host-networked pod (10.9.0.1), and a network set in shop with
+// the labels of a pod.
 const cluster = `
 apiVersion: v1
 kind: Namespace
@@ -73,7 +73,7 @@ const (
 	host, partner, beyond = "10.9.0.1", "203.0.113.9", "198.51.100.7"
 )
 
-// probe is a flow with the outcome that it must have.
+// probe is a flow with its expected outcome.
 type probe struct {
 	src, dst string
 	protocol policy.Protocol
@@ -86,7 +86,8 @@ const (
 	yes, no             = verdict.Allow, verdict.Deny
 )
 
-// meaning is a NetworkPolicy's spec, and what must become of flows in the test cluster with it.
+// meaning is the spec of a NetworkPolicy, and flows in the test cluster with their expected
+// verdicts.
 type meaning struct {
 	name, spec string
 	probes     []probe
@@ -160,7 +161,7 @@ func TestNetworkPolicyPeers(t *testing.T) {
 	})
 }
 
-// S131, S132: blocks of addresses as peers.
+// S131, S132: peers can be blocks of addresses.
 func TestNetworkPolicyBlocks(t *testing.T) {
 	runMeanings(t, []meaning{
 		{
@@ -200,7 +201,8 @@ func TestNetworkPolicyBlocks(t *testing.T) {
 	})
 }
 
-// S138 to S142: what the selectors of peers match.
+// S138 to S142: selectors of peers match labels of pods and namespaces. They do not match network
+// sets.
 func TestNetworkPolicySelectors(t *testing.T) {
 	runMeanings(t, []meaning{
 		{
@@ -316,8 +318,8 @@ func runMeanings(t *testing.T, tests []meaning) {
 	}
 }
 
-// check holds the probes against the reference evaluator, and against the rules that a node has of
-// them.
+// check compares the expected outcomes with the reference evaluator, and with the tables of the
+// pods' node.
 func check(t *testing.T, resources []policy.Resource, probes []probe) {
 	t.Helper()
 	world := verdict.World{}
@@ -335,8 +337,8 @@ func check(t *testing.T, resources []policy.Resource, probes []probe) {
 	}
 }
 
-// A bad rule goes, the policy and its other rules stay. S136
-func TestNetworkPolicyBadRule(t *testing.T) {
+// A rule with an error matches nothing. The other rules apply. S136
+func TestInvalidRuleOfNetworkPolicyMatchesNothing(t *testing.T) {
 	tests := []struct{ name, rule, field string }{
 		{"port 0", "{ports: [{port: 80}, {port: 0}]}", "ports[1].port"},
 		{"port over 65535", "{ports: [{port: 65536}]}", "ports[0].port"},
@@ -408,8 +410,8 @@ func TestNetworkPolicyBadRule(t *testing.T) {
 	}
 }
 
-// What the policy as a whole needs must be right, or there is no policy.
-func TestNetworkPolicyBad(t *testing.T) {
+// A NetworkPolicy with an error outside of its rules is absent.
+func TestInvalidNetworkPolicyIsAbsent(t *testing.T) {
 	tests := []struct{ name, metadata, spec, field string }{
 		{"no name", "{}", "{podSelector: {}}", "metadata.name"},
 		{"selector", "{name: a}", "{podSelector: {matchLabels: {'a b': c}}}", "spec.podSelector.matchLabels"},
@@ -430,7 +432,7 @@ func TestNetworkPolicyBad(t *testing.T) {
 	}
 }
 
-// Without a namespace an object is in "default". S143
+// An object without a namespace is in "default". S143
 func TestDefaultNamespace(t *testing.T) {
 	resources, problems := manifest.Decode("test.yaml", []byte(cluster+
 		"apiVersion: networking.k8s.io/v1\nkind: NetworkPolicy\nmetadata: {name: test}\nspec: {podSelector: {}}"))
@@ -440,8 +442,8 @@ func TestDefaultNamespace(t *testing.T) {
 	check(t, resources, []probe{{rat, plain, tcp, 80, no}, {plain, rat, tcp, 80, yes}})
 }
 
-// The longest name that Kubernetes allows has room for the prefix.
-func TestLongestName(t *testing.T) {
+// A name of the maximum length of Kubernetes is valid with the prefix.
+func TestLongestNameIsValid(t *testing.T) {
 	name := strings.Repeat("a", 253)
 	resources, problems := manifest.Decode("test.yaml", []byte(
 		"apiVersion: networking.k8s.io/v1\nkind: NetworkPolicy\nmetadata: {name: "+name+"}\nspec: {podSelector: {}}"))
@@ -449,7 +451,7 @@ func TestLongestName(t *testing.T) {
 	require.Equal(t, "knp.default."+name, resources[0].Key().Name)
 }
 
-// Labels and addresses that change count at once: every object is converted by itself. S140
+// A change of a namespace's labels takes effect without a conversion of other objects. S140
 func TestChanges(t *testing.T) {
 	np := "apiVersion: networking.k8s.io/v1\nkind: NetworkPolicy\nmetadata: {name: test, namespace: shop}\n" +
 		"spec: {podSelector: {}, ingress: [{from: [{namespaceSelector: {matchLabels: {team: b}}}]}]}\n---\n"

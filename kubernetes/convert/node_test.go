@@ -62,7 +62,7 @@ func TestNode(t *testing.T) {
 	require.Equal(t, nodeResources(func(*policy.Node, *policy.NetworkSet) {}), resources)
 }
 
-// Calico's annotations count where they are there.
+// Calico's annotations take precedence.
 func TestNodeAnnotations(t *testing.T) {
 	node := testNode()
 	node.Labels["projectcalico.org/name"] = "lies"
@@ -117,13 +117,13 @@ func TestNodePodCIDRTunnels(t *testing.T) {
 	require.Equal(t, []string{"10.9.9.9", "fd00:10:244:1::"}, tunnels(func(n *corev1.Node) {
 		n.Annotations = map[string]string{"projectcalico.org/IPv4VXLANTunnelAddr": "10.9.9.9"}
 	}))
-	// The first CIDR of a family counts.
+	// The first CIDR of a family is used.
 	require.Equal(t, []string{"10.1.0.0", none}, tunnels(func(n *corev1.Node) {
 		n.Spec.PodCIDRs = []string{"10.1.0.0/24", "10.2.0.0/24"}
 	}))
 	require.Equal(t, []string{"10.244.1.0", none}, tunnels(func(n *corev1.Node) { n.Spec.PodCIDRs = nil }))
 	require.Equal(t, []string{none, none}, tunnels(func(n *corev1.Node) { n.Spec.PodCIDRs, n.Spec.PodCIDR = nil, "" }))
-	// An address that no tunnel can have is left out, and the node stays.
+	// An invalid address of a tunnel is left out. The rest of the node is converted.
 	require.Equal(t, []string{none, none}, tunnels(func(n *corev1.Node) {
 		n.Spec.PodCIDRs = []string{"x", "127.0.0.0/8", "ff02::/64"}
 	}))
@@ -217,7 +217,7 @@ func TestNodeWireguardAnnotations(t *testing.T) {
 	}
 }
 
-func TestNodeBad(t *testing.T) {
+func TestInvalidNodeIsAbsent(t *testing.T) {
 	for field, change := range map[string]func(*corev1.Node){
 		"metadata.name":          func(n *corev1.Node) { n.Name = "" },
 		"metadata.namespace":     func(n *corev1.Node) { n.Namespace = "x" },
@@ -233,9 +233,8 @@ func TestNodeBad(t *testing.T) {
 	}
 }
 
-// What is wrong with a part of a node costs that part: rules that deny nodes go by the network set
-// of its addresses.
-func TestNodeLeftOut(t *testing.T) {
+// An invalid part of a node is left out. The rest is converted, because deny rules match nodes by their network sets.
+func TestInvalidPartOfNodeIsLeftOut(t *testing.T) {
 	annotation := func(key, value string) func(*corev1.Node) {
 		return func(n *corev1.Node) { n.Annotations = map[string]string{key: value} }
 	}
@@ -300,8 +299,8 @@ func TestNodeLeftOut(t *testing.T) {
 	}
 }
 
-// A node of more addresses than a resource may have keeps them all as a peer, and a pod CIDR given
-// twice is one block.
+// The network set of a node has all addresses, also those over the limit of the Node resource. Two equal pod CIDRs are
+// one block.
 func TestNodeManyAddresses(t *testing.T) {
 	node := testNode()
 	node.Spec.PodCIDRs = []string{"10.244.1.0/24", "10.244.1.9/24"}

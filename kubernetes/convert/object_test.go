@@ -17,7 +17,7 @@ import (
 	policyv1alpha2 "sigs.k8s.io/network-policy-api/apis/v1alpha2"
 )
 
-// Origin returns the object of each resource that a Converter makes.
+// Origin returns the object from which a resource was converted.
 func TestOrigin(t *testing.T) {
 	meta := func(namespace, name string) metav1.ObjectMeta {
 		return metav1.ObjectMeta{Namespace: namespace, Name: name, UID: "1"}
@@ -90,7 +90,8 @@ func TestErrorNamesTheObject(t *testing.T) {
 	}
 }
 
-// An Error has Absent set if its object is absent, and not if only a part of it is left out or closed.
+// Absent is set in an Error if the whole object is absent, but not if a part of it is left out or
+// closed.
 func TestErrorOfAbsentObject(t *testing.T) {
 	operator := metav1.LabelSelectorRequirement{Key: "app", Operator: "in", Values: []string{"web"}}
 	wrong := metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{operator}}

@@ -172,7 +172,8 @@ func TestPodAttachment(t *testing.T) {
 	require.NotEmpty(t, problems)
 }
 
-// A pod without a network of its own is no endpoint, and that is no error.
+// A pod in the host's network, a terminated pod, and a pod without address or node have no endpoint
+// and no error.
 func TestPodWithoutNetwork(t *testing.T) {
 	for name, change := range map[string]func(*corev1.Pod){
 		"host network": func(p *corev1.Pod) { p.Spec.HostNetwork = true },
@@ -191,7 +192,7 @@ func TestPodWithoutNetwork(t *testing.T) {
 	}
 }
 
-func TestPodBad(t *testing.T) {
+func TestInvalidPodIsAbsent(t *testing.T) {
 	label := func(key string) func(*corev1.Pod) {
 		return func(p *corev1.Pod) { p.Labels[key] = "x" }
 	}
@@ -216,7 +217,7 @@ func TestPodBad(t *testing.T) {
 	}
 }
 
-// fields returns the fields that the problems are of.
+// fields returns the fields of problems.
 func fields(t *testing.T, problems []error) []string {
 	t.Helper()
 	var list []string
@@ -228,9 +229,9 @@ func fields(t *testing.T, problems []error) []string {
 	return list
 }
 
-// What is wrong with a part of a pod costs that part: a pod that vanished would escape the rules
-// that deny it.
-func TestPodLeftOut(t *testing.T) {
+// An invalid part of a pod is left out. The rest is converted, because an absent pod would evade
+// rules that deny it.
+func TestInvalidPartOfPodIsLeftOut(t *testing.T) {
 	label := func(key string) func(*corev1.Pod) {
 		return func(p *corev1.Pod) { p.Labels[key] = "x" }
 	}
@@ -314,14 +315,14 @@ func TestPodLeftOut(t *testing.T) {
 		})
 	}
 	pod := testPod()
-	pod.Annotations = map[string]string{convert.AnnotationMAC: "01:00:5e:00:00:01"} // that of a group
+	pod.Annotations = map[string]string{convert.AnnotationMAC: "01:00:5e:00:00:01"} // a multicast address
 	endpoint, problems := convert.Converter{TrustAnnotations: true}.Pod(pod)
 	require.Len(t, problems, 1)
 	require.Empty(t, endpoint.MAC)
 }
 
-// More labels than a resource may have do not take the object with them.
-func TestManyLabels(t *testing.T) {
+// An object with too many labels is converted with the first 1,000 of them.
+func TestTooManyLabelsAreTruncated(t *testing.T) {
 	labels := map[string]string{}
 	for i := range 2_000 {
 		labels[fmt.Sprintf("l%04d", i)] = "x"
@@ -343,7 +344,7 @@ func TestManyLabels(t *testing.T) {
 	require.Len(t, labels, 2_000, "the object is not changed")
 }
 
-// The default name has a place for every pod and fits the kernel's limit.
+// The default name of an interface depends on the pod, and is within the kernel's limit.
 func TestInterfaceName(t *testing.T) {
 	require.Len(t, convert.InterfaceName("a", "b"), 15)
 	require.Regexp(t, "^way[0-9a-f]{12}$", convert.InterfaceName("shop", "web"))

@@ -17,15 +17,13 @@ import (
 	"github.com/wayleave/wayleave/policy/verdict"
 )
 
-// rendered is what the graph and the nftables renderer make of resources on the node n1, where the
-// pods of the tests are.
+// rendered has the tables for resources on node n1, which has the pods of the tests.
 type rendered struct {
-	forms []renderedForm // the policy of workloads as classes, and as chains
-	// interfaces of the pods, by address.
-	interfaces map[netip.Addr]string
+	tables     []renderedTable       // with lookups, and with chains
+	interfaces map[netip.Addr]string // of the pods, by address
 }
 
-type renderedForm struct {
+type renderedTable struct {
 	table     *ruleset.Table
 	simulator *simulate.Simulator
 }
@@ -48,7 +46,7 @@ func renderAll(t *testing.T, resources []policy.Resource) rendered {
 	batch := graph.Flush()
 	for _, chains := range []bool{false, true} {
 		cfg := render.Config{NAT: render.NATConfig{Disabled: true}}
-		if chains { // what costs more than this is chains
+		if chains { // a group over this limit has chains
 			cfg.Classes.MaxPerGroup = 1
 		}
 		renderer, err := render.New(cfg)
@@ -59,15 +57,16 @@ func renderAll(t *testing.T, resources []policy.Resource) rendered {
 		require.NoError(t, table.Validate())
 		simulator, err := simulate.New(simulate.Config{Table: table})
 		require.NoError(t, err)
-		r.forms = append(r.forms, renderedForm{table, simulator})
+		r.tables = append(r.tables, renderedTable{table, simulator})
 	}
 	return r
 }
 
-// check leads the flow through the tables: between two pods of the node, or between one and eth0.
+// check compares the outcome of a flow with the verdict of each table, between two pods, or between
+// a pod and eth0.
 func (r rendered) check(t *testing.T, f verdict.Flow, want verdict.Outcome) {
 	t.Helper()
-	place := func(a netip.Addr) string {
+	interfaceOf := func(a netip.Addr) string {
 		if name, ok := r.interfaces[a]; ok {
 			return name
 		}
@@ -75,12 +74,12 @@ func (r rendered) check(t *testing.T, f verdict.Flow, want verdict.Outcome) {
 	}
 	header := binary.BigEndian.AppendUint16(binary.BigEndian.AppendUint16(nil, f.SrcPort), f.DstPort)
 	packet := simulate.Packet{
-		IIFName: place(f.Src), OIFName: place(f.Dst), Src: f.Src, Dst: f.Dst, Protocol: uint8(f.Protocol),
+		IIFName: interfaceOf(f.Src), OIFName: interfaceOf(f.Dst), Src: f.Src, Dst: f.Dst, Protocol: uint8(f.Protocol),
 		Transport: slices.Concat(header, make([]byte, 16)),
 	}
-	for _, form := range r.forms {
-		result, err := form.simulator.Run(ruleset.Forward, packet, simulate.Conn{State: ruleset.CtNew})
+	for _, r := range r.tables {
+		result, err := r.simulator.Run(ruleset.Forward, packet, simulate.Conn{State: ruleset.CtNew})
 		require.NoError(t, err)
-		require.Equal(t, want == verdict.Deny, result.Verdict != ruleset.Accept, "%s\n%s", f, form.table)
+		require.Equal(t, want == verdict.Deny, result.Verdict != ruleset.Accept, "%s\n%s", f, r.table)
 	}
 }

@@ -19,7 +19,7 @@ import (
 	policyv1alpha2 "sigs.k8s.io/network-policy-api/apis/v1alpha2"
 )
 
-// spec reads the specification of an object.
+// spec decodes the specification of an object.
 func spec(t *testing.T, text string, into any) {
 	t.Helper()
 	var content any
@@ -31,7 +31,7 @@ func spec(t *testing.T, text string, into any) {
 	require.NoError(t, decoder.Decode(into))
 }
 
-// origins returns the origin of every rule of the policy that is made of an object, in order.
+// origins returns the origins of the rules of an object's policy, in order.
 func origins(t *testing.T, object metav1.Object) (all []convert.RuleOrigin) {
 	t.Helper()
 	resources, _ := convert.Converter{}.Convert(object)
@@ -52,12 +52,12 @@ func origins(t *testing.T, object metav1.Object) (all []convert.RuleOrigin) {
 	return all
 }
 
-// at returns an origin in the object that origins leaves out.
+// at returns an origin without its object.
 func at(field string, peers, ports []string) convert.RuleOrigin {
 	return convert.RuleOrigin{Field: field, Peers: peers, Ports: ports}
 }
 
-// RuleOrigins returns the peers and ports of a NetworkPolicy that each rule was made from.
+// RuleOrigins returns the peers and ports of a NetworkPolicy from which each rule was converted.
 func TestRuleOriginNetworkPolicy(t *testing.T) {
 	np := &networkingv1.NetworkPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: "1"}}
 	spec(t, `
@@ -142,8 +142,8 @@ func TestRuleOriginStaged(t *testing.T) {
 	require.Equal(t, []convert.RuleOrigin{at("spec.ingress[0]", nil, ports)}, origins(t, staged))
 }
 
-// A changed rule has another ID, and what is no policy has no origins.
-func TestRuleOriginOfNone(t *testing.T) {
+// A changed rule has another ID. An object that is not a valid policy has no origins.
+func TestInvalidObjectHasNoRuleOrigins(t *testing.T) {
 	np := &networkingv1.NetworkPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}}
 	spec(t, "podSelector: {}\ningress: [{}]", &np.Spec)
 	p, _ := convert.Converter{}.NetworkPolicy(np)
@@ -159,7 +159,8 @@ func TestRuleOriginOfNone(t *testing.T) {
 	}
 }
 
-// Of the blocks and ports that share a rule, Narrow leaves those that a packet can match. A name may be any port.
+// Of the blocks and ports that share a rule, Narrow returns those that a packet can match. A named port can be any
+// port.
 func TestRuleOriginNarrow(t *testing.T) {
 	np := &networkingv1.NetworkPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}}
 	spec(t, `
@@ -183,7 +184,7 @@ egress:
 	}, got)
 }
 
-// The text of an origin leaves out what is the same everywhere, and does not grow with the number of blocks.
+// The text of an origin has no prefix "spec", and a limited number of entries.
 func TestRuleOriginText(t *testing.T) {
 	for want, o := range map[string]convert.RuleOrigin{
 		"ingress":                       at("spec.ingress", nil, nil),

@@ -32,8 +32,8 @@ func TestServiceAccount(t *testing.T) {
 	require.ErrorContains(t, problems[0], `ServiceAccount default/robot: metadata.labels["a b"]`)
 }
 
-// The longest names that Kubernetes allows have room, and stay apart.
-func TestServiceAccountLongName(t *testing.T) {
+// Names of the maximum length of Kubernetes have valid and different profiles.
+func TestLongServiceAccountNamesDiffer(t *testing.T) {
 	seen := map[string]bool{}
 	for _, name := range []string{
 		strings.Repeat("a", 190), strings.Repeat("a", 191), strings.Repeat("a", 253), strings.Repeat("a", 252) + "b",
@@ -52,8 +52,8 @@ func TestServiceAccountLongName(t *testing.T) {
 	}
 }
 
-// Rules find pods by the labels of their service account; a service account that is not known takes
-// nothing from its pods but the labels.
+// Rules select pods by the labels of their service account. Without the ServiceAccount object, only
+// these labels are missing.
 func TestServiceAccountLabels(t *testing.T) {
 	const accounts = "apiVersion: v1\nkind: ServiceAccount\n" +
 		"metadata: {name: robot, namespace: shop, labels: {trust: high}}\nautomountServiceAccountToken: false\n---\n" +

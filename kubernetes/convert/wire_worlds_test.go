@@ -19,9 +19,9 @@ import (
 
 var updateWire = flag.Bool("update", false, "rewrite the converted clusters")
 
-// TestConvertedClusters holds that the clusters of testdata convert to what the tests of the
-// nftables backend read, which cannot convert themselves: they send real packets through these
-// worlds and compare what arrives with the same matrices.
+// TestConvertedClusters tests that the converted clusters in testdata of dataplane/nft are current.
+// The tests of that package cannot convert. They send packets in these clusters and compare the
+// result with the same matrices.
 func TestConvertedClusters(t *testing.T) {
 	const file = "../../dataplane/nft/testdata/clusters.jsonl.gz"
 	var lines bytes.Buffer
@@ -56,5 +56,5 @@ func TestConvertedClusters(t *testing.T) {
 	data, err := io.ReadAll(unzipped)
 	require.NoError(t, err)
 	require.True(t, bytes.Equal(lines.Bytes(), data),
-		"run go test ./convert -update in kubernetes/ and look at what differs")
+		"run go test ./convert -update in kubernetes/ and review the differences")
 }

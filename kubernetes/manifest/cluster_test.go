@@ -15,8 +15,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// A dump of every kind works as it is, as YAML and as JSON.
-func TestWholeCluster(t *testing.T) {
+// A dump of every kind is read unchanged, as YAML and as JSON.
+func TestDumpOfEveryKindIsRead(t *testing.T) {
 	data, err := os.ReadFile("testdata/cluster.yaml")
 	require.NoError(t, err)
 	resources, problems := manifest.Decode("cluster.yaml", data)
@@ -44,17 +44,17 @@ func TestWholeCluster(t *testing.T) {
 	}
 }
 
-// Settings reach the converter: pod CIDRs become blocks.
-func TestPodCIDRs(t *testing.T) {
+// Settings of the converter are used: pod CIDRs are converted to blocks.
+func TestPodCIDRsAreConvertedToBlocks(t *testing.T) {
 	data, err := os.ReadFile("testdata/cluster.yaml")
 	require.NoError(t, err)
 	resources, _ := manifest.Reader{Converter: convert.Converter{PodCIDRs: true}}.Decode("cluster.yaml", data)
 	require.Contains(t, keys(resources), "Block/10.0.0.0/24")
 }
 
-// A rule of a NetworkPolicy that does not decode goes alone: the policy must not go with it, since
-// it isolates. S136
-func TestRuleThatDoesNotDecode(t *testing.T) {
+// A rule of a NetworkPolicy that does not decode matches nothing. The policy still isolates its
+// pods. S136
+func TestUndecodableRuleMatchesNothing(t *testing.T) {
 	const head = "apiVersion: networking.k8s.io/v1\nkind: NetworkPolicy\nmetadata: {name: a}\nspec:\n" +
 		"  podSelector: {}\n"
 	tests := []struct{ name, rules, errors string }{
@@ -88,13 +88,13 @@ func TestRuleThatDoesNotDecode(t *testing.T) {
 			p, ok := resources[0].(*policy.Policy)
 			require.True(t, ok)
 			require.Equal(t, []policy.Type{policy.Ingress}, p.Types)
-			require.Len(t, effective(p.Ingress), 1, "the rule that is in order")
+			require.Len(t, effective(p.Ingress), 1, "the valid rule")
 		})
 	}
 }
 
-// Many rules that do not decode cost what they are, and not the square of it.
-func TestManyBadRules(t *testing.T) {
+// The number of reported problems is limited if many rules do not decode.
+func TestProblemsOfRulesAreLimited(t *testing.T) {
 	text := "apiVersion: networking.k8s.io/v1\nkind: NetworkPolicy\nmetadata: {name: a}\nspec:\n  podSelector: {}\n" +
 		"  ingress:\n" + strings.Repeat("  - {form: []}\n", 5_000)
 	resources, problems := manifest.Decode("f", []byte(text))
@@ -103,8 +103,8 @@ func TestManyBadRules(t *testing.T) {
 	require.ErrorContains(t, problems[100], "more problems")
 }
 
-// Egress rules that are left out still make the policy one of egress.
-func TestEgressRuleThatDoesNotDecode(t *testing.T) {
+// A policy whose egress rules do not decode still applies to egress.
+func TestUndecodableEgressRuleKeepsType(t *testing.T) {
 	resources, problems := manifest.Decode("f", []byte("apiVersion: networking.k8s.io/v1\nkind: NetworkPolicy\n"+
 		"metadata: {name: a}\nspec: {podSelector: {}, egress: [{ports: x}]}\n"))
 	require.Len(t, problems, 1)
@@ -115,7 +115,7 @@ func TestEgressRuleThatDoesNotDecode(t *testing.T) {
 }
 
 // If the rest of the object has errors, too, it is refused, and all errors are reported.
-func TestRuleAndObjectWrong(t *testing.T) {
+func TestInvalidObjectReportsErrorsOfRules(t *testing.T) {
 	resources, problems := manifest.Decode("f",
 		[]byte("apiVersion: policy.networking.k8s.io/v1alpha2\nkind: ClusterNetworkPolicy\nmetadata: {name: a}\n"+
 			"spec:\n  tier: Admin\n  priorty: 1\n  subject: {namespaces: {}}\n  egress:\n"+
@@ -126,9 +126,9 @@ func TestRuleAndObjectWrong(t *testing.T) {
 		"f: document 1: line 6: ClusterNetworkPolicy a: spec.priorty: unknown field", texts(problems))
 }
 
-// Two nodes of one name, from Kubernetes and from Calico, are one too many; nothing of the second
-// counts.
-func TestTwoNodes(t *testing.T) {
+// If Kubernetes and Calico have a node of the same name, the first one is used, and the second one
+// is reported.
+func TestDuplicateNodeIsReported(t *testing.T) {
 	resources, problems := manifest.Decode("f", []byte("apiVersion: v1\nkind: Node\nmetadata: {name: a}\n---\n"+
 		"apiVersion: projectcalico.org/v3\nkind: Node\nmetadata: {name: a}\n"+
 		"spec: {addresses: [{address: 10.0.0.1}]}\n"))

@@ -19,9 +19,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-var update = flag.Bool("update", false, "write testdata/bad.errors anew")
+var update = flag.Bool("update", false, "rewrite testdata/bad.errors")
 
-// keys returns what was read, and texts what was wrong, one a line.
+// keys returns the keys of resources.
 func keys(resources []policy.Resource) []string {
 	list := []string{}
 	for _, r := range resources {
@@ -38,8 +38,8 @@ func texts(errs []error) string {
 	return strings.Join(list, "\n")
 }
 
-// Every broken document is reported with its place, and none takes another with it.
-func TestBadDocuments(t *testing.T) {
+// Every malformed document is reported with its place. The other documents are read.
+func TestMalformedDocumentsAreReported(t *testing.T) {
 	data, err := os.ReadFile("testdata/bad.yaml")
 	require.NoError(t, err)
 	want, err := os.ReadFile("testdata/bad.errors")
@@ -56,9 +56,9 @@ func TestBadDocuments(t *testing.T) {
 	}, keys(resources))
 }
 
-// What kubectl prints works as it is: lists, status, managed fields, fields of newer clusters in
-// the status.
-func TestKubectlOutput(t *testing.T) {
+// Output of kubectl is read unchanged, with lists, status, managed fields, and fields of newer
+// clusters in the status.
+func TestKubectlOutputIsRead(t *testing.T) {
 	for _, file := range []string{"kubectl.yaml", "kubectl.json"} {
 		data, err := os.ReadFile(filepath.Join("testdata", file))
 		require.NoError(t, err)
@@ -78,7 +78,7 @@ func jsonOf(name string) string {
 	return `{"apiVersion":"v1","kind":"Namespace",` + "\n\t" + `"metadata":{"name":"` + name + `"}}`
 }
 
-// stream is the content of a file, and what comes of it.
+// stream is the content of a file, and the expected resources and errors.
 type stream struct {
 	name, data string
 	want       []string
@@ -121,7 +121,7 @@ func TestJSONStreams(t *testing.T) {
 	})
 }
 
-// Lists may lie in lists, in kind and in number.
+// Lists can be nested, up to 10 levels.
 func TestLists(t *testing.T) {
 	first := []string{"Profile/kns.a"}
 	runStreams(t, []stream{
@@ -261,8 +261,8 @@ func TestNull(t *testing.T) {
 	require.Equal(t, []string{"Policy/default/knp.default.c"}, keys(resources))
 }
 
-// An object with a fault in every field must not cost the square of its size.
-func TestManyProblems(t *testing.T) {
+// The number of reported problems of an object is limited.
+func TestProblemsOfObjectAreLimited(t *testing.T) {
 	for _, value := range []string{"1", "'-'"} {
 		text := "apiVersion: v1\nkind: Namespace\nmetadata:\n  name: a\n  labels:\n"
 		for i := range 10_000 {
@@ -276,7 +276,7 @@ func TestManyProblems(t *testing.T) {
 	}
 }
 
-// Numbers are those of kubectl.
+// Numbers are decoded as by kubectl.
 func TestNumbers(t *testing.T) {
 	for text, want := range map[string]float64{
 		"10": 10, "010": 8, "0o10": 8, "0x10": 16, "1_0": 10, "1e1": 10, "-1.5": -1.5,
@@ -346,8 +346,8 @@ func TestReadDir(t *testing.T) {
 	require.ErrorIs(t, problems[0], os.ErrNotExist)
 }
 
-// A Reader uses its settings.
-func TestReaderSettings(t *testing.T) {
+// A Reader uses its Converter.
+func TestReaderUsesConverter(t *testing.T) {
 	data, err := os.ReadFile("testdata/kubectl.yaml")
 	require.NoError(t, err)
 	reader := manifest.Reader{Converter: convert.Converter{Attachment: func(*corev1.Pod) convert.Attachment {
@@ -360,8 +360,8 @@ func TestReaderSettings(t *testing.T) {
 	require.Equal(t, "veth0", endpoint.Interface)
 }
 
-// FuzzDecode looks for input that panics, gives a resource that is not valid, or an error without a
-// place.
+// FuzzDecode checks that Decode does not panic, that its resources are valid, and that its errors
+// have a file.
 func FuzzDecode(f *testing.F) {
 	files, err := filepath.Glob("testdata/*")
 	require.NoError(f, err)
@@ -373,7 +373,7 @@ func FuzzDecode(f *testing.F) {
 		for _, document := range bytes.SplitAfter(data, []byte("---\n")) {
 			f.Add(document)
 		}
-		for _, item := range bytes.Split(data, []byte("\n- ")) { // those of a list, each by itself
+		for _, item := range bytes.Split(data, []byte("\n- ")) { // each item of a list
 			f.Add(append([]byte("  "), item...))
 		}
 	}
@@ -395,7 +395,7 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// An error has the object as far as it can be read, with what an Event needs.
+// An error has the identity of its object, as far as it can be read.
 func TestErrorHasObject(t *testing.T) {
 	for text, want := range map[string]convert.Object{
 		"apiVersion: networking.k8s.io/v1\nkind: NetworkPolicy\n" +

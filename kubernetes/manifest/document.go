@@ -182,7 +182,7 @@ func (d *document) object(n *yaml.Node, path string, id identity) {
 
 // report reports the errors that the reader found in an object. It reports the limit of aliases only once.
 func (d *document) report(name convert.Object, path string, wrong []nodeError) {
-	told, aliases := 0, false
+	reported, aliases := 0, false
 	for _, w := range wrong {
 		if errors.Is(w.err, errAliases) {
 			if aliases {
@@ -190,7 +190,7 @@ func (d *document) report(name convert.Object, path string, wrong []nodeError) {
 			}
 			aliases = true
 		}
-		if told++; told > maxProblems {
+		if reported++; reported > maxProblems {
 			d.fail(name, path, errMore)
 			return
 		}
@@ -210,8 +210,8 @@ func (d *document) convert(
 			return false
 		}
 		rule := ruleOf(wrong.Field)
-		actionTold, was := replaced[rule]
-		return was && (actionTold || wrong.Field != rule+".action")
+		actionReported, was := replaced[rule]
+		return was && (actionReported || wrong.Field != rule+".action")
 	})
 	for i, err := range problems {
 		if i == maxProblems {

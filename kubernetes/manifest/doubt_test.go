@@ -11,8 +11,9 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// S167: a rule of a Calico policy that does not decode is closed alone, with what is wrong in it.
-func TestCalicoRuleThatDoesNotDecode(t *testing.T) {
+// S167: only the rule of a Calico policy that does not decode is closed, and has the errors as its
+// doubts.
+func TestUndecodableCalicoRuleIsClosed(t *testing.T) {
 	for _, tt := range []struct{ name, rule, fields string }{
 		{"unknown field", "{action: ACTION, sorce: {nets: [10.0.0.0/8]}}", "spec.ingress[1].sorce"},
 		{"unknown field inside", "{action: ACTION, source: {net: [10.0.0.0/8]}}", "spec.ingress[1].source.net"},
@@ -58,7 +59,7 @@ func TestCalicoRuleThatDoesNotDecode(t *testing.T) {
 					switch action {
 					case "Permit":
 						wanted = append(wanted, "spec.ingress[1].action")
-					case "[]": // what is of the wrong form hides what is unknown
+					case "[]": // unknown fields are not reported
 						wanted = []string{"spec.ingress[1].action"}
 					}
 					for _, field := range wanted {
@@ -71,9 +72,9 @@ func TestCalicoRuleThatDoesNotDecode(t *testing.T) {
 	}
 }
 
-// S167: if the rules of a direction cannot be read, everything is denied in it; if the scope
-// cannot, there is no policy.
-func TestUnreadableCalicoRules(t *testing.T) {
+// S167: if the rules of a direction cannot be read, the direction denies everything. If the scope
+// cannot be read, the policy is absent.
+func TestUnreadableCalicoRulesDeny(t *testing.T) {
 	gnp := func(spec string) string {
 		return "apiVersion: projectcalico.org/v3\nkind: GlobalNetworkPolicy\nmetadata: {name: a}\nspec: {" + spec +
 			"}\n"
@@ -100,9 +101,8 @@ func TestUnreadableCalicoRules(t *testing.T) {
 	}
 }
 
-// S167: a NetworkPolicy is enforced although one of its rules has a field that only other kinds
-// have.
-func TestNetworkPolicyRuleWithFieldsOfOtherKinds(t *testing.T) {
+// S167: a rule of a NetworkPolicy with a field of other kinds is closed. The other rules apply.
+func TestRuleWithFieldOfOtherKindIsClosed(t *testing.T) {
 	for kind, version := range map[string]string{
 		"NetworkPolicy": "networking.k8s.io/v1", "StagedKubernetesNetworkPolicy": "projectcalico.org/v3",
 	} {

@@ -12,7 +12,7 @@ import (
 	"github.com/wayleave/wayleave/kubernetes/manifest"
 )
 
-// A check of manifests. A problem that wraps convert.ErrIgnored is no fault: the object has no effect on purpose.
+// A check of manifests. A problem that wraps convert.ErrIgnored is not a fault: the object has no effect on purpose.
 func ExampleDecode_ignored() {
 	const file = `
 apiVersion: v1
@@ -36,5 +36,5 @@ func ExampleReader() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	_ = source // source.Run(ctx, runner) gives the objects to a calcgraph.Runner, and then their changes
+	_ = source // source.Run(ctx, runner) sends the objects and their changes to a calcgraph.Runner
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/wayleave/wayleave/kubernetes/manifest"
 )
 
-// What is good is used, what is wrong is named.
+// Valid objects are returned, and invalid ones are reported.
 func ExampleDecode() {
 	const file = `
 apiVersion: v1

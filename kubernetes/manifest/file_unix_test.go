@@ -15,8 +15,8 @@ import (
 	"github.com/wayleave/wayleave/kubernetes/manifest"
 )
 
-// A folder is read to its end, despite files that cannot be read.
-func TestReadDirOfOtherThings(t *testing.T) {
+// Files that cannot be read are reported. The other files of the folder are read.
+func TestReadDirReportsIrregularFiles(t *testing.T) {
 	dir := t.TempDir()
 	path := func(name string) string { return filepath.Join(dir, name) }
 	require.NoError(t, os.WriteFile(path("b.yaml"), []byte(namespace("b")), 0o600))

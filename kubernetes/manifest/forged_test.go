@@ -13,9 +13,9 @@ import (
 	"github.com/wayleave/wayleave/kubernetes/manifest"
 )
 
-// The names, kinds and fields of an object that is refused cannot begin a line of a log or of a
-// terminal, nor move its cursor.
-func TestErrorsHaveOneLine(t *testing.T) {
+// Errors have only printable characters, so names, kinds and fields of an object cannot begin a
+// line of a log or move the cursor of a terminal.
+func TestErrorsArePrintable(t *testing.T) {
 	forged := strconv.QuoteToASCII("web\ntime=now level=INFO msg=well\x1b[2J\u202e")
 	for _, text := range []string{
 		`{"apiVersion": "v1", "kind": "Pod", "metadata": {"namespace": "shop", "name": F}, "spec": {F: 1}}`,

@@ -78,7 +78,8 @@ func TestRuleOrigins(t *testing.T) {
 	require.Equal(t, "shop.yaml:21: ingress[2].from[1]", narrowed)
 }
 
-// Without a file, the object takes its place. A rule that cannot be read has a place, too.
+// Without a file, the text of an origin has the object instead. A rule that cannot be read also has
+// an origin.
 func TestRuleOriginWithoutFile(t *testing.T) {
 	var got []string
 	reader := manifest.Reader{Rule: func(_ string, at manifest.RuleOrigin) { got = append(got, at.String()) }}

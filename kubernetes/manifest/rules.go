@@ -102,7 +102,7 @@ func doubtfulRules(id identity, object map[string]any, broken map[string]bool) (
 		for i := range rules {
 			at := fmt.Sprintf("%s[%d]", path, i)
 			fields, isRule := rules[i].(map[string]any)
-			wrong, actionTold := ruleProblems(id, fields, newRule), broken[at+".action"] || !isRule
+			wrong, actionReported := ruleProblems(id, fields, newRule), broken[at+".action"] || !isRule
 			switch {
 			case broken[at]:
 				wrong = nil // its content may not be complete
@@ -113,10 +113,10 @@ func doubtfulRules(id identity, object map[string]any, broken map[string]bool) (
 			}
 			for _, w := range wrong {
 				found = append(found, fieldError{join(at, w.field), w.err})
-				actionTold = actionTold || w.field == "action"
+				actionReported = actionReported || w.field == "action"
 			}
 			rules[i] = doubtfulRule(id, fields, direction)
-			replaced[at] = actionTold
+			replaced[at] = actionReported
 		}
 	}
 	return found, replaced
@@ -243,9 +243,9 @@ func recordDoubts(resources []policy.Resource, replaced map[string]bool, found [
 					continue
 				}
 				rule := ruleOf(rules[i].Doubts[0].Field)
-				if actionTold, was := replaced[rule]; was {
+				if actionReported, was := replaced[rule]; was {
 					rules[i].Doubts = slices.DeleteFunc(rules[i].Doubts, func(p policy.Problem) bool {
-						return actionTold || p.Field != rule+".action"
+						return actionReported || p.Field != rule+".action"
 					})
 					rules[i].Close(doubts[rule]...)
 				}

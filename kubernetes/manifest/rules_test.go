@@ -14,7 +14,7 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// onePolicy returns the only resource, a policy, and what was wrong.
+// onePolicy returns the only resource, a policy, and the errors.
 func onePolicy(t *testing.T, text string) (*policy.Policy, []error) {
 	t.Helper()
 	resources, problems := manifest.Decode("f", []byte(text))
@@ -24,7 +24,7 @@ func onePolicy(t *testing.T, text string) (*policy.Policy, []error) {
 	return p, problems
 }
 
-// effective returns the rules without those that match nothing, as they allow and are in doubt.
+// effective returns the rules except closed Allow rules, which match nothing.
 func effective(rules []policy.Rule) (out []policy.Rule) {
 	for _, r := range rules {
 		if r.Action != policy.Allow || len(r.Doubts) == 0 {
@@ -34,7 +34,7 @@ func effective(rules []policy.Rule) (out []policy.Rule) {
 	return out
 }
 
-// badEntries are rules with one bad thing in them, without an action, and where that is.
+// badEntries has rules without an action that have one error, and the field of the error.
 var badEntries = []struct{ name, rule, field string }{
 	{"null for a peer", "PEERS: [null]", ".PEERS[0]"},
 	{"null beside a good peer", "PEERS: [{namespaces: {}}, null]", ".PEERS[1]"},
@@ -56,7 +56,7 @@ var badEntries = []struct{ name, rule, field string }{
 }
 
 // One invalid entry closes its rule: an allowing rule is left out. S136, S154, S155
-func TestBadEntryInRule(t *testing.T) {
+func TestInvalidEntryClosesRule(t *testing.T) {
 	for _, tt := range badEntries {
 		for direction, peers := range map[string]string{"ingress": "from", "egress": "to"} {
 			t.Run(tt.name+" "+direction, func(t *testing.T) {
@@ -69,7 +69,7 @@ func TestBadEntryInRule(t *testing.T) {
 				require.Contains(t, wrong, "spec."+direction+"[1]"+
 					strings.NewReplacer("PORTS", "ports", "namespaces", "podSelector").Replace(field))
 				require.Len(t, effective(append(p.Ingress, p.Egress...)), 1)
-				require.ErrorContains(t, p.Doubts(), wrong[0], "what was wrong, not what stands for it")
+				require.ErrorContains(t, p.Doubts(), wrong[0], "the error, not the rule that replaces it")
 				require.Contains(t, p.Types, policy.Ingress)
 
 				for action, want := range map[string][]policy.Action{
@@ -86,7 +86,7 @@ func TestBadEntryInRule(t *testing.T) {
 					wrong := fieldsOf(t, problems)
 					require.Contains(t, wrong, "spec."+direction+"[0]"+strings.ReplaceAll(field, "PORTS", name))
 					if action == "" {
-						require.Contains(t, wrong, "spec."+direction+"[0].action", "the cause is told too")
+						require.Contains(t, wrong, "spec."+direction+"[0].action", "the missing action, too")
 					}
 					var got []policy.Action
 					for _, r := range effective(append(p.Ingress, p.Egress...)) {
@@ -122,8 +122,8 @@ func fieldsOf(t *testing.T, problems []error) []string {
 	return list
 }
 
-// A rule that is none, a direction that is none, and an action that cannot be read.
-func TestBadRules(t *testing.T) {
+// Rules, lists of rules and actions that cannot be read deny everything.
+func TestUnreadableRulesDeny(t *testing.T) {
 	const (
 		good   = "{action: Deny, from: [{namespaces: {}}]}"
 		closed = "everything"
@@ -186,15 +186,15 @@ func TestBadRules(t *testing.T) {
 }
 
 // If an entry outside of the rules is invalid, the object is refused, and errors of the rules are reported, too.
-func TestBadEntryElsewhere(t *testing.T) {
+func TestInvalidEntryOutsideRulesRefusesObject(t *testing.T) {
 	resources, problems := manifest.Decode("f", []byte("apiVersion: networking.k8s.io/v1\nkind: NetworkPolicy\n"+
 		"metadata: {name: a}\nspec: {podSelector: {a: b, a: c}, ingress: [null]}\n"))
 	require.Empty(t, resources)
 	require.Equal(t, "spec.podSelector.a spec.ingress[0]", strings.Join(fieldsOf(t, problems), " "))
 }
 
-// A rule whose aliases expand to too much is closed like any other invalid rule.
-func TestAliasesInRule(t *testing.T) {
+// A rule whose aliases expand to too many values is closed like any other invalid rule.
+func TestTooManyAliasesCloseRule(t *testing.T) {
 	p, problems := onePolicy(t, "apiVersion: networking.k8s.io/v1\nkind: NetworkPolicy\n"+
 		"metadata: {name: a, annotations: {x: &x "+strings.Repeat("y", 10_000)+"}}\n"+
 		"spec: {podSelector: {}, ingress: [{ports: [{port: 1}]}, {from: [{podSelector: {matchExpressions: [{key: a, "+
@@ -206,8 +206,8 @@ func TestAliasesInRule(t *testing.T) {
 	require.ErrorContains(t, problems[0], "aliases")
 }
 
-// Nodes that both claim a block are both nodes; the block is the first one's.
-func TestBlockOfTwoNodes(t *testing.T) {
+// If two nodes claim a block, both nodes are read, and the first one has the block.
+func TestFirstNodeHasSharedBlock(t *testing.T) {
 	node := func(i int) string {
 		return fmt.Sprintf("apiVersion: v1\nkind: Node\nmetadata: {name: n%d}\nspec: {podCIDRs: [10.1.0.0/24, "+
 			"10.2.%d.0/24]}\nstatus: {addresses: [{type: InternalIP, address: 10.0.0.%d}]}\n---\n", i, i, i)

@@ -37,7 +37,7 @@ func attachment(iface, address string) convert.Attachment {
 	return convert.Attachment{Interface: iface, Addresses: []netip.Addr{netip.MustParseAddr(address)}}
 }
 
-// store has the last update of each endpoint, as interface and addresses.
+// store has the current endpoint, as interface and addresses.
 type store struct {
 	*pods.Pods
 	now   string
@@ -80,14 +80,14 @@ func TestStatusReplacesAddressesOfAttachment(t *testing.T) {
 	require.Equal(t, 4, s.calls, "one at first, and one for each change")
 }
 
-// A status without the attachment's addresses is that of an earlier link of the pod, whose addresses another pod
-// may have.
-func TestStatusOfAnEarlierLink(t *testing.T) {
+// A status without the attachment's addresses is that of an earlier link of the pod. Another pod may have its
+// addresses.
+func TestStatusOfEarlierLinkIsIgnored(t *testing.T) {
 	s := newStore(t)
 	s.Set(pod("a", "10.0.0.1", "fd00::1"))
 	require.NoError(t, s.Attach(ref("a"), attachment("veth7", "10.0.0.1")))
 	require.Equal(t, "veth7[10.0.0.1 fd00::1]", s.now)
-	require.True(t, s.Detach(ref("a"))) // the pod's sandbox is made again, with other addresses
+	require.True(t, s.Detach(ref("a"))) // the pod's sandbox is recreated with other addresses
 	require.Empty(t, s.now)
 	link := attachment("veth8", "10.0.0.2")
 	link.Addresses = append(link.Addresses, netip.MustParseAddr("fd00::1"))
@@ -99,21 +99,21 @@ func TestStatusOfAnEarlierLink(t *testing.T) {
 	require.Equal(t, "veth8[fd00::1 10.0.0.2 10.0.0.3]", s.now)
 }
 
-// The interface of an attached pod is not attached to another, which would take both down.
+// The interface of an attached pod cannot be attached to another pod, because that would disconnect both.
 func TestAttachRefusesInterfaceOfAnotherPod(t *testing.T) {
 	s := newStore(t)
 	s.Set(pod("a"))
 	require.NoError(t, s.Attach(ref("a"), attachment("veth7", "10.0.0.1")))
 	other := pods.Ref{Namespace: "shop", Name: "db", UID: "d"}
 	require.ErrorContains(t, s.Attach(other, attachment("veth7", "10.0.0.2")), "veth7 is that of pod shop/web")
-	require.NoError(t, s.Attach(ref("a"), attachment("veth8", "10.0.0.1")), "another one of its own")
+	require.NoError(t, s.Attach(ref("a"), attachment("veth8", "10.0.0.1")), "another interface of the same pod")
 	require.NoError(t, s.Attach(other, attachment("veth7", "10.0.0.2")))
 	require.True(t, s.Detach(ref("a")))
 	require.NoError(t, s.Attach(other, attachment("veth8", "10.0.0.2")))
 }
 
-// Errors are reported with the pod, and their end is, too.
-func TestReport(t *testing.T) {
+// The errors of a pod and their end are reported.
+func TestErrorsOfPodAreReported(t *testing.T) {
 	var reports []string
 	p, err := pods.New(pods.Config{
 		Node: "n1", Update: func(policy.Update) {},
@@ -130,8 +130,8 @@ func TestReport(t *testing.T) {
 	require.Equal(t, "shop/weba[]", reports[2])
 }
 
-// The errors of a pod of another node end with the next pod of its name, on this node too.
-func TestReportOfAPodThatMoves(t *testing.T) {
+// The errors of a pod of another node end with the next pod of its name, even if that is on this node.
+func TestErrorsEndWithNextPodOfName(t *testing.T) {
 	for _, attached := range []bool{false, true} {
 		var last []error
 		p, err := pods.New(pods.Config{
@@ -151,9 +151,8 @@ func TestReportOfAPodThatMoves(t *testing.T) {
 	}
 }
 
-// Pods of several names and UIDs, which share names over nodes, have the endpoint that the last state of each
-// source gives.
-func TestModelOfNamesAndUIDs(t *testing.T) {
+// The endpoint of a name depends only on the last state of each source, for random pods of few names, UIDs and nodes.
+func TestRandomPodsEqualModel(t *testing.T) {
 	type state struct {
 		api          *corev1.Pod
 		attached     bool
@@ -231,7 +230,7 @@ func TestModelOfNamesAndUIDs(t *testing.T) {
 	}
 }
 
-// An attachment waits for the API.
+// An attachment has an endpoint once the API has the pod.
 func TestAttachmentWaitsForPod(t *testing.T) {
 	s := newStore(t)
 	require.NoError(t, s.Attach(ref(""), attachment("veth7", "10.0.0.1")))
@@ -240,7 +239,7 @@ func TestAttachmentWaitsForPod(t *testing.T) {
 	require.Equal(t, "veth7[10.0.0.1]", s.now)
 }
 
-// A pod of another node is an endpoint without an attachment.
+// A pod has an endpoint without an attachment.
 func TestPodNeedsNoAttachment(t *testing.T) {
 	s := newStore(t)
 	s.Set(pod("a", "10.0.0.1"))
@@ -249,8 +248,8 @@ func TestPodNeedsNoAttachment(t *testing.T) {
 	require.Empty(t, s.now)
 }
 
-// An attachment belongs to one UID: the next pod of that name does not get it, and a late Detach of the former pod
-// changes nothing.
+// An attachment belongs to one UID. The next pod of the name does not get it, and a late Detach of the previous pod has
+// no effect.
 func TestAttachmentBelongsToOneUID(t *testing.T) {
 	s := newStore(t)
 	s.Set(pod("a"))
@@ -269,7 +268,7 @@ func TestAttachmentBelongsToOneUID(t *testing.T) {
 	require.NotEmpty(t, s.now)
 }
 
-// A detached pod is no endpoint, in any order of calls by the API and the CNI plugin.
+// A detached pod has no endpoint, in any order of calls by the API and the CNI plugin.
 func TestDetachedStaysDetached(t *testing.T) {
 	for name, run := range map[string]func(s *store){
 		"a late DEL of another pod": func(s *store) {
@@ -306,7 +305,7 @@ func TestDetachedStaysDetached(t *testing.T) {
 	}
 }
 
-// The next pod of a name may be on another node while the former one is still attached here.
+// The next pod of a name may be on another node while the previous one is still attached on this node.
 func TestPodMovesToAnotherNode(t *testing.T) {
 	s := newStore(t)
 	s.Set(pod("a"))
@@ -323,14 +322,14 @@ func TestPodMovesToAnotherNode(t *testing.T) {
 }
 
 // A static pod has another UID in the container runtime than in the API.
-func TestStaticPod(t *testing.T) {
+func TestStaticPodHasAnotherUIDInRuntime(t *testing.T) {
 	s := newStore(t)
 	mirror := pod("of the API", "10.0.0.1")
 	mirror.Annotations = map[string]string{"kubernetes.io/config.mirror": "static"}
 	s.Set(mirror)
 	require.NoError(t, s.Attach(ref("static"), attachment("veth7", "10.0.0.1")))
 	require.Equal(t, "veth7[10.0.0.1]", s.now)
-	require.False(t, s.Detach(ref("of the API")), "no runtime has it")
+	require.False(t, s.Detach(ref("of the API")), "the runtime has another UID")
 	require.Equal(t, "veth7[10.0.0.1]", s.now)
 	require.True(t, s.Detach(ref("static")))
 	require.Empty(t, s.now)
@@ -339,7 +338,7 @@ func TestStaticPod(t *testing.T) {
 }
 
 // Pods may be used from several goroutines.
-func TestPodsBesideEachOther(t *testing.T) {
+func TestConcurrentCallsOfPods(t *testing.T) {
 	s := newStore(t)
 	var wg sync.WaitGroup
 	for i := range 4 {
@@ -427,9 +426,9 @@ func TestOrderOfSourcesDoesNotMatter(t *testing.T) {
 	}
 }
 
-// After a restart, Pods does not know which pods were detached. The address of an attached pod is that pod's alone,
-// whichever came first.
-func TestAddressOfAnAttachedPod(t *testing.T) {
+// After a restart, Pods has lost the detached pods. A pod without an attachment has no endpoint if an attached pod has
+// its address, in any order of calls.
+func TestAddressBelongsToAttachedPod(t *testing.T) {
 	for _, attachedFirst := range []bool{true, false} {
 		now := map[string]bool{}
 		p, err := pods.New(pods.Config{Node: "n1", Update: func(u policy.Update) {
@@ -457,8 +456,8 @@ func TestAddressOfAnAttachedPod(t *testing.T) {
 	}
 }
 
-// A pod that was attached between two detachments is known as detached as long as one that was detached once.
-func TestDetachedTwice(t *testing.T) {
+// The second detachment of a pod renews its record among the last detached pods.
+func TestSecondDetachIsRecorded(t *testing.T) {
 	s := newStore(t)
 	require.True(t, s.Detach(ref("a")))
 	for i := range 4000 {

@@ -84,7 +84,7 @@ func TestEveryChangeReachesEveryNode(t *testing.T) {
 			require.Equal(t, 20, churned.Changes)
 			require.Len(t, churned.Latencies, 20, "every pod was seen by all nodes")
 			for _, c := range churned.Nodes {
-				require.GreaterOrEqual(t, c.Events, int64(2*20+1), "each pod came and went, and the last change")
+				require.GreaterOrEqual(t, c.Events, int64(2*20+1), "each pod is added and deleted, and the last change")
 			}
 			f.requireVerified(t, "churn")
 			for range 2 {
@@ -113,8 +113,8 @@ func kindOfChange(backend, scenario string) string {
 	}[scenario]
 }
 
-// A state that is not that of the world is found.
-func TestVerifyFindsADifference(t *testing.T) {
+// verify reports a state that differs from the world.
+func TestVerifyReportsDifference(t *testing.T) {
 	f := testFleet(t, backendEtcd)
 	f.run(t, "start")
 	f.requireVerified(t, "start")
@@ -124,7 +124,7 @@ func TestVerifyFindsADifference(t *testing.T) {
 }
 
 // The command prints its tables. If it is interrupted, no process and no folder remains.
-func TestCommandLeavesNothing(t *testing.T) {
+func TestInterruptedCommandRemovesProcessesAndFolder(t *testing.T) {
 	apiserver.StartEtcd(t) // which skips without the programs
 	before := children(t)
 	folder := t.TempDir()

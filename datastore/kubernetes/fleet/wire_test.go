@@ -12,7 +12,7 @@ import (
 	"github.com/wayleave/wayleave/dataplane"
 )
 
-// Events are counted wherever the stream is split, and bookmarks are not.
+// Events are counted wherever the stream is split. Bookmarks are not counted.
 func TestEventsOfStreamsAreCounted(t *testing.T) {
 	bookmark := "\x00\x00\x00\x0d\x0a\x08BOOKMARKabc"
 	stream := []byte("\x00\x00\x00\x03abc" + bookmark + "\x00\x00\x01\x00" + string(make([]byte, 256)) +

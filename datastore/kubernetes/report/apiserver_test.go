@@ -49,8 +49,8 @@ type realCluster struct {
 	dynamic dynamic.Interface
 }
 
-// All Reporters have the rights of the package's doc, and no others. Each subtest has its own Nodes
-// and its own Lease, and needs no other subtest.
+// The Reporters have the rights of the package's doc, and no others. Each subtest has its own Nodes
+// and its own Lease, and depends on no other subtest.
 func TestReporterOnServer(t *testing.T) {
 	server := apiserver.Start(t, apiserver.Config{RBAC: true})
 	c := &realCluster{
@@ -76,11 +76,11 @@ func TestReporterOnServer(t *testing.T) {
 	c.ApplyCRDs(crd)
 	run("events are in both groups and counted up", eventsAreCountedUp)
 	run("conditions of others are kept", conditionsOfOthersAreKept)
-	run("node gets its condition and annotation back", nodeGetsConditionBack)
-	run("report is owned by its node and comes back", reportComesBack)
+	run("removed condition and annotation are restored", removedConditionIsRestored)
+	run("deleted report is restored", deletedReportIsRestored)
 	run("applied counts two nodes", appliedCountsTwoNodes)
-	run("problems of a source reach the objects", sourceProblemsReachObjects)
-	run("writes go on after the server was away", writesGoOnAfterRestart)
+	run("problems of a source are on its objects", sourceProblemsAreOnObjects)
+	run("writes continue after a restart of the server", writesContinueAfterRestart)
 }
 
 // right is a line of the table of rights in doc.go: group, resources, verbs and namespace.
@@ -102,7 +102,7 @@ func documentedRights(t *testing.T) map[string][]rbacv1.PolicyRule {
 	return rights
 }
 
-// grant gives rights, by namespace, to a subject.
+// grant grants rights, by namespace, to a subject.
 func (c *realCluster) grant(name string, subject rbacv1.Subject, rights map[string][]rbacv1.PolicyRule) {
 	c.Helper()
 	rbac, meta, subjects := c.client.RbacV1(), metav1.ObjectMeta{Name: name}, []rbacv1.Subject{subject}
@@ -155,7 +155,7 @@ func (c *realCluster) run(r *report.Reporter) (stop func()) {
 		assert.ErrorIs(c, <-ended, context.Canceled)
 	})
 	c.Cleanup(func() {
-		// The server has a write before the Reporter has its answer.
+		// The server may have a write whose response the Reporter has not received.
 		assert.EventuallyWithT(c, func(t *assert.CollectT) {
 			assert.Empty(t, r.Stats().Errors)
 		}, 30*time.Second, 20*time.Millisecond)
@@ -164,7 +164,7 @@ func (c *realCluster) run(r *report.Reporter) (stop func()) {
 	return stop
 }
 
-// eventually waits until a check, of which require gets a collector, passes.
+// eventually waits until a check passes.
 func (c *realCluster) eventually(check func(t *assert.CollectT)) {
 	c.Helper()
 	require.EventuallyWithT(c, check, 30*time.Second, 20*time.Millisecond)
@@ -182,7 +182,7 @@ func (c *realCluster) addNode(node *corev1.Node) *corev1.Node {
 	return made
 }
 
-// addPolicy adds a NetworkPolicy and returns what the Source calls it.
+// addPolicy adds a NetworkPolicy and returns it with its identity in hooks of the Source.
 func (c *realCluster) addPolicy(name string) (convert.Object, *networkingv1.NetworkPolicy) {
 	c.Helper()
 	made, err := c.client.NetworkingV1().NetworkPolicies("shop").Create(
@@ -212,7 +212,7 @@ func (c *realCluster) addClusterPolicy(name string, to map[string]any) (convert.
 }
 
 // requireEvents waits until the objects of these names have exactly these Events in both groups, as
-// "namespace Kind/name UID Reason xCount note"; the notes are cut to 40 bytes.
+// "namespace Kind/name UID Reason xCount note", with notes of at most 40 bytes.
 func (c *realCluster) requireEvents(names []string, want ...string) {
 	c.Helper()
 	line := func(namespace string, of corev1.ObjectReference, reason string, count int32, note string) string {
@@ -282,7 +282,7 @@ func (c *realCluster) requireReport(node string, want report.NodeStatus) (live *
 	return live
 }
 
-// Without the CRD all else is written, and once it is there, the reports are.
+// Without the CRD, Events are written but reports are not. Reports are written once the CRD exists.
 func reportsWaitForCRD(c *realCluster, crd *unstructured.Unstructured) {
 	c.addNode(node("early"))
 	r := c.reporter("early")
@@ -305,8 +305,8 @@ func reportsWaitForCRD(c *realCluster, crd *unstructured.Unstructured) {
 	})
 }
 
-// Each problem has one Event, which core/v1 and events.k8s.io/v1 show. One that comes back counts it
-// up; the next leader does not.
+// Each problem has one Event in core/v1 and events.k8s.io/v1. A problem that occurs again increases
+// the count of its Event. A new leader does not.
 func eventsAreCountedUp(c *realCluster) {
 	c.addNode(node("counter"))
 	pod, err := c.client.CoreV1().Pods("shop").Create(c.Context(), &corev1.Pod{
@@ -353,7 +353,7 @@ func eventsAreCountedUp(c *realCluster) {
 	require.Zero(c, r.Stats().Failed)
 }
 
-// A condition of another controller stays as that has written it last.
+// The last condition of another controller stays.
 func conditionsOfOthersAreKept(c *realCluster) {
 	c.addNode(node("judge"))
 	o, live := c.addClusterPolicy("kept", map[string]any{"namespaces": map[string]any{}})
@@ -381,9 +381,9 @@ func conditionsOfOthersAreKept(c *realCluster) {
 	c.requireConditions("kept", "Audited=False Weekly 1: ", "Accepted=True Accepted 1: ")
 }
 
-// The Node has its condition and annotation besides those of other writers. They are written again after they were
-// removed.
-func nodeGetsConditionBack(c *realCluster) {
+// The Node has its condition and annotation besides those of other writers. They are written again
+// after they are removed.
+func removedConditionIsRestored(c *realCluster) {
 	n := node("ready")
 	n.Annotations = map[string]string{"other": "x"}
 	n = c.addNode(n)
@@ -421,7 +421,7 @@ func nodeGetsConditionBack(c *realCluster) {
 	stop := c.run(r)
 	r.Ready()
 	live := requireReady()
-	// Otherwise stop may cancel a request that the server has carried out.
+	// Otherwise stop may cancel a request that the server has processed.
 	c.eventually(func(t *assert.CollectT) { require.EqualValues(t, 2, r.Stats().Node) })
 
 	stop()
@@ -437,8 +437,9 @@ func nodeGetsConditionBack(c *realCluster) {
 	c.eventually(func(t *assert.CollectT) { require.EqualValues(t, 4, r.Stats().Node) })
 }
 
-// The Node owns its report, which the CRD accepts in its largest form. A report that was deleted is created again.
-func reportComesBack(c *realCluster) {
+// The Node owns its report. The CRD accepts a report of maximum size. A deleted report is created
+// again.
+func deletedReportIsRestored(c *realCluster) {
 	n := c.addNode(node("owner"))
 	r := c.reporter("owner", func(cfg *report.Config) {
 		cfg.Revisions = func() map[string]string { return map[string]string{networkPolicies: "7", "pods": "8"} }
@@ -480,7 +481,7 @@ func reportComesBack(c *realCluster) {
 	c.eventually(func(t *assert.CollectT) { require.Empty(t, r.Stats().Errors) })
 }
 
-// Applied follows the nodes with the resourceVersions of the server.
+// Applied compares the reports of two nodes with the resourceVersions of the server.
 func appliedCountsTwoNodes(c *realCluster) {
 	_, before := c.addPolicy("before")
 	_, after := c.addPolicy("after")
@@ -544,15 +545,16 @@ func (c *realCluster) startSource(r *report.Reporter, user string) *calcgraph.Ru
 	return runner
 }
 
-// What is wrong with a policy in the API is on its object, until it is edited or deleted.
-func sourceProblemsReachObjects(c *realCluster) {
+// The problems of a policy in the API are in its conditions and Events, until the policy is edited
+// or deleted.
+func sourceProblemsAreOnObjects(c *realCluster) {
 	c.ApplyCRDs(apiserver.CalicoCRDs()...)
 	c.grant("source", rbacv1.Subject{Kind: rbacv1.UserKind, Name: "agent"}, map[string][]rbacv1.PolicyRule{"": {{
 		APIGroups: []string{rbacv1.APIGroupAll}, Resources: []string{rbacv1.ResourceAll},
 		Verbs: []string{"get", "list", "watch"},
 	}}})
 	c.addNode(node("agent"))
-	web, _ := c.addPolicy("rejected") // the Source reads it before the graph gets the other one
+	web, _ := c.addPolicy("rejected") // the Source reads it before the graph receives the invalid policy
 	r := c.reporter("agent")
 	c.run(r)
 	runner := c.startSource(r, "agent")
@@ -579,7 +581,8 @@ func sourceProblemsReachObjects(c *realCluster) {
 	c.requireEvents([]string{"future"}, fmt.Sprintf(
 		"default GlobalNetworkPolicy/future %s RuleClosed x1 spec.ingress[0].novel: unknown field", future.GetUID()))
 
-	// The Source's policies are valid. The graph gets one that is not in place of a real object.
+	// The Source's policies are valid, so the graph receives an invalid policy with the key of an
+	// existing one.
 	invalid := &policy.Policy{Namespace: "shop", Name: "knp.default.rejected", Selector: "(("}
 	require.NoError(c, runner.Update(c.Context(), []policy.Update{{Key: invalid.Key(), Resource: invalid}}))
 	c.requireEvents([]string{"rejected"}, fmt.Sprintf(
@@ -598,8 +601,8 @@ func sourceProblemsReachObjects(c *realCluster) {
 	requireObjects(1)
 }
 
-// While the server is away, writes fail and are tried again. A Reporter needs no restart for it.
-func writesGoOnAfterRestart(c *realCluster) {
+// Writes that fail while the server is down are retried. The Reporter is not restarted.
+func writesContinueAfterRestart(c *realCluster) {
 	c.addNode(node("patient"))
 	o, _ := c.addPolicy("patient")
 	deny, _ := c.addClusterPolicy("patient", map[string]any{"namespaces": map[string]any{}})

@@ -19,7 +19,7 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// foreign is a condition of another controller, with a field that this version does not know.
+// foreign returns a condition of another controller, with an unknown field.
 func foreign(status string) map[string]any {
 	return map[string]any{
 		"type": "Audited", "status": status, "reason": "Weekly", "message": "", "novel": "x",
@@ -27,7 +27,7 @@ func foreign(status string) map[string]any {
 	}
 }
 
-// transition returns when the condition Accepted got its status.
+// transition returns the time of the last change of condition Accepted.
 func (c *cluster) transition(t *testing.T, name string) string {
 	live, err := c.dynamic.Resource(cnps).Get(t.Context(), name, metav1.GetOptions{})
 	require.NoError(t, err)
@@ -87,8 +87,8 @@ func TestConditionFollowsThePolicy(t *testing.T) {
 	})
 }
 
-// Another writer that changes the object between the read and the write is not undone.
-func TestConditionOfOthersStays(t *testing.T) {
+// A change by another writer between the read and the write is not reverted.
+func TestConditionOfOtherWriterStays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(clusterPolicy("deny", foreign("True")))
 		conflict := true
@@ -111,9 +111,9 @@ func TestConditionOfOthersStays(t *testing.T) {
 	})
 }
 
-// A node that is behind does not overwrite what a later version of the policy got, nor that of a
-// new policy.
-func TestConditionOfAnotherVersionStays(t *testing.T) {
+// A node that is behind does not overwrite the condition of a later version of a policy or of a new
+// policy.
+func TestConditionOfLaterVersionStays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		later := map[string]any{
 			"type": "Accepted", "status": "False", "reason": "Rejected", "message": "m", "observedGeneration": int64(7),
@@ -136,8 +136,8 @@ func TestConditionOfAnotherVersionStays(t *testing.T) {
 	})
 }
 
-// Conditions whose form is unknown are no reason to stop.
-func TestOddConditions(t *testing.T) {
+// Malformed conditions do not prevent the write of a condition.
+func TestMalformedConditionsAreKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		number, empty := map[string]any{"type": int64(5)}, map[string]any{"type": "Accepted"}
 		c := newCluster(clusterPolicy("deny", "text", number, empty))

@@ -66,18 +66,18 @@ func TestProblemGetsOneEvent(t *testing.T) {
 		r.Problems(web, problem(web, "spec.podSelector", "no such operator", true))
 		wait(time.Minute)
 		want[1] = strings.Replace(want[1], "x1", "x2", 1)
-		require.Equal(t, want, c.events(t), "a problem that comes back counts its Event up")
+		require.Equal(t, want, c.events(t), "a problem that occurs again increases the count of its Event")
 
 		require.NoError(t, c.client.CoreV1().Events("shop").Delete(t.Context(), e.Name, metav1.DeleteOptions{}))
 		r.Problems(web, nil)
 		r.Problems(web, problem(web, "spec.podSelector", "no such operator", true))
 		wait(time.Minute)
 		want[1] = strings.Replace(want[1], "x2", "x3", 1)
-		require.Equal(t, want, c.events(t), "an Event that has expired is made again")
+		require.Equal(t, want, c.events(t), "an expired Event is created again")
 	})
 }
 
-func TestGraphFindings(t *testing.T) {
+func TestGraphProblemsGetEvents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(clusterPolicy("gone"), clusterPolicy("deny"))
 		r, _ := c.start(t, "n1")
@@ -89,7 +89,7 @@ func TestGraphFindings(t *testing.T) {
 		wait(time.Minute)
 		require.Equal(t, []string{
 			"default ClusterNetworkPolicy/deny RuleClosed x1: ingress[0].x: unknown",
-		}, c.events(t), "the object of the second is not there, the third has none")
+		}, c.events(t), "the object of the second does not exist, the third has none")
 		list, err := c.client.CoreV1().Events("default").List(t.Context(), metav1.ListOptions{})
 		require.NoError(t, err)
 		require.EqualValues(t, "uid-deny", list.Items[0].InvolvedObject.UID, "read from the server")
@@ -97,9 +97,9 @@ func TestGraphFindings(t *testing.T) {
 		deny := object("ClusterNetworkPolicy", "deny")
 		r.Converted(deny, 1, problem(deny, "spec.ingress[0].x", "unknown", false))
 		wait(time.Minute)
-		require.Len(t, c.events(t), 2, "the converter's field is another text")
+		require.Len(t, c.events(t), 2, "the converter's field differs")
 		r.Doubt(key, &policy.DoubtError{Key: key, Problems: []policy.Problem{{Field: "ingress[1].x", Msg: "unknown"}}})
-		r.Converted(deny, 2, nil) // the graph, which has doubts about version 1, has not seen this one yet
+		r.Converted(deny, 2, nil) // the graph has not received this version
 		wait(time.Minute)
 		r.Converted(deny, 3, problem(deny, "spec.ingress[0].x", "unknown", false))
 		wait(time.Minute)
@@ -118,7 +118,7 @@ func TestGraphFindings(t *testing.T) {
 	})
 }
 
-func TestPodsThatCannotBeProgrammed(t *testing.T) {
+func TestFailedEndpointsGetEvents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster()
 		_, _ = c.start(t, "n2") // it leads
@@ -160,11 +160,12 @@ func TestPodsThatCannotBeProgrammed(t *testing.T) {
 		wait(time.Minute)
 		require.Equal(t, want, c.events(t))
 		_, status = c.nodeReport(t, "n1")
-		require.Zero(t, status.Endpoints, "the endpoints of the driver before are forgotten")
+		require.Zero(t, status.Endpoints, "the endpoints of the previous driver are removed")
 	})
 }
 
-// A node sends 20 Events, then one a second; objects that are repaired meanwhile take no place.
+// A node sends 20 Events, then one a second. Objects that are repaired before do not delay the
+// others.
 func TestEventsAreLimited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster()
@@ -192,8 +193,8 @@ func TestEventsAreLimited(t *testing.T) {
 	})
 }
 
-// The Event of a pod of the node does not wait for those of all objects at fault.
-func TestEventOfAPodIsFirst(t *testing.T) {
+// The Event of a pod of the node does not wait for the Events of other objects.
+func TestEventOfPodIsFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster()
 		r, _ := c.start(t, "n1")
@@ -216,7 +217,7 @@ func TestBacklogIsBounded(t *testing.T) {
 			r.Problems(object("NetworkPolicy", fmt.Sprintf("stays%d", i)), []error{errors.New("broken")})
 		}
 		for i := range 20_000 {
-			for _, name := range []string{"comes again", fmt.Sprintf("new%d", i)} {
+			for _, name := range []string{"recreated", fmt.Sprintf("new%d", i)} {
 				r.Problems(object("NetworkPolicy", name), []error{errors.New("broken")})
 				r.Deleted(object("NetworkPolicy", name))
 			}
@@ -229,7 +230,7 @@ func TestBacklogIsBounded(t *testing.T) {
 }
 
 // A problem that changes while its Event is sent is not lost.
-func TestProblemChangesMeanwhile(t *testing.T) {
+func TestProblemThatChangesDuringWriteIsSent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster()
 		var r *report.Reporter
@@ -293,8 +294,8 @@ func TestLongMessagesAndUnusualNames(t *testing.T) {
 	})
 }
 
-// What is gone is not tried again.
-func TestObjectsDeletedMeanwhile(t *testing.T) {
+// Events and conditions of deleted objects are not retried.
+func TestDeletedObjectsAreNotRetried(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster()
 		resource := schema.GroupResource{Resource: "namespaces"}
@@ -310,8 +311,9 @@ func TestObjectsDeletedMeanwhile(t *testing.T) {
 	})
 }
 
-// While the server is away, requests are few; afterwards all is written.
-func TestServerAway(t *testing.T) {
+// While the server is unavailable, the Reporter sends few requests. Afterwards, all Events and
+// conditions are written.
+func TestUnavailableServerGetsFewRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(clusterPolicy("deny"))
 		away := c.fail(&failure{verb: "*", resource: "*"})

@@ -4,7 +4,8 @@ package report
 
 import "time"
 
-// SkipReportPause makes the next Run write the node's report at once. Run must not run.
+// SkipReportPause makes the next Run write the node's report at once. It must not be called during
+// Run.
 func (r *Reporter) SkipReportPause() { r.report.next = time.Time{} }
 
 // Waiting returns the length of the backlogs.

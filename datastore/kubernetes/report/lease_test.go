@@ -43,14 +43,14 @@ func TestOneNodeWritesForAll(t *testing.T) {
 		other.Converted(deny, 4, problem(deny, "spec.ingress[0]", "unknown", false))
 		wait(2 * time.Minute)
 		require.True(t, other.Stats().Leading)
-		require.Contains(t, c.events(t), events[0], "no second one of the same problem")
+		require.Contains(t, c.events(t), events[0], "no second Event of the same problem")
 		require.Len(t, c.events(t), 2)
-		require.Zero(t, other.Stats().Failed, "the Event is there already")
+		require.Zero(t, other.Stats().Failed, "the Event already exists")
 		require.Equal(t, []string{"Accepted=False RuleClosed 4: spec.ingress[0]: unknown"}, c.conditions(t, "deny"))
 	})
 }
 
-// A leader that comes after another compares, and writes only what differs.
+// A new leader writes only conditions that differ.
 func TestNewLeaderComparesConditions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(clusterPolicy("same"), clusterPolicy("differs"))
@@ -72,7 +72,7 @@ func TestNewLeaderComparesConditions(t *testing.T) {
 }
 
 // A leader that cannot renew its Lease stops leading, and leads again later.
-func TestLeaseIsLost(t *testing.T) {
+func TestLostLeaseEndsLeading(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(clusterPolicy("deny"))
 		away := c.fail(&failure{verb: "*", resource: "leases"})
@@ -96,7 +96,7 @@ func TestLeaseIsLost(t *testing.T) {
 	})
 }
 
-func TestForbiddenLease(t *testing.T) {
+func TestForbiddenLeasePreventsSharedWrites(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(clusterPolicy("deny"))
 		forbidden := apierrors.NewForbidden(schema.GroupResource{Resource: "leases"}, "x", errors.New("no role"))

@@ -135,7 +135,7 @@ func (c *cluster) events(t *testing.T) []string {
 	return found
 }
 
-// writes counts the requests that write, by "resource" or "resource/subresource", and forgets them.
+// writes counts the write requests since the last call, by "resource" or "resource/subresource".
 func (c *cluster) writes() map[string]int {
 	found := map[string]int{}
 	for _, a := range slices.Concat(c.client.Actions(), c.dynamic.Actions()) {
@@ -152,14 +152,14 @@ func (c *cluster) writes() map[string]int {
 	return found
 }
 
-// failure makes requests fail, with a verb and a resource or "*", but not those for Leases unless named.
+// failure makes requests with a verb and a resource, or "*", fail. "*" does not include Leases.
 type failure struct {
 	verb, resource string
 
 	mu    sync.Mutex
-	err   error // nil lets them pass
-	once  bool  // only one request
-	count int   // of those that failed
+	err   error // of the requests; nil for success
+	once  bool  // whether only one request fails
+	count int   // number of failed requests
 }
 
 func (f *failure) react(a clienttesting.Action) (bool, apiruntime.Object, error) {
@@ -199,7 +199,7 @@ func (c *cluster) fail(f *failure) *failure {
 	return f
 }
 
-// wait lets time pass in the bubble.
+// wait advances the time of the bubble.
 func wait(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
@@ -219,12 +219,12 @@ func object(kind, name string) convert.Object {
 	return o
 }
 
-// problem is one thing that is wrong with an object.
+// problem returns one problem of an object.
 func problem(of convert.Object, field, cause string, absent bool) []error {
 	return []error{&convert.Error{Object: of, Field: field, Err: fmt.Errorf("%s", cause), Absent: absent}}
 }
 
-// clusterPolicy is a ClusterNetworkPolicy with conditions.
+// clusterPolicy returns a ClusterNetworkPolicy with conditions.
 func clusterPolicy(name string, conditions ...any) *unstructured.Unstructured {
 	o := &unstructured.Unstructured{Object: map[string]any{"status": map[string]any{"conditions": conditions}}}
 	o.SetAPIVersion("policy.networking.k8s.io/v1alpha2")

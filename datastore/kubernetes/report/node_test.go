@@ -44,7 +44,7 @@ func (c *cluster) change(t *testing.T, name string, change func(*corev1.Node)) {
 	c.client.ClearActions()
 }
 
-func TestNodeGetsReadyAndStaysSo(t *testing.T) {
+func TestReadyNodeStaysReady(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster()
 		c.change(t, "n1", func(n *corev1.Node) {
@@ -57,7 +57,7 @@ func TestNodeGetsReadyAndStaysSo(t *testing.T) {
 		r, stop := c.start(t, "n1")
 		wait(time.Hour)
 		condition, _ := c.network(t, "n1")
-		require.Equal(t, "True NoRouteCreated", condition, "nobody has called Ready")
+		require.Equal(t, "True NoRouteCreated", condition, "Ready was not called")
 		for range 3 {
 			r.Ready()
 		}
@@ -105,15 +105,15 @@ func TestNodeGetsReadyAndStaysSo(t *testing.T) {
 	})
 }
 
-// A Node that is not there yet gets the condition once it is.
-func TestNodeComesLater(t *testing.T) {
+// A Node that does not exist gets the condition after it is created.
+func TestLaterNodeGetsCondition(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster()
 		r, _ := c.start(t, "n3")
 		r.Ready()
 		wait(time.Hour)
 		require.NotContains(t, r.Stats().Errors, report.PartNode)
-		require.Contains(t, r.Stats().Errors, report.PartReport, "without its owner, a report would stay forever")
+		require.Contains(t, r.Stats().Errors, report.PartReport, "a report without its owner would never be deleted")
 		_, err := c.client.CoreV1().Nodes().Create(t.Context(), node("n3"), metav1.CreateOptions{})
 		require.NoError(t, err)
 		wait(10 * time.Minute)

@@ -53,7 +53,7 @@ func TestReportIsBounded(t *testing.T) {
 			r.Problems(web, []error{errors.New("broken")}[:min(i, 1)])
 			wait(time.Second)
 		}
-		require.LessOrEqual(t, c.writes()["nodereports"], 16, "the problem is the same again and again")
+		require.LessOrEqual(t, c.writes()["nodereports"], 16, "the same problem is reported repeatedly")
 
 		for range 3600 {
 			revision.Add(1)
@@ -65,12 +65,12 @@ func TestReportIsBounded(t *testing.T) {
 		_, status = c.nodeReport(t, "n1")
 		require.Greater(t, status.Applied["pods"], "3580")
 		stop()
-		require.Zero(t, c.writes()["nodereports"], "it stays, and its age shows that the agent is gone")
+		require.Zero(t, c.writes()["nodereports"], "the report of a stopped agent stays")
 	})
 }
 
-// A revision is reported once it is in the kernel, and not before.
-func TestRevisionWaitsForTheBarrier(t *testing.T) {
+// A revision is reported only after Barrier has returned for it.
+func TestRevisionWaitsForBarrier(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster()
 		var revision atomic.Int64
@@ -95,7 +95,7 @@ func TestRevisionWaitsForTheBarrier(t *testing.T) {
 		require.Empty(t, applied())
 		revision.Store(6)
 		release <- nil
-		require.Equal(t, "0", applied(), "what was delivered when the barrier began")
+		require.Equal(t, "0", applied(), "the revision when Barrier was called")
 		release <- errors.New("the pipeline ends")
 		require.Equal(t, "0", applied())
 		require.ErrorContains(t, r.Stats().Errors[report.PartBarrier], "ends")
@@ -105,7 +105,7 @@ func TestRevisionWaitsForTheBarrier(t *testing.T) {
 	})
 }
 
-func TestMissingCRD(t *testing.T) {
+func TestMissingCRDIsRetried(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster()
 		missing := c.fail(&failure{verb: "*", resource: "nodereports", err: apierrors.NewGenericServerResponse(
@@ -129,7 +129,7 @@ func TestMissingCRD(t *testing.T) {
 }
 
 // A report that was deleted or changed is written again.
-func TestReportOfAnotherWriter(t *testing.T) {
+func TestDeletedOrChangedReportIsWrittenAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster()
 		conflict := c.fail(&failure{verb: "update", resource: "nodereports", once: true})
@@ -190,7 +190,7 @@ func TestApplied(t *testing.T) {
 		add("unreadable", report.NodeSilent, map[string]any{"ready": "yes"})
 		add("text", report.NodeSilent, "text")
 		require.NoError(t, c.dynamic.Resource(nodesOf).Delete(t.Context(), "text", metav1.DeleteOptions{}))
-		delete(states, "text") // its report is about to go, too
+		delete(states, "text") // a report without a Node is ignored
 
 		p, err := report.Applied(t.Context(), c.dynamic, "pods", "1000")
 		require.NoError(t, err)
@@ -212,7 +212,7 @@ func TestApplied(t *testing.T) {
 	})
 }
 
-// The schema has the fields of NodeStatus: the server drops those that it does not have.
+// The schema has all fields of NodeStatus. The server would drop others.
 func TestCRDHasTheFields(t *testing.T) {
 	var crd struct {
 		Metadata struct{ Name string }

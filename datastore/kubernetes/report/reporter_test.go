@@ -26,7 +26,7 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// The methods have the form of the hooks.
+// hooks returns the methods of a Reporter as hooks.
 func hooks(r *report.Reporter) (kubernetes.Hooks, calcgraph.Hooks) {
 	return kubernetes.Hooks{Problems: r.Problems, Converted: r.Converted, Deleted: r.Deleted},
 		calcgraph.Hooks{Rejected: r.Rejected, Doubt: r.Doubt}
@@ -55,8 +55,8 @@ func TestRunOnlyOnce(t *testing.T) {
 	})
 }
 
-// What is recorded before Run is written, and that is so for a second Run.
-func TestInputBeforeRun(t *testing.T) {
+// Input before Run is written by Run. So is input before a second Run.
+func TestInputBeforeRunIsWritten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(clusterPolicy("deny"))
 		r, err := report.New(report.Config{Client: c.client, Dynamic: c.dynamic, Node: "n1"})
@@ -78,7 +78,7 @@ func TestInputBeforeRun(t *testing.T) {
 	})
 }
 
-// An error is logged once, until it is another one or gone.
+// An error is logged once, until another error occurs or it ends.
 func TestErrorsAreLoggedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster()
@@ -94,13 +94,13 @@ func TestErrorsAreLoggedOnce(t *testing.T) {
 		wait(time.Hour)
 		require.Equal(t, 1, strings.Count(log.String(), "cannot report"))
 		require.Zero(t, r.Stats().Events)
-		require.Less(t, failure.failed(), 2500, "each of 100 waits up to 5 minutes")
+		require.Less(t, failure.failed(), 2500, "each of 100 is retried after at most 5 minutes")
 		failure.set(nil)
 		wait(10 * time.Minute)
 		require.EqualValues(t, 100, r.Stats().Events)
 		require.Equal(t, 1, strings.Count(log.String(), "reports again"))
 		for _, e := range c.events(t) {
-			require.Contains(t, e, " x1: ", "an attempt is no occurrence")
+			require.Contains(t, e, " x1: ", "attempts are not counted")
 		}
 	})
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/wayleave/wayleave/kubernetes/convert/calico"
 )
 
-// A field that is not supported counts as given with any value that could mean something.
+// An unsupported field is set if its value is neither null nor false.
 func TestUnsupported(t *testing.T) {
 	for text, want := range map[string]calico.Unsupported{
 		`null`: false, `false`: false, `true`: true, `{}`: true, `[]`: true, `""`: true, `0`: true,

@@ -27,7 +27,7 @@ import (
 	"github.com/wayleave/wayleave/datastore/kubernetes/internal/apiserver"
 )
 
-// patience is how long a test waits for something that is bound to happen.
+// patience limits how long a test waits for an event.
 const patience = 30 * time.Second
 
 // TestMain fails if a goroutine of this package outlives the tests.
@@ -162,7 +162,7 @@ func TestCompactedRevisionsAreGone(t *testing.T) {
 	require.True(t, apierrors.IsResourceExpired(err), "%v", err)
 }
 
-func TestRestoredServerGoesBackInTime(t *testing.T) {
+func TestRestoredServerHasEarlierState(t *testing.T) {
 	s := apiserver.Start(t, apiserver.Config{})
 	c := client(t, s)
 	addNamespace(t, c)
