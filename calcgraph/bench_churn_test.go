@@ -51,7 +51,7 @@ func churns(w snapshot) map[string]churn {
 		"policy added, 7 of 200 local":                   policyAdded("has("+seven+")", m, 7),
 		"policy all() added, 200 local":                  policyAdded("all()", m, 200),
 		"policy added with a new set, 1 in 40 endpoints": setAdded(w, seven),
-		"namespace relabelled, nobody interested":        namespaceRelabelled(w, seven, false),
+		"namespace relabelled, no set affected":          namespaceRelabelled(w, seven, false),
 		"namespace relabelled, its members move":         namespaceRelabelled(w, seven, true),
 		"one CIDR of 10,000 in a network set":            cidrChanged(seven),
 	}
@@ -141,20 +141,19 @@ func TestChurn(t *testing.T) {
 	}
 }
 
-// TestChurnAllocations limits the allocations of a step and its undo. The limits are the numbers with
-// the race detector: one more for each update is 250,000 more for a start. Unlike times, they do not
-// depend on the machine.
+// TestChurnAllocations limits the allocations of a step and its undo. The limits are the numbers with the race
+// detector. Unlike times, they do not depend on the machine. One more allocation per update is 250,000 more at a start.
 func TestChurnAllocations(t *testing.T) {
 	w := snapshot{remote: 3100, policies: 310}
 	graph := newGraph(t)
 	graph.InSync()
-	give := func(updates ...policy.Update) {
+	apply := func(updates ...policy.Update) {
 		for _, u := range updates {
 			graph.Update(u)
 		}
 		graph.Flush()
 	}
-	give(slices.Collect(w.updates())...)
+	apply(slices.Collect(w.updates())...)
 	limits := map[string]float64{
 		"flush with nothing to do":                       0,
 		"remote endpoint, no set affected":               4,
@@ -165,13 +164,13 @@ func TestChurnAllocations(t *testing.T) {
 		"policy added, 7 of 200 local":                   130,
 		"policy all() added, 200 local":                  2010,
 		"policy added with a new set, 1 in 40 endpoints": 235,
-		"namespace relabelled, nobody interested":        14,
+		"namespace relabelled, no set affected":          14,
 		"namespace relabelled, its members move":         150,
 		"one CIDR of 10,000 in a network set":            15,
 	}
-	for _, name := range slices.Sorted(maps.Keys(limits)) { // each leaves something behind, so the order matters
+	for _, name := range slices.Sorted(maps.Keys(limits)) { // sorted: a change affects the allocations of later ones
 		c := churns(w)[name]
-		give(c.setup...)
+		apply(c.setup...)
 		i := 0
 		allocs := testing.AllocsPerRun(20, func() {
 			if len(c.steps) > 0 {
@@ -180,11 +179,11 @@ func TestChurnAllocations(t *testing.T) {
 			}
 			graph.Flush()
 			if c.undo != nil {
-				give(c.undo...)
+				apply(c.undo...)
 			}
 		})
 		require.LessOrEqual(t, allocs, limits[name], "%s", name)
-		give(c.restore...)
+		apply(c.restore...)
 	}
 }
 

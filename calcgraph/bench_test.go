@@ -89,7 +89,7 @@ func BenchmarkW1DeleteLocal(b *testing.B) {
 				want := w.want()
 				require.Equal(b, tally{
 					sets: want.sets, policies: want.policies, profiles: want.profiles, endpoints: want.endpoints,
-				}, withdrawn(batch))
+				}, countRemovals(batch))
 				b.StartTimer()
 			})
 		})

@@ -135,7 +135,7 @@ func TestCorruptRule(t *testing.T) {
 	require.Positive(t, allowed)
 }
 
-// corruptPolicy returns a copy of one of the enforced policies with one rule corrupted, or nil if none has a rule.
+// corruptPolicy returns a copy of an admitted policy with one rule corrupted, or nil if no policy has a rule.
 func (g *opGen) corruptPolicy(w verdict.World, e *verdict.Evaluator) *policy.Policy {
 	var candidates []*policy.Policy
 	for _, key := range slices.SortedFunc(maps.Keys(w), policy.Key.Compare) {

@@ -43,7 +43,7 @@ var expanders = map[string]func(p *pipeline, steps []step){
 	"reversed inputs": func(p *pipeline, steps []step) {
 		p.graph.InSync()
 		for _, s := range steps {
-			// Updates of one object keep their order, because only the last one counts.
+			// Updates of one object keep their order, because the last one is used.
 			p.update(worldtext.Reversed(latest([]step{s}))...)
 			p.flush()
 		}
@@ -129,13 +129,13 @@ func TestExpandedScripts(t *testing.T) {
 	}
 }
 
-// TestTeardownOrders deletes the objects of each script in several orders, with a flush after each. At the end, nothing
-// may be left. No order may cause a missing reference.
+// TestTeardownOrders deletes the objects of each script in several orders, with a flush after each. At the end, the
+// state must be that of an empty graph. No order may cause a missing reference.
 func TestTeardownOrders(t *testing.T) {
 	for _, path := range scripts(t) {
 		s := readScript(t, path)
 		orders := map[string][]policy.Update{
-			"as they came":      deletions(s.steps),
+			"in order":          deletions(s.steps),
 			"last first":        worldtext.Reversed(deletions(s.steps)),
 			"by kind":           deletionsByKind(s.steps),
 			"by kind, reversed": worldtext.Reversed(deletionsByKind(s.steps)),

@@ -14,8 +14,9 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// The key of a deletion can have any name. If it has the internal name of a namespace's parent, the namespace stays.
-func TestDeletedNameIsNoNamespace(t *testing.T) {
+// The key of a deletion can have any name. A key with the internal name of a namespace's parent
+// does not delete the namespace.
+func TestDeletionByInternalNameKeepsNamespace(t *testing.T) {
 	graph, err := calcgraph.New(calcgraph.Config{Node: node})
 	require.NoError(t, err)
 	set := func(r policy.Resource) { graph.Update(policy.Update{Key: r.Key(), Resource: r}) }
@@ -36,8 +37,9 @@ func TestDeletedNameIsNoNamespace(t *testing.T) {
 	require.Empty(t, graph.Flush().Events)
 }
 
-// A key with a namespace, of a kind whose objects have none, is no key of another object.
-func TestDeletedKeyIsTheWholeKey(t *testing.T) {
+// A key with a namespace does not identify an object of a cluster-wide kind. Its deletion has no
+// effect.
+func TestDeletedKeyMustMatchNamespace(t *testing.T) {
 	graph, err := calcgraph.New(calcgraph.Config{Node: node})
 	require.NoError(t, err)
 	order := 1.0

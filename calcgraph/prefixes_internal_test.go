@@ -89,7 +89,7 @@ func TestClaimsOfManyNodes(t *testing.T) {
 		e.claims = append(e.claims, claim{kind: claimHost, count: 1, node: name(2 * i)})
 	}
 	e.claims = append(e.claims, claim{kind: claimBorrowed, lender: 24, count: 1, node: "z"})
-	require.True(t, r.claimed(e, "z"), "whatever the lender")
+	require.True(t, r.claimed(e, "z"), "for any lender")
 	start := time.Now()
 	for i := range count / 5 {
 		require.Equal(t, i%2 == 0, r.claimed(e, name(i)))

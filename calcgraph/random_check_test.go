@@ -144,7 +144,7 @@ func (r *run) checkVerdicts(flows int) error {
 			return fmt.Errorf("flow %s\n%s\nmirror: %+v\n%s", flow, evaluator.Explain(flow), got, state)
 		}
 		if written := plain.Evaluate(flow); outcomes(written) != outcomes(want) {
-			return fmt.Errorf("flow %s: services are not what they are written out\n%s", flow, plain.Explain(flow))
+			return fmt.Errorf("flow %s: another verdict with the services written out\n%s", flow, plain.Explain(flow))
 		}
 	}
 	return nil

@@ -133,7 +133,7 @@ func runWorld(node string, seed uint64, ops []op) error {
 		return err
 	}
 	if batch := r.graph.Flush(); !batch.Empty() {
-		return fmt.Errorf("a flush with nothing to do: %s", batch)
+		return fmt.Errorf("a flush without updates has events: %s", batch)
 	}
 	return r.checkFresh(seed)
 }
@@ -153,7 +153,7 @@ func (r *run) flush(synced bool) error {
 		return nil
 	}
 	if unused := r.mirror.Unused(); len(unused) > 0 {
-		return fmt.Errorf("left behind: %s", unused)
+		return fmt.Errorf("unused objects: %s", unused)
 	}
 	if err := r.checkSnapshot("after a flush"); err != nil {
 		return err
@@ -193,7 +193,7 @@ func (r *run) checkFresh(seed uint64) error {
 		return fmt.Errorf("the world at once: %w", err)
 	}
 	if want, got := fresh.mirror.State(), r.mirror.State(); !want.Equal(got) {
-		return fmt.Errorf("the path mattered:\n%s\nand at once\n%s", got, want)
+		return fmt.Errorf("the state depends on the order of updates:\n%s\nand at once\n%s", got, want)
 	}
 	return nil
 }

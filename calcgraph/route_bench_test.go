@@ -144,7 +144,7 @@ func TestRouteMemory(t *testing.T) {
 	n.flushOnce()
 	left := int64(heap()) - start
 	require.True(t, n.resolvers.routes.Empty() && n.resolvers.tunnels.Empty())
-	require.Less(t, left, peak/3, "bytes, of %d at the peak: maps keep their tables", peak)
+	require.Less(t, left, peak/3, "bytes, of %d at the peak: maps do not shrink", peak)
 	t.Logf("%d bytes a block at the peak, %d after", peak/8000, left/8000)
 	runtime.KeepAlive(n)
 	runtime.KeepAlive(updates)

@@ -103,7 +103,7 @@ func TestNamesAreRelayed(t *testing.T) {
 	p := newPipeline(t)
 	p.graph.InSync()
 	p.update(updates...)
-	require.Equal(t, "in-sync\n", eventLines(p.flush()), "not asked for")
+	require.Equal(t, "in-sync\n", eventLines(p.flush()), "not configured")
 
 	graph, err := calcgraph.New(calcgraph.Config{Node: node, Names: true})
 	require.NoError(t, err)
@@ -160,7 +160,7 @@ func TestRouteStats(t *testing.T) {
 	updates := mustParse(t, vxlanPool+localNode+remoteNode+remoteBlock+"block 10.0.2.0/29 node unknown\n")
 	p.update(updates...)
 	p.flush()
-	// The block of an unknown node counts, but has no route.
+	// The block of an unknown node is counted, but has no route.
 	require.Equal(t, calcgraph.RouteStats{Pools: 1, Blocks: 2, Nodes: 3, Prefixes: 7, Routes: 6},
 		p.graph.Stats().Routes)
 	for _, u := range updates {

@@ -264,7 +264,7 @@ func ownAddress(n *policy.Node, a netip.Addr) bool {
 	return false
 }
 
-// before reports whether an address that two nodes have is a's.
+// before reports whether node a takes precedence over node b for an address that both have.
 func before(a, b string) bool { return a != b && (a == node || b != node && a < b) }
 
 // only returns the name if it is in the list.
@@ -303,7 +303,7 @@ func (m model) prefixes() map[netip.Prefix]bool {
 }
 
 // owner returns the first claimant of the prefix in the order of precedence, and its kind.
-func (m model) owner(dst netip.Prefix, block int) (holder string, local, remote dataplane.RouteType) {
+func (m model) owner(dst netip.Prefix, block int) (claimant string, local, remote dataplane.RouteType) {
 	var workloads, tunnels, hosts, borrowers, owners []string
 	addr := dst.Addr()
 	if dst.IsSingleIP() && !bad(addr) {
@@ -357,7 +357,7 @@ func (m model) route(dst netip.Prefix, tunnels map[dataplane.TunnelKey]dataplane
 	covers := func(p netip.Prefix) bool { return p.Bits() <= dst.Bits() && p.Contains(dst.Addr()) }
 	r := dataplane.Route{Dst: dst}
 	isPool, inner := false, -1
-	for _, p := range all[*policy.IPPool](m) { // by name: of two with the same CIDR, the first one counts
+	for _, p := range all[*policy.IPPool](m) { // by name: of two with the same CIDR, the first one is used
 		if covers(p.CIDR) && p.CIDR.Bits() > inner {
 			inner = p.CIDR.Bits()
 			isPool = p.CIDR == dst
@@ -377,25 +377,25 @@ func (m model) route(dst netip.Prefix, tunnels map[dataplane.TunnelKey]dataplane
 		}
 	}
 	inBlock := inner >= 0
-	holder, local, remote := m.owner(dst, inner)
-	if holder == "" {
+	claimant, local, remote := m.owner(dst, inner)
+	if claimant == "" {
 		return r, isPool
 	}
-	r.Node = holder
+	r.Node = claimant
 	r.Type = local
-	if holder != node {
+	if claimant != node {
 		r.Type = remote
-		r.NodeAddress = m.own(holder, version(dst.Addr())).Addr()
-		mine, theirs := m.own(node, version(dst.Addr())), m.own(holder, version(dst.Addr()))
+		r.NodeAddress = m.own(claimant, version(dst.Addr())).Addr()
+		mine, theirs := m.own(node, version(dst.Addr())), m.own(claimant, version(dst.Addr()))
 		r.SameSubnet = strings.HasSuffix(r.Pool.String(), "cross-subnet") && mine.IsValid() && theirs.IsValid() &&
 			mine.Bits() < mine.Addr().BitLen() && theirs.Bits() < theirs.Addr().BitLen() && mine.Contains(theirs.Addr())
 	}
 	host := r.Type == dataplane.RouteLocalHost || r.Type == dataplane.RouteRemoteHost
-	r.Borrowed = inBlock && owner != holder && !host
-	if holder == node || host || r.Pool == dataplane.PoolNone {
+	r.Borrowed = inBlock && owner != claimant && !host
+	if claimant == node || host || r.Pool == dataplane.PoolNone {
 		return r, true
 	}
-	key := dataplane.TunnelKey{Node: holder, IPVersion: version(dst.Addr())}
+	key := dataplane.TunnelKey{Node: claimant, IPVersion: version(dst.Addr())}
 	switch { // IP in IP is for IPv4 only, so no node has an IPv6 tunnel
 	case r.Pool == dataplane.PoolIPIP, r.Pool == dataplane.PoolIPIPCrossSubnet && !r.SameSubnet:
 		key.Encapsulation = dataplane.EncapIPIP

@@ -178,6 +178,6 @@ func networkState(tunnels map[dataplane.TunnelKey]dataplane.Tunnel, routes map[n
 func (n *network) requireEmpty() {
 	n.t.Helper()
 	require.Empty(n.t, n.state())
-	require.True(n.t, n.resolvers.routes.Empty(), "the route resolver holds something")
-	require.True(n.t, n.resolvers.tunnels.Empty(), "the tunnel resolver holds something")
+	require.True(n.t, n.resolvers.routes.Empty(), "the route resolver is not empty")
+	require.True(n.t, n.resolvers.tunnels.Empty(), "the tunnel resolver is not empty")
 }

@@ -32,7 +32,7 @@ func TestRunnerBarrier(t *testing.T) {
 		go func() { ended <- runner.Run(ctx) }()
 		require.NoError(t, runner.Barrier(ctx), "nothing to wait for")
 		require.NoError(t, runner.Update(ctx, []policy.Update{endpoint("x", "10.0.0.1")}))
-		require.NoError(t, runner.Barrier(ctx), "a graph that is not in sync lets nothing out")
+		require.NoError(t, runner.Barrier(ctx), "a graph that is not in sync sends nothing")
 		require.Zero(t, taken)
 
 		require.NoError(t, runner.InSync(ctx))
@@ -46,7 +46,7 @@ func TestRunnerBarrier(t *testing.T) {
 		synctest.Wait()
 		free <- struct{}{}
 		synctest.Wait()
-		require.Empty(t, passed, "the second batch is not taken yet")
+		require.Empty(t, passed, "Out has not received the second batch")
 		impatient, giveUp := context.WithCancel(ctx)
 		giveUp()
 		require.ErrorIs(t, runner.Barrier(impatient), context.Canceled)

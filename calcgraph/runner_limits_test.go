@@ -114,8 +114,8 @@ func TestRunnerCoalescesBacklog(t *testing.T) {
 	require.Equal(t, 50, batches)
 }
 
-// TestRunnerManySources: with several concurrent sources, the last update of each object counts, and the graph receives
-// all objects.
+// TestRunnerManySources: with several concurrent sources, the graph receives all objects, and uses the last update of
+// each.
 func TestRunnerManySources(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -209,7 +209,7 @@ func TestRunnerDoesNothingWithADoneContext(t *testing.T) {
 	cancel()
 	for range 30 {
 		runner := newRunner(t, calcgraph.RunnerConfig{Out: func(context.Context, dataplane.Batch) error {
-			return errors.New("handed over")
+			return errors.New("Out was called")
 		}})
 		require.NoError(t, runner.InSync(ctx))
 		require.ErrorIs(t, runner.Run(ctx), context.Canceled)
@@ -240,7 +240,7 @@ func TestRunnerKeepsCallsWhole(t *testing.T) {
 		for i := range 10 {
 			many = append(many, endpoint(fmt.Sprint(i), fmt.Sprintf("10.0.1.%d", i+1)))
 		}
-		require.NoError(t, runner.Update(ctx, many), "there is room for one, so all are taken")
+		require.NoError(t, runner.Update(ctx, many), "there is room for one, so all are accepted")
 		late := make(chan error, 1)
 		go func() { late <- runner.Update(ctx, []policy.Update{many[0], endpoint("z", "10.0.2.1")}) }()
 		synctest.Wait()

@@ -64,7 +64,7 @@ func TestRunnerRecords(t *testing.T) {
 			require.Truef(t, strings.HasPrefix(lines[i], prefix), "line %d: %s", i+1, lines[i])
 		}
 		require.Len(t, lines, 9)
-		require.Equal(t, "AA:00:00:00:00:01", shouting.MAC, "the resource is not the runner's to change")
+		require.Equal(t, "AA:00:00:00:00:01", shouting.MAC, "the runner does not change the caller's resource")
 	})
 }
 
@@ -112,7 +112,7 @@ func TestRunnerContinuesAfterFailedRecording(t *testing.T) {
 		require.Len(t, failures, 1)
 		require.ErrorIs(t, failures[0], errFull)
 		require.ErrorContains(t, failures[0], "calcgraph: record: ")
-		require.Equal(t, 3, disk.writes, "in sync, one endpoint, and the one that there was no room for")
+		require.Equal(t, 3, disk.writes, "in sync, one endpoint, and the write that failed")
 		cancel()
 		require.ErrorIs(t, <-ended, context.Canceled)
 	})
@@ -139,5 +139,5 @@ func TestRunnerRefusesUnreadableLine(t *testing.T) {
 	require.ErrorIs(t, runner.Run(ctx), context.Canceled)
 	require.ErrorContains(t, failure, "longer than")
 	require.Equal(t, 1, handed)
-	require.Empty(t, recording.String(), "what was not flushed before is not there")
+	require.Empty(t, recording.String(), "updates without a flush are not recorded")
 }

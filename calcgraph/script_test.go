@@ -98,7 +98,7 @@ func (p *pipeline) flush() dataplane.Batch {
 	batch := p.graph.Flush()
 	require.NoError(p.t, p.mirror.Play(batch))
 	if p.mirror.State().InSync {
-		require.Empty(p.t, p.mirror.Unused(), "left behind")
+		require.Empty(p.t, p.mirror.Unused(), "unused objects")
 	}
 	return batch
 }

@@ -13,8 +13,8 @@ import (
 // cancel each other, and sorts the rest in the order that dataplane.Batch documents.
 //
 // A Sequencer stores the events that it has emitted. So it ignores an update that changes nothing. There is one
-// exception: a Sequencer does not store the members of sets. So nobody may add a member that is in the set already, or
-// remove one that is not in the set.
+// exception: a Sequencer does not store the members of sets. So callers must not add a member that is already in the
+// set, or remove one that is not in the set.
 //
 // A Sequencer is not safe for concurrent use.
 type Sequencer struct {

@@ -248,8 +248,8 @@ func count(batch dataplane.Batch) tally {
 	return t
 }
 
-// withdrawn counts the removals in a batch.
-func withdrawn(batch dataplane.Batch) tally {
+// countRemovals counts the removals in a batch.
+func countRemovals(batch dataplane.Batch) tally {
 	var t tally
 	for _, event := range batch.Events {
 		switch event.(type) {
@@ -297,14 +297,14 @@ func TestWorkloads(t *testing.T) {
 			require.Len(t, state.Endpoints, w.want().endpoints)
 		})
 	}
-	t.Run("W1 at full size is what it was measured as", func(t *testing.T) {
+	t.Run("full size is that of the recorded figures", func(t *testing.T) {
 		want := snapshot{remote: 250_000, policies: 10_000}.want()
 		require.Equal(t, 250_200, want.members)
 		require.Equal(t, 72_893, want.ingress)
 		require.Equal(t, 111_800, networkSets{sets: 1_000}.want().members)
 		require.Equal(t, 1_118_000, networkSets{sets: 10_000}.want().members)
 	})
-	t.Run("without its local endpoints W1 leaves nothing", func(t *testing.T) {
+	t.Run("deletion of the local endpoints of W1 removes all state", func(t *testing.T) {
 		w := snapshot{remote: 3100, policies: 310}
 		p := newPipeline(t)
 		for u := range w.updates() {
@@ -317,7 +317,7 @@ func TestWorkloads(t *testing.T) {
 		}
 		batch := p.graph.Flush()
 		require.NoError(t, p.mirror.Play(batch))
-		require.Equal(t, tally{sets: 29, policies: 310, profiles: 100, endpoints: 200}, withdrawn(batch))
+		require.Equal(t, tally{sets: 29, policies: 310, profiles: 100, endpoints: 200}, countRemovals(batch))
 		state := p.mirror.State()
 		require.Empty(t, state.Sets)
 		require.Empty(t, state.Policies)

@@ -10,8 +10,9 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// A profile with a built-in name that cannot be decoded denies: absent, the built-in one would allow (S34).
-func TestBuiltinProfileThatCannotBeDecoded(t *testing.T) {
+// A profile with a built-in name that cannot be decoded denies. If it were absent, the built-in
+// profile would allow (S34).
+func TestUndecodableBuiltinProfileDenies(t *testing.T) {
 	for _, rule := range []string{
 		`{"action":"Allow","source":{"nets":["10.0.0.0/33"]}}`, `{"action":"Allow","destination":{"ports":[0]}}`,
 		`{"action":"Allow","unknown":1}`,

@@ -38,7 +38,7 @@ func TestErrorsHavePrintableCharactersOnly(t *testing.T) {
 	}
 	var invalid *policy.ValidationError
 	require.True(t, errors.As(endpoint.Validate(), &invalid))
-	require.Equal(t, forged, invalid.Key.Name, "the field holds the name as it is")
+	require.Equal(t, forged, invalid.Key.Name, "the field has the unchanged name")
 }
 
 func TestKeyString(t *testing.T) {

@@ -24,7 +24,7 @@ func ExampleDecode() {
 	// policy: decode Policy/web: selectors: unknown field
 }
 
-// A rule with an error fails closed, and the policy stays enforced.
+// A rule with an error fails closed. The other rules of the policy still apply.
 func ExamplePolicy_Doubts() {
 	r, err := policy.Decode([]byte(`{"kind": "Policy", "name": "web", "ingress": [
 		{"action": "Deny", "protocol": "TCP", "destination": {"ports": [80, 99999]}}, {"action": "Allow"}]}`))

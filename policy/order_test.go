@@ -193,7 +193,7 @@ func TestRuleIDsOfServices(t *testing.T) {
 		{Services: &policy.ServiceMatch{Name: "web", Namespace: "shop"}},
 		{Services: &policy.ServiceMatch{}},
 	} {
-		require.False(t, e.IsZero(), "a rule with a service is not one without limits")
+		require.False(t, e.IsZero(), "a service limits a rule")
 		id := policy.RuleIDs(owner, policy.Ingress, []policy.Rule{{Action: policy.Deny, Source: e}})[0]
 		require.NotContains(t, ids, id)
 		ids = append(ids, id)

@@ -28,7 +28,7 @@ func full(t testing.TB) []policy.Resource {
 		r := empty(t, kind)
 		v := reflect.ValueOf(r).Elem()
 		for i := range v.NumField() {
-			if v.Type().Field(i).Name != "Staged" { // the kind has it
+			if v.Type().Field(i).Name != "Staged" { // implied by the kind
 				fieldwalk.Fill(v.Field(i), policy.PortRange(80, 90))
 			}
 		}
@@ -71,14 +71,14 @@ func TestKindsAreComplete(t *testing.T) {
 	for _, kind := range policy.Kinds() {
 		types[reflect.TypeOf(empty(t, kind))] = true
 		nothing := reflect.Zero(reflect.TypeOf(empty(t, kind))).Interface().(policy.Resource)
-		require.True(t, policy.Equal(nil, nothing), "a nil pointer is no resource")
+		require.True(t, policy.Equal(nil, nothing), "a nil pointer is not a resource")
 		require.Nil(t, policy.Clone(nothing))
 		require.Nil(t, policy.Canonical(nothing))
 		_, err := policy.Encode(nothing)
 		require.Error(t, err)
 		require.Error(t, policy.Update{Key: policy.Key{Kind: kind}, Resource: nothing}.Validate())
 	}
-	require.Len(t, types, len(policy.Kinds())-1, "policies and staged policies are of one type")
+	require.Len(t, types, len(policy.Kinds())-1, "policies and staged policies have the same type")
 }
 
 // Equal is false after a change of any field, and a clone shares no memory with the original.

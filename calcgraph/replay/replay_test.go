@@ -134,7 +134,7 @@ func sameBytes(t *testing.T, seed uint64) int {
 	for i := range 150 {
 		var updates []policy.Update
 		for range 1 + rng.IntN(3) {
-			updates = append(updates, odd(rng, gen.Update()))
+			updates = append(updates, withoutExactJSON(rng, gen.Update()))
 		}
 		l.update(t, updates...)
 		if i == inSyncAt {
@@ -153,8 +153,8 @@ func sameBytes(t *testing.T, seed uint64) int {
 	return len(l.doubts)
 }
 
-// odd changes some updates so that they have no JSON form, or one that decodes to another resource.
-func odd(rng *rand.Rand, u policy.Update) policy.Update {
+// withoutExactJSON changes some updates so that they have no JSON form, or one that decodes to another resource.
+func withoutExactJSON(rng *rand.Rand, u policy.Update) policy.Update {
 	if rng.IntN(8) != 0 {
 		return u
 	}

@@ -78,7 +78,7 @@ function linkSources(md: any) {
   })
 }
 
-// anchor returns the anchor of a heading as GitHub makes it, so that links work there, too. The test TestLinksLead has
+// anchor returns the anchor of a heading as GitHub makes it, so that links work there, too. TestLinksHaveTargets has
 // the same rule.
 function anchor(heading: string): string {
   return heading.trim().toLowerCase().replace(/[^\p{L}\p{N}_ -]/gu, '').replaceAll(' ', '-')

@@ -19,9 +19,9 @@ import (
 const (
 	maxColumns = 120
 	tabColumns = 4
-	// maxLiteral is how wide a string literal may be before its line need not fit.
+	// maxLiteral is the maximum width of a string literal whose line must fit.
 	maxLiteral = 100
-	// maxListed is how many lines a failure lists.
+	// maxListed is the maximum number of lines in a failure.
 	maxListed = 20
 )
 
@@ -48,7 +48,7 @@ func TestLinesFitIn120Columns(t *testing.T) {
 	report(t, "lines that are longer than 120 columns", offenders)
 }
 
-// TestLongLines holds what tooLong reports and what is exempt.
+// TestLongLines checks which lines tooLong reports, and which are exempt.
 func TestLongLines(t *testing.T) {
 	long := strings.Repeat("word ", 30)
 	value := `"` + strings.Repeat("v", maxLiteral) + `"`
@@ -131,8 +131,8 @@ func exemptGo(text string) map[int]bool {
 	}
 }
 
-// exemptMarkdown returns the lines of blocks of text, which a program prints, those with the output
-// that an example expects, and those that are a link.
+// exemptMarkdown returns the lines of text blocks, which have the output of programs, the lines
+// with the output that an example expects, and the lines that are a link.
 func exemptMarkdown(text string) map[int]bool {
 	skip := map[int]bool{}
 	block, inBlock, output := "", false, false

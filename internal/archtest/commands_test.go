@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// notRun has the blocks of commands that no test runs, by page and first line, or by page alone for all of a page, and
-// what they need. TestCommandsOfPages in examples/agent runs all others.
+// notRun has the blocks of commands that no test runs, with the reason. The key is the page and the first line, or the
+// page for all its blocks. TestCommandsOfPages in examples/agent runs all others.
 var notRun = map[string]string{
 	"CONTRIBUTING.md: make test":                            "it runs the tests",
 	"README.md: go get github.com/wayleave/wayleave":        "a published version; make test-publish runs it",
@@ -47,8 +47,8 @@ var notRun = map[string]string{
 	"docs/wireguard.md":                                     "a module of the kernel",
 }
 
-// TestCommandsRunOrAreListed holds that each block of commands on a page has the tag sh, with which it runs in a test,
-// or is listed with what it needs.
+// TestCommandsRunOrAreListed checks that each block of commands on a page has the tag sh, with which a test runs it, or
+// is in notRun.
 func TestCommandsRunOrAreListed(t *testing.T) {
 	block := regexp.MustCompile("(?ms)^ *```([^\n]*)\n *([^\n]*)\n.*?^ *```$")
 	used := map[string]bool{}

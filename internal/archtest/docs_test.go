@@ -72,8 +72,8 @@ func TestEveryFileHasALicense(t *testing.T) {
 	report(t, "files that do not begin with the SPDX line", offenders)
 }
 
-// TestEveryScriptHasALicense holds that scripts, the Makefile and files to deploy have the SPDX line
-// in their first five lines.
+// TestEveryScriptHasALicense checks that scripts, the Makefile and files to deploy have the SPDX
+// line in their first five lines.
 func TestEveryScriptHasALicense(t *testing.T) {
 	paths := []string{"Makefile", ".ci/run"}
 	for _, pattern := range []string{"scripts/*", "examples/agent/deploy/*"} {
@@ -127,8 +127,8 @@ func undocumented(decl ast.Decl) []string {
 	return nil
 }
 
-// exportedReceiver reports whether a function can be called from outside: it is no method, or one
-// of an exported type.
+// exportedReceiver reports whether a function can be called from outside: it is not a method, or
+// the method of an exported type.
 func exportedReceiver(d *ast.FuncDecl) bool {
 	if d.Recv == nil {
 		return true

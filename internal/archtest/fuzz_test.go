@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// fakeGo is a go command. In place of a test it builds fakeTest, to the file after -o.
+// fakeGo is a go command. It copies fakeTest to the file after -o instead of building a test.
 const fakeGo = `#!/bin/sh
 while [ $# -gt 0 ]; do
 	if [ "$1" = -o ]; then cp "$(dirname "$0")/fake.test" "$2"; fi
@@ -19,14 +19,14 @@ while [ $# -gt 0 ]; do
 done
 `
 
-// fakeTest prints the lines of a fuzz test: first the one with the known inputs, then, after the
-// first call, the one with the executions.
+// fakeTest prints the lines of a fuzz test: the line with the known inputs, and the line with the
+// executions.
 const fakeTest = `#!/bin/sh
 echo "$BASELINE"
 case "$*" in *"-test.fuzztime 1x"*) echo "fuzz: elapsed: 0s, execs: 1 (0/sec)" ;; *) echo "$EXECS"; exit $STATUS ;; esac
 `
 
-// scripts/fuzz fails if a fuzz test fails, or does not show that it executed new inputs.
+// scripts/fuzz fails if a fuzz test fails, or if its output does not show executions of new inputs.
 func TestFuzzScriptCountsNewInputs(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "go"), []byte(fakeGo), 0o700))

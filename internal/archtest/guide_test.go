@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The worked example of policy as lookups is what a golden file has.
+// The worked example of policy as lookups equals a golden file.
 func TestGuideShowsTheRuleset(t *testing.T) {
 	guide, err := os.ReadFile("../../docs/nft.md")
 	require.NoError(t, err)

@@ -16,8 +16,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// allowed maps each package to the packages of the repository that it imports. Test files may import
-// more. A name that ends in "/..." stands for the folder and all below it.
+// allowed maps each package to the packages of the repository that it imports. Test files may
+// import more. A name that ends in "/..." means the folder and all folders below it.
 var allowed = map[string][]string{
 	"selector":            {},
 	"selector/labelindex": {"selector", "internal/idtable"},
@@ -159,21 +159,21 @@ var allowed = map[string][]string{
 		"policy", "dataplane/...", "calcgraph", "datastore/...", "kubernetes/...",
 	},
 
-	// Tests import it, and the command fleet.
+	// Only tests and the command fleet import it.
 	"datastore/kubernetes/internal/apiserver": {},
 }
 
-// pure packages compute; they know nothing of the machine, of time or of logging.
+// pure packages do not depend on the machine, on the time or on logging.
 var pure = []string{
 	"selector", "selector/labelindex", "policy", "policy/verdict", "policy/probe",
 	"dataplane/nft/ruleset", "dataplane/nft/ruleset/simulate", "dataplane/nft/render", "internal/idtable",
 }
 
-// impure is what pure packages must not import.
+// impure has the packages that pure packages must not import.
 var impure = []string{"os", "net", "time", "context", "log", "log/slog", "syscall", "golang.org/x/sys/unix"}
 
-// durations are pure packages whose data has lengths of time in it. They may import time for that,
-// and for nothing that looks at a clock.
+// durations are pure packages whose data has durations. They may import time for durations, but
+// must not read a clock.
 var durations = []string{"dataplane/nft/ruleset", "dataplane/nft/render"}
 
 func TestImportsPointDown(t *testing.T) {
@@ -214,7 +214,7 @@ func TestImportsPointDown(t *testing.T) {
 		}
 	}
 	slices.Sort(offenders)
-	report(t, "imports that the design does not have", slices.Compact(offenders))
+	report(t, "imports that are not in the table", slices.Compact(offenders))
 }
 
 func TestPurePackagesStayPure(t *testing.T) {
@@ -233,11 +233,10 @@ func TestPurePackagesStayPure(t *testing.T) {
 			}
 		}
 	}
-	report(t, "pure packages that are not", offenders)
+	report(t, "impure imports of pure packages", offenders)
 }
 
-// readsClock reports whether a file uses more of package time than the type of a duration and its
-// units.
+// readsClock reports whether a file uses more of package time than Duration and its units.
 func readsClock(src source) bool {
 	reads := false
 	ast.Inspect(src.file, func(n ast.Node) bool {
@@ -254,8 +253,8 @@ func readsClock(src source) bool {
 	return reads
 }
 
-// TestDirectDependencies holds the list of what an importer of the core gets. A new one needs an
-// argument in docs/design.md.
+// TestDirectDependencies checks the dependencies of the core module. A new one needs a reason in
+// docs/design.md.
 func TestDirectDependencies(t *testing.T) {
 	data, err := os.ReadFile(filepath.Join(root, "go.mod"))
 	require.NoError(t, err)
@@ -284,11 +283,11 @@ func TestDirectDependencies(t *testing.T) {
 	}, slices.Sorted(maps.Keys(direct)))
 }
 
-// TestTestifyStaysInTests keeps the assertion library out of what is imported.
+// TestTestifyStaysInTests checks that only tests and their helpers import the assertion library.
 func TestTestifyStaysInTests(t *testing.T) {
 	var offenders []string
 	for _, src := range sources(t) {
-		// These are imported by tests only.
+		// Only tests import these.
 		helper := src.dir == "dataplane/dptest/conformance" || src.dir == "internal/netns/nstest" ||
 			src.dir == "dataplane/nft/internal/nfttest" || src.dir == "datastore/kubernetes/internal/apiserver"
 		if src.isTest() || helper {
@@ -315,7 +314,7 @@ func rowOf(dir string) (string, bool) {
 	return "", false
 }
 
-// covers reports whether an entry of the table stands for a package.
+// covers reports whether an entry of the table includes a package.
 func covers(entry, pkg string) bool {
 	folder, whole := strings.CutSuffix(entry, "...")
 	return entry == pkg || whole && strings.HasPrefix(pkg+"/", folder)

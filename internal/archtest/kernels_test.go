@@ -13,8 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestKernelsRunAllKernelTests holds that scripts/test-kernels names each package whose tests make a network namespace,
-// except those that its comment leaves out.
+// TestKernelsRunAllKernelTests checks that scripts/test-kernels lists each package whose tests
+// create a network namespace, except the packages that its comment excludes.
 func TestKernelsRunAllKernelTests(t *testing.T) {
 	script, err := os.ReadFile(filepath.Join(root, "scripts", "test-kernels"))
 	require.NoError(t, err)

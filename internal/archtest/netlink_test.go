@@ -12,19 +12,19 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// vishvananda is a netlink library whose lists come back in part, with an error that is easily
-// passed over, when the kernel's state changes meanwhile.
+// vishvananda is a netlink library. If the kernel's state changes during a list, it returns a part
+// of the list, with an error that callers often ignore.
 const vishvananda = "github.com/vishvananda/netlink"
 
-// rawDump matches the names of its functions, and of its handles' methods, that list.
+// rawDump matches the names of its functions and methods that list objects.
 var rawDump = regexp.MustCompile(`^((Link|Addr|Route|Neigh|NeighProxy|Rule|Nexthop|Qdisc|Class|Filter|Vdpa[A-Za-z]*|Devlink[A-Za-z]*|` +
 	`Genl[A-Za-z]*|Rdma[A-Za-z]*|Socket[A-Za-z]*|GTPPDP|Xfrm[A-Za-z]*|Bridge[A-Za-z]*|Conntrack[A-Za-z]*)List(Filtered[A-Za-z]*|Execute|Iter)?|` +
 	`SocketDiag[A-Za-z]*|Ipset(List|ListAll)|BridgeVlanList(Filtered)?|VDPAGetDev[A-Za-z]*List)$`)
 
-// compared measures those functions.
+// compared is the benchmark of those functions.
 const compared = "internal/rtnl/library_bench_linux_test.go"
 
-// rawDumps returns where a file calls a function or method of that name.
+// rawDumps returns the places where a file calls a function or method of such a name.
 func rawDumps(src source) (offenders []string) {
 	uses := false
 	for _, spec := range src.file.Imports {
@@ -44,8 +44,8 @@ func rawDumps(src source) (offenders []string) {
 	return offenders
 }
 
-// TestNoRawDumps tests that lists of the kernel's state use internal/rtnl, which repeats an interrupted dump. It
-// includes tests: one that uses half a list fails rarely.
+// TestNoRawDumps checks that lists of the kernel's state use internal/rtnl, which repeats an
+// interrupted dump. It includes tests, because a test that uses a part of a list fails rarely.
 func TestNoRawDumps(t *testing.T) {
 	var offenders []string
 	for _, src := range sources(t) {

@@ -12,9 +12,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestLinksLead holds that every relative link in the documentation leads to a file, and one with an anchor to a
-// heading. A link may be inline, or the definition of a link reference: [name]: target.
-func TestLinksLead(t *testing.T) {
+// TestLinksHaveTargets checks that the file of every relative link in the documentation exists, and the heading of its
+// anchor. A link may be inline, or the definition of a link reference: [name]: target.
+func TestLinksHaveTargets(t *testing.T) {
 	link := regexp.MustCompile(`(?m)\]\(([^):]+)\)|^\[[^\]]+\]: ([^\s:]+)$`)
 	for _, doc := range pages(t) {
 		text, err := os.ReadFile(doc)
@@ -55,7 +55,7 @@ func anchors(t *testing.T, page string) (list []string) {
 	return list
 }
 
-// TestPagesShowCompiledCode holds that each block of Go on a page is in a Go file, apart from indentation.
+// TestPagesShowCompiledCode checks that each block of Go on a page is in a Go file, apart from indentation.
 func TestPagesShowCompiledCode(t *testing.T) {
 	var code strings.Builder
 	for _, name := range files(t, ".go") {
@@ -75,8 +75,8 @@ func TestPagesShowCompiledCode(t *testing.T) {
 	}
 }
 
-// TestReadmeShowsRunningExample holds that README's program fits on a screen and is the Example of the root package,
-// whose output go test compares.
+// TestReadmeShowsRunningExample checks that README's program has at most 40 lines and is the Example of the root
+// package, whose output go test compares.
 func TestReadmeShowsRunningExample(t *testing.T) {
 	readme, err := os.ReadFile(filepath.Join(root, "README.md"))
 	require.NoError(t, err)

@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// structMethods has what one can call on the structs of the data plane, each by its folder and name.
+// structMethods has the methods and embedded types of the structs of the data plane, by folder and name.
 type structMethods struct {
 	own    map[string]map[string]bool
 	embeds map[string][]string
@@ -25,7 +25,7 @@ type structMethods struct {
 func structMethodsOf(t *testing.T) *structMethods {
 	m := &structMethods{own: map[string]map[string]bool{}, embeds: map[string][]string{}}
 	for _, src := range sources(t) {
-		stub := strings.HasSuffix(src.path, "_other.go") // of a type that another file declares in full
+		stub := strings.HasSuffix(src.path, "_other.go") // another file declares the type in full
 		if src.isTest() || stub || src.dir == "dataplane/nft/internal/nfttest" {
 			continue
 		}
@@ -111,14 +111,14 @@ func (m *structMethods) callable(name string) map[string]bool {
 // dirOf returns the folder in the name of a struct.
 func dirOf(name string) string { return name[:strings.LastIndexByte(name, '.')] }
 
-// manyMethods has the structs with more methods than a struct may have, promoted ones included, and how many. The list
+// manyMethods has the structs with more methods than the limit, including promoted methods, and their number. The list
 // and the numbers may only shrink.
 func manyMethods() map[string]int {
 	return map[string]int{
-		// A recursive descent parser: each layer reads with the words of the one below.
+		// A recursive descent parser: each layer uses the methods of the one below.
 		"dataplane/nft/ruleset.parser": 61, "dataplane/nft/ruleset.ruleParser": 55,
 		"dataplane/nft/ruleset.setParser": 39,
-		// Writers of netlink attributes, which every expression is written with.
+		// Writers of netlink attributes, which write every expression.
 		"dataplane/nft/internal/encode.exprs": 37,
 		// Close to the limit: each embeds one small part that all its methods use.
 		"dataplane/nft/internal/owners.Tracker": 32, "dataplane/nft/prove.task": 31,
@@ -126,7 +126,7 @@ func manyMethods() map[string]int {
 	}
 }
 
-// TestPromotedMethodsCount holds that a struct does not get large by embedding others.
+// TestPromotedMethodsCount limits the number of methods of a struct, including methods of embedded structs.
 func TestPromotedMethodsCount(t *testing.T) {
 	const maxMethods = 30
 	m, known := structMethodsOf(t), manyMethods()
@@ -145,5 +145,5 @@ func TestPromotedMethodsCount(t *testing.T) {
 		delete(known, name)
 	}
 	report(t, "structs that have too many methods, promoted ones included", offenders)
-	require.Empty(t, known, "structs that are listed and do not exist")
+	require.Empty(t, known, "listed structs that do not exist")
 }

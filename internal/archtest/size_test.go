@@ -38,9 +38,9 @@ func TestFilesAndFunctionsStaySmall(t *testing.T) {
 	report(t, "files and functions that have grown too large", offenders)
 }
 
-// TestForbidden keeps out what has bitten others: code that runs by being imported, and comparisons
-// that go by reflection.
-func TestForbidden(t *testing.T) {
+// TestNoInitAndNoDeepEqual checks that there is no func init, which runs on import, and no
+// reflect.DeepEqual.
+func TestNoInitAndNoDeepEqual(t *testing.T) {
 	var offenders []string
 	for _, src := range sources(t) {
 		if src.isTest() {
@@ -63,15 +63,16 @@ func TestForbidden(t *testing.T) {
 	report(t, "forbidden constructs", offenders)
 }
 
-// TestStructsStaySmall limits the number of fields and methods of types in these packages. The fields of configurations
-// and of other structs without an unexported field do not count: they are lists of values.
+// TestStructsStaySmall limits the number of fields and methods of the types of the data plane.
+// Structs without unexported fields, such as configurations, may have more fields, because they are
+// lists of values.
 func TestStructsStaySmall(t *testing.T) {
 	const maxFields, maxMethods = 12, 30
 	fields, methods := map[string]int{}, map[string]int{}
 	for _, src := range sources(t) {
-		room := src.dir == "dataplane" || strings.HasPrefix(src.dir, "dataplane/")
-		stub := strings.HasSuffix(src.path, "_other.go") // of a type that another file declares in full
-		if src.isTest() || stub || !room || src.dir == "dataplane/nft/internal/nfttest" {
+		limited := src.dir == "dataplane" || strings.HasPrefix(src.dir, "dataplane/")
+		stub := strings.HasSuffix(src.path, "_other.go") // another file declares the type in full
+		if src.isTest() || stub || !limited || src.dir == "dataplane/nft/internal/nfttest" {
 			continue
 		}
 		ast.Inspect(src.file, func(n ast.Node) bool {

@@ -14,13 +14,14 @@ import (
 )
 
 // mayCallSkip has the files that may call Skip of package testing: the helper of all tests, and the
-// harness of the tests that only make test-kubernetes runs, where a missing program is a failure.
+// harness of the tests of make test-kubernetes, where a missing program is a failure.
 var mayCallSkip = []string{
 	"internal/netns/nstest/nstest.go",
 	"datastore/kubernetes/internal/apiserver/programs.go",
 }
 
-// skips returns where a file calls a function or method that skips a test, other than nstest.Skip.
+// skips returns the places where a file calls a function or method that skips a test, except
+// nstest.Skip.
 func skips(src source) (offenders []string) {
 	if !slices.Contains(importsOf(src), "testing") {
 		return nil
@@ -39,7 +40,7 @@ func skips(src source) (offenders []string) {
 	return offenders
 }
 
-// TestSkipsFailUnderCI holds that every test skips through nstest.Skip, which fails with CI=true.
+// TestSkipsFailUnderCI checks that all tests skip with nstest.Skip, which fails if CI=true is set.
 func TestSkipsFailUnderCI(t *testing.T) {
 	var offenders []string
 	for _, src := range sources(t) {

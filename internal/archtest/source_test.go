@@ -16,7 +16,7 @@ import (
 
 const module = "github.com/wayleave/wayleave"
 
-// root is the repository's folder, seen from this package's.
+// root is the repository's folder, relative to this package's.
 var root = filepath.Join("..", "..")
 
 // source is one parsed Go file of the repository.
@@ -29,13 +29,13 @@ type source struct {
 
 func (s source) isTest() bool { return strings.HasSuffix(s.path, "_test.go") }
 
-// lines returns how many lines a node takes.
+// lines returns the number of lines of a node.
 func (s source) lines(n ast.Node) int {
 	return s.fset.Position(n.End()).Line - s.fset.Position(n.Pos()).Line + 1
 }
 
-// files returns the paths of all files with a suffix, from the root and with slashes: those of
-// nested modules too, but not those of test data.
+// files returns the paths of all files with a suffix, from the root and with slashes. It includes
+// nested modules, but not test data.
 func files(t *testing.T, suffix string) []string {
 	t.Helper()
 	var out []string

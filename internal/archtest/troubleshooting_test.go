@@ -12,9 +12,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestTroubleshootingNamesRealTexts holds that each text in the last table of docs/troubleshooting.md is in a message
-// of the code, and each metric in docs/agent.md, whose metrics the agent's tests check. It also holds that each link
-// reference in the table has a definition. TestLinksLead checks where links lead.
+// TestTroubleshootingNamesRealTexts checks that each text in the last table of docs/troubleshooting.md is in a message
+// of the code, and each metric in docs/agent.md, whose metrics the agent's tests check. Each link reference in the
+// table must have a definition. TestLinksHaveTargets checks the links.
 func TestTroubleshootingNamesRealTexts(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join(root, "docs", "troubleshooting.md"))
 	require.NoError(t, err)
@@ -36,7 +36,7 @@ func TestTroubleshootingNamesRealTexts(t *testing.T) {
 	rows := row.FindAllStringSubmatch(table, -1)
 	require.NotEmpty(t, rows)
 	const ruler = 1 // |---|---|
-	require.Equal(t, strings.Count(table, "\n|")-ruler, len(rows), "a row has another form")
+	require.Equal(t, strings.Count(table, "\n|")-ruler, len(rows), "a row is malformed")
 	for _, row := range rows {
 		if section, target := row[2], row[3]; target == "" {
 			require.Contains(t, table, "\n"+section+": #", "no definition of the link reference")

@@ -11,7 +11,7 @@ import (
 	"github.com/wayleave/wayleave/internal/dispute"
 )
 
-// recorder leaves out whether a dispute begins.
+// recorder returns only the first result of Record.
 type recorder[K comparable] struct{ *dispute.Tracker[K] }
 
 func (r recorder[K]) Record(key K, now time.Time) bool {
@@ -25,7 +25,7 @@ func TestTracker(t *testing.T) {
 	now := time.Unix(0, 0)
 	later := func(d time.Duration) time.Time { now = now.Add(d); return now }
 
-	// Many objects, once each, are no dispute. Nor is one that changes now and then.
+	// Many objects that change once are not disputed. Neither is an object that changes slowly.
 	for _, key := range []string{"a", "b", "c", "d", "e", "f"} {
 		require.False(t, c.Record(key, later(time.Millisecond)))
 	}
@@ -42,7 +42,7 @@ func TestTracker(t *testing.T) {
 	require.True(t, c.Any(now))
 	require.Equal(t, []string{"x"}, c.Disputed(now))
 
-	// It stays disputed while changes come, however slowly, and until there were none for a while.
+	// It stays disputed until it has not changed for Quiet.
 	require.True(t, c.Record("x", later(dispute.Quiet-1)))
 	require.True(t, c.Any(later(dispute.Quiet-1)))
 	require.False(t, c.Any(later(1)))
@@ -60,12 +60,12 @@ func TestTrackerIsBounded(t *testing.T) {
 		}
 	}
 	require.Len(t, c.Disputed(now), 1000)
-	require.False(t, c.Record(3000, now.Add(dispute.Quiet)), "those before are forgotten")
+	require.False(t, c.Record(3000, now.Add(dispute.Quiet)), "earlier objects are removed")
 	require.Empty(t, c.Disputed(now.Add(dispute.Quiet)))
 }
 
-// Objects whose changes are too old to count make room for others.
-func TestOldObjectsMakeRoom(t *testing.T) {
+// Objects whose changes are older than Window are removed for others.
+func TestOldObjectsAreRemoved(t *testing.T) {
 	var tracker dispute.Tracker[int]
 	c := recorder[int]{&tracker}
 	now := time.Unix(0, 0)

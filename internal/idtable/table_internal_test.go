@@ -9,8 +9,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A table finds the same ids as a map, whatever was added and removed, also where many have one hash.
-func TestTableFindsWhatAMapFinds(t *testing.T) {
+// A table finds the same ids as a map after random additions and removals, even if many ids have
+// the same hash.
+func TestTableEqualsMap(t *testing.T) {
 	for _, hashes := range []uint32{1, 5, 1000, 1 << 31} {
 		random := rand.New(rand.NewPCG(1, uint64(hashes)))
 		hashOf := func(id uint32) uint32 { return id * 0x9e3779b1 % hashes }
@@ -29,10 +30,10 @@ func TestTableFindsWhatAMapFinds(t *testing.T) {
 				tab.remove(id, hashOf(id))
 				delete(model, id)
 			}
-			asked := random.Uint32N(400)
-			found, ok := tab.find(hashOf(asked), func(id uint32) bool { return id == asked })
-			require.Equal(t, model[asked], ok, "round %d, id %d", round, asked)
-			require.True(t, !ok || found == asked)
+			query := random.Uint32N(400)
+			found, ok := tab.find(hashOf(query), func(id uint32) bool { return id == query })
+			require.Equal(t, model[query], ok, "round %d, id %d", round, query)
+			require.True(t, !ok || found == query)
 			require.Equal(t, len(model), tab.n)
 			require.LessOrEqual(t, tab.n*4, tab.size()*3)
 			require.LessOrEqual(t, tab.size(), max(8, tab.n*8))
@@ -44,7 +45,7 @@ func TestTableFindsWhatAMapFinds(t *testing.T) {
 	}
 }
 
-// Find calls match only for ids with the very hash.
+// find calls match only for ids with an equal hash.
 func TestFindMatchesOneHash(t *testing.T) {
 	var tab table
 	for id := range uint32(100) {

@@ -13,7 +13,7 @@ import (
 	"github.com/wayleave/wayleave/internal/netlink"
 )
 
-// fake is a socket that answers each datagram by a function of the sequence number.
+// fake is a socket. A function returns the response to each datagram, by its sequence number.
 type fake struct {
 	answer func(sequence uint32) [][]byte
 	queue  [][]byte
@@ -71,7 +71,7 @@ func done(sequence uint32) []byte {
 	return result(netlink.TypeDone, 0, sequence, 0, func(*netlink.Attrs) {})
 }
 
-// dump returns the numbers of the objects that count, and how often the dump began.
+// dump returns the numbers of the objects of the last attempt, and the number of attempts.
 func dump(c *netlink.Conn) (numbers []uint32, attempts int, err error) {
 	c.Request(objectType)
 	err = c.Dump(func() {
@@ -88,8 +88,8 @@ func dump(c *netlink.Conn) (numbers []uint32, attempts int, err error) {
 	return numbers, attempts, err
 }
 
-// A dump is begun again when it was interrupted, or when a part of it was lost, but not for ever.
-func TestDumpBeginsAgain(t *testing.T) {
+// A dump that is interrupted or incomplete is repeated, at most nine times.
+func TestInterruptedDumpIsRepeated(t *testing.T) {
 	interrupted := 2
 	f := &fake{}
 	f.answer = func(sequence uint32) [][]byte {
@@ -103,7 +103,7 @@ func TestDumpBeginsAgain(t *testing.T) {
 	c := netlink.NewConn(f)
 	numbers, attempts, err := dump(c)
 	require.NoError(t, err)
-	require.Equal(t, []uint32{1, 2}, numbers, "not the answer to another request")
+	require.Equal(t, []uint32{1, 2}, numbers, "without the response to another request")
 	require.Equal(t, 3, attempts)
 	for _, errno := range []error{syscall.EINTR, syscall.ENOBUFS} {
 		f.fault = errno
@@ -119,7 +119,7 @@ func TestDumpBeginsAgain(t *testing.T) {
 	require.Equal(t, 10, attempts)
 }
 
-// What a request that failed leaves in the queue is dropped before the next one.
+// The unread response to a failed request is dropped before the next request.
 func TestUnreadAnswerIsDropped(t *testing.T) {
 	f := &fake{answer: func(sequence uint32) [][]byte { return [][]byte{object(sequence, 0, 1), done(sequence)} }}
 	c := netlink.NewConn(f)
@@ -135,7 +135,7 @@ func TestUnreadAnswerIsDropped(t *testing.T) {
 	require.ErrorIs(t, err, syscall.EAGAIN)
 }
 
-// A batch goes out in several system calls, and each refusal has its index.
+// A large batch is sent in several system calls. Each refusal has its index.
 func TestBatchOfSeveralCalls(t *testing.T) {
 	const n = 150
 	f := &fake{}
@@ -169,7 +169,7 @@ func TestBatchOfSeveralCalls(t *testing.T) {
 	require.Equal(t, 2, refused[0])
 }
 
-// An error has the kernel's explanation, or else the offset of the fault.
+// An error has the kernel's explanation, or else the offset of the invalid attribute.
 func TestExtendedAck(t *testing.T) {
 	const tlvs, capped = 0x200, 0x100
 	text := func(a *netlink.Attrs) {
@@ -190,8 +190,9 @@ func TestExtendedAck(t *testing.T) {
 	}
 }
 
-// What is encoded is decoded as it was; what is cut short or of another length is malformed.
-func TestAttributes(t *testing.T) {
+// Decoded attributes equal the encoded ones. Truncated attributes and attributes of another length
+// are malformed.
+func TestDecodedAttributesEqualEncoded(t *testing.T) {
 	var a netlink.Attrs
 	four, sixteen := netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("fd00::1")
 	nest := a.Begin(1)

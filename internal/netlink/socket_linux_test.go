@@ -17,7 +17,7 @@ import (
 
 func TestMain(m *testing.M) { nstest.Main(m) }
 
-// open returns a socket for routes, links and the like in a namespace of its own.
+// open returns a NETLINK_ROUTE socket in a namespace of its own.
 func open(t *testing.T) *netlink.KernelSocket {
 	t.Helper()
 	s, err := netlink.Open(netlink.Config{Family: unix.NETLINK_ROUTE, NetNS: nstest.New(t).FD()})
@@ -26,7 +26,7 @@ func open(t *testing.T) *netlink.KernelSocket {
 	return s
 }
 
-// request is one message without a body but the family, which is any.
+// request returns a message with a body of zeros, which means any family.
 func request(typ, flags uint16) []byte {
 	b := binary.NativeEndian.AppendUint32(nil, unix.NLMSG_HDRLEN+unix.SizeofIfInfomsg)
 	b = binary.NativeEndian.AppendUint16(b, typ)
@@ -37,8 +37,8 @@ func request(typ, flags uint16) []byte {
 
 func typeOf(datagram []byte) uint16 { return binary.NativeEndian.Uint16(datagram[4:]) }
 
-// The answer to a request is there when Send returns; then the queue is empty.
-func TestAnswerIsThereAfterSend(t *testing.T) {
+// The whole response to a request can be read when Send returns.
+func TestResponseIsCompleteAfterSend(t *testing.T) {
 	s, buf := open(t), make([]byte, 1<<16)
 	require.NoError(t, s.Send(request(unix.RTM_GETLINK, unix.NLM_F_DUMP)))
 	n, err := s.Receive(buf)
@@ -63,7 +63,7 @@ func TestReceiveReturnsFullLength(t *testing.T) {
 }
 
 // Datagrams from processes other than the kernel are discarded.
-func TestReceiveLeavesOutOtherProcesses(t *testing.T) {
+func TestReceiveDiscardsMessagesOfOtherProcesses(t *testing.T) {
 	ns := nstest.New(t)
 	s, err := netlink.Open(netlink.Config{Family: unix.NETLINK_ROUTE, NetNS: ns.FD()})
 	require.NoError(t, err)
@@ -77,7 +77,7 @@ func TestReceiveLeavesOutOtherProcesses(t *testing.T) {
 		to := &unix.SockaddrNetlink{Family: unix.AF_NETLINK, Pid: port}
 		return unix.Sendto(fd, request(unix.RTM_NEWLINK, 0), 0, to)
 	}))
-	require.NoError(t, s.Wait(), "there is something in the queue")
+	require.NoError(t, s.Wait(), "the queue is not empty")
 	_, err = s.Receive(make([]byte, 1<<16))
 	require.ErrorIs(t, err, unix.EAGAIN)
 }

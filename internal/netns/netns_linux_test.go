@@ -36,7 +36,7 @@ func links(t *testing.T, ns *netns.NS) (names []string) {
 func TestNamespacesAreEmptyAndApart(t *testing.T) {
 	before, err := os.Readlink("/proc/self/ns/net")
 	require.NoError(t, err)
-	// lo, and what modules such as ipip add to every namespace.
+	// A new namespace has lo and the devices of modules such as ipip.
 	fresh := links(t, nstest.New(t))
 	require.Contains(t, fresh, "lo")
 	var all []*netns.NS
@@ -52,10 +52,10 @@ func TestNamespacesAreEmptyAndApart(t *testing.T) {
 	}
 	after, err := os.Readlink("/proc/self/ns/net")
 	require.NoError(t, err)
-	require.Equal(t, before, after, "the process itself stays where it is")
+	require.Equal(t, before, after, "the process stays in its namespace")
 }
 
-func TestDoReturns(t *testing.T) {
+func TestDoReturnsErrors(t *testing.T) {
 	ns := nstest.New(t)
 	boom := errors.New("boom")
 	require.Equal(t, boom, ns.Do(func() error { return boom }))
@@ -105,14 +105,14 @@ func TestSysctl(t *testing.T) {
 	require.ErrorIs(t, one.SetSysctl("net/ipv4/conf/none/forwarding", "1"), os.ErrNotExist)
 }
 
-// The workload reaches an address of the node through a gateway that nobody has, without
-// any ARP or neighbour discovery of its own.
+// A workload reaches an address of the node with a gateway that no interface has. It sends no ARP
+// request and no neighbour solicitation.
 func TestWorkloadReachesNode(t *testing.T) {
 	node := nstest.New(t)
 	w := nstest.NewWorkload(t, node, "cali1", "10.0.0.1", "2001:db8::1")
 	require.Equal(t, "cali1", w.Host.Name)
 	require.Len(t, w.Link.MAC, 6)
-	// The node's answer needs a way back: a plain gateway the other way round.
+	// The node needs routes to the workload for its response.
 	for _, addr := range w.Addresses {
 		require.NoError(t, node.AddGateway("cali1", addr, w.Link.MAC))
 	}

@@ -18,10 +18,10 @@ const (
 	nobody = 65534
 )
 
-// asNobody runs some tests of this binary as an ordinary user.
+// asNobody runs some tests of this binary as user nobody.
 func asNobody(t *testing.T, env ...string) (output string, code int) {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "netns") // t.TempDir is closed to others
+	dir, err := os.MkdirTemp("", "netns") // other users cannot read t.TempDir
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
 	require.NoError(t, os.Chmod(dir, 0o755))
@@ -51,16 +51,18 @@ func copyFile(t *testing.T, from, to string) {
 	require.NoError(t, out.Close())
 }
 
-// Kernel tests work without root. Where there are no user namespaces they skip, or fail in CI.
-func TestOrdinaryUser(t *testing.T) {
+// Kernel tests run without root in a user namespace. Without user namespaces they skip, or fail in
+// CI.
+func TestKernelTestsRunWithoutRoot(t *testing.T) {
 	if os.Getenv("WAYLEAVE_IN_USER_NAMESPACE") != "" {
-		return // this very run is the proof
+		return // this run is in a user namespace already
 	}
 	out, code := asNobody(t, "CI=true")
 	require.Zero(t, code, out)
 	require.Contains(t, out, "--- PASS: TestSysctl")
 
-	// As in a user namespace without rights: EnsureRoot does not try again.
+	// The marker is that of a process in a user namespace. So EnsureRoot does not create another
+	// one.
 	out, code = asNobody(t, marker)
 	require.Zero(t, code, out)
 	require.Contains(t, out, "--- SKIP: TestSysctl")

@@ -23,10 +23,10 @@ func TestThrowaway(t *testing.T) {
 	for range 50 {
 		require.NoError(t, nsthread.Throwaway(func() error { seen[unix.Gettid()] = true; return nil }))
 	}
-	require.NotContains(t, seen, os.Getpid(), "the main thread is never thrown away")
+	require.NotContains(t, seen, os.Getpid(), "the main thread is never used")
 }
 
-func TestInRefusesWhatIsNoNamespace(t *testing.T) {
+func TestInRefusesOtherFiles(t *testing.T) {
 	file, err := os.Open(os.DevNull)
 	require.NoError(t, err)
 	defer file.Close()

@@ -21,7 +21,7 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// roundTrip packs an endpoint and requires that it comes out as it was.
+// roundTrip requires that an endpoint is equal after Pack and Unpack.
 func roundTrip(t *testing.T, w *policy.WorkloadEndpoint, message ...any) {
 	t.Helper()
 	o := packed.Pack(w)
@@ -30,7 +30,7 @@ func roundTrip(t *testing.T, w *policy.WorkloadEndpoint, message ...any) {
 	require.True(t, packed.Equal(o, packed.Pack(policy.Clone(w))), message...)
 }
 
-// A field that is added to endpoints and not packed fails here.
+// Pack keeps every field of an endpoint, including future ones.
 func TestEveryFieldIsPacked(t *testing.T) {
 	whole := &policy.WorkloadEndpoint{}
 	var fill filler
@@ -46,7 +46,7 @@ func TestEveryFieldIsPacked(t *testing.T) {
 	roundTrip(t, whole)
 }
 
-// filler gives everything below a value something, each time something else.
+// filler sets all fields of a value, recursively, to different values.
 type filler int
 
 func (f *filler) value(v reflect.Value) {
@@ -86,7 +86,7 @@ func TestRandomEndpoints(t *testing.T) {
 		a, b := random(rng), random(rng)
 		roundTrip(t, a, "seed %d", seed)
 		require.Equal(t, policy.Equal(a, b), packed.Equal(packed.Pack(a), packed.Pack(b)), "seed %d", seed)
-		if rng.IntN(2) == 0 { // differ in little
+		if rng.IntN(2) == 0 { // differ in at most one field
 			b = policy.Clone(a).(*policy.WorkloadEndpoint)
 			v := reflect.ValueOf(b).Elem()
 			v.Field(rng.IntN(v.NumField())).SetZero()
@@ -129,12 +129,12 @@ func several[T any](rng *rand.Rand, one func(*rand.Rand) T) []T {
 	return all
 }
 
-// text returns none, few or many bytes, which need not be letters.
+// text returns up to 300 equal random bytes, which may be invalid UTF-8.
 func text(rng *rand.Rand) string {
 	return strings.Repeat(string([]byte{byte(rng.IntN(256))}), []int{0, 1, 2, 7, 8, 9, 127, 128, 300}[rng.IntN(9)])
 }
 
-// address returns an address of any sort, or none.
+// address returns an IPv4 or IPv6 address, some with a zone or IPv4-mapped, or an invalid one.
 func address(rng *rand.Rand) netip.Addr {
 	v4 := netip.AddrFrom4([4]byte{10, 0, 0, byte(rng.Uint32())})
 	v6 := netip.AddrFrom16([16]byte{0xfe, 0x80, 15: byte(rng.Uint32())})
@@ -143,7 +143,7 @@ func address(rng *rand.Rand) netip.Addr {
 	}[rng.IntN(6)]
 }
 
-// FuzzEndpoint packs what an endpoint may be as users write it.
+// FuzzEndpoint packs endpoints that are decoded from JSON.
 func FuzzEndpoint(f *testing.F) {
 	f.Add(`{"kind":"WorkloadEndpoint","name":"web","node":"n","interface":"way1","labels":{"app":"web","pod":"web"},"addresses":["10.0.0.1"]}`)
 	f.Add(`{"kind":"WorkloadEndpoint","name":"web","ports":[{"name":"http","protocol":"TCP","port":80}],"ipNATs":[{"internalIP":"::1"}]}`)
@@ -157,7 +157,7 @@ func FuzzEndpoint(f *testing.F) {
 	})
 }
 
-// A list without entries equals none, and other kinds stay as they are.
+// An empty list equals a missing one. Pack does not change other kinds.
 func TestEqual(t *testing.T) {
 	none := &policy.WorkloadEndpoint{Name: "a"}
 	empty := &policy.WorkloadEndpoint{Name: "a", Labels: map[string]string{}, Profiles: []string{}}
@@ -175,12 +175,12 @@ func TestEqual(t *testing.T) {
 	require.Nil(t, packed.Pack((*policy.WorkloadEndpoint)(nil)))
 }
 
-// After endpoints were added and deleted, each with its own strings, no memory remains in use.
-func TestChurnLeavesNothing(t *testing.T) {
+// Replaced endpoints release the memory of their strings.
+func TestReplacedEndpointsReleaseMemory(t *testing.T) {
 	var objects packed.Objects
 	inUse := func() uint64 {
 		var m runtime.MemStats
-		for range 3 { // what has become unreachable is dropped by one collection after the other
+		for range 3 { // interned strings are freed by several collections
 			runtime.GC()
 		}
 		runtime.ReadMemStats(&m)
@@ -202,12 +202,12 @@ func TestChurnLeavesNothing(t *testing.T) {
 		}
 	}
 	require.Equal(t, endpoints, len(objects.Keys()))
-	require.Less(t, inUse(), first+first/2, "ten times as many have been there as after the first round")
+	require.Less(t, inUse(), first+first/2, "after ten rounds, compared with the first")
 	runtime.KeepAlive(&objects)
 }
 
-// What endpoints have in common is in memory once.
-func TestWhatIsCommonIsThereOnce(t *testing.T) {
+// Strings that endpoints share are stored once.
+func TestSharedStringsAreStoredOnce(t *testing.T) {
 	pod := func(i int) *policy.WorkloadEndpoint {
 		name := fmt.Sprintf("frontend-5d4f8c7b9d-%05d", i)
 		return &policy.WorkloadEndpoint{
@@ -232,11 +232,11 @@ func TestWhatIsCommonIsThereOnce(t *testing.T) {
 	runtime.GC()
 	runtime.ReadMemStats(&after)
 	require.Less(t, int64(after.HeapAlloc)-int64(before.HeapAlloc), int64(endpoints*160),
-		"bytes; unpacked it is some 1,000 each")
+		"bytes; unpacked endpoints need about 1,000 each")
 	runtime.KeepAlive(objects)
 }
 
-// Objects that several goroutines make and read have no state of their own to race for.
+// Several goroutines may use an object, and pack equal ones, at the same time.
 func TestConcurrentUse(t *testing.T) {
 	w := random(rand.New(rand.NewPCG(1, 0)))
 	shared := packed.Pack(w)
@@ -253,8 +253,8 @@ func TestConcurrentUse(t *testing.T) {
 	all.Wait()
 }
 
-// An index is a map.
-func TestIndex(t *testing.T) {
+// An Index equals a map after random changes.
+func TestIndexEqualsMap(t *testing.T) {
 	for seed := range uint64(50) {
 		rng := rand.New(rand.NewPCG(seed, 0))
 		var index packed.Index[int]
@@ -290,7 +290,7 @@ func TestIndex(t *testing.T) {
 	}
 }
 
-// An object may be kept under a key that is not its own, and is taken away with nil.
+// Set accepts an object under another key than its own. Set with nil removes it.
 func TestObjects(t *testing.T) {
 	var objects packed.Objects
 	w := &policy.WorkloadEndpoint{Namespace: "ns", Name: "a"}

@@ -11,9 +11,9 @@ import (
 	"github.com/wayleave/wayleave/internal/rtnl"
 )
 
-// More changes than fit into a system call, many of them refused: each refusal has its index, and
-// all others are made.
-func TestBatch(t *testing.T) {
+// In a batch of several system calls, each refused change is reported with its index, and all
+// others are applied.
+func TestRefusedChangesHaveTheirIndex(t *testing.T) {
 	_, conn, a := open(t)
 	const n = 7000
 	for name, bad := range map[string]func(i int) bool{

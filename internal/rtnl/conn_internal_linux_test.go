@@ -29,7 +29,7 @@ func openTwo(t *testing.T) (conn, other *Conn) {
 	return conn, other
 }
 
-// A dump during which the list changes is interrupted: it begins again, and what it had is lost.
+// If the list changes during a dump, the dump begins again, and the objects so far are dropped.
 func TestInterruptedDumpBeginsAgain(t *testing.T) {
 	conn, other := openTwo(t)
 	link, err := conn.Link("a")
@@ -66,7 +66,7 @@ func TestInterruptedDumpBeginsAgain(t *testing.T) {
 	require.Equal(t, count+1, listed)
 }
 
-// An answer that was not read, of a request that failed midway, is no answer to the next request.
+// The unread response to an earlier request is not used for the next request.
 func TestAnswerOfEarlierRequestIsIgnored(t *testing.T) {
 	conn, _ := openTwo(t)
 	conn.linkRequest(0, "a")

@@ -18,7 +18,7 @@ import (
 	"github.com/wayleave/wayleave/internal/rtnl"
 )
 
-// bench is a namespace with a veth pair "a", "b", and both ways to talk to its kernel.
+// bench is a namespace with a veth pair "a", "b", and a connection of both libraries.
 type bench struct {
 	*testing.B
 	ns     *netns.NS
@@ -48,12 +48,12 @@ func (b *bench) ip(args ...string) {
 	require.NoError(b, b.ns.Do(exec.Command("ip", args...).Run))
 }
 
-// host is the address of a number in 10.0.0.0/8.
+// host returns the address with a number in 10.0.0.0/8.
 func host(i int) netip.Addr {
 	return netip.AddrFrom4([4]byte{10, byte(i >> 16), byte(i >> 8), byte(i)})
 }
 
-// route is the one to a host.
+// route returns the route to a host.
 func (b *bench) route(i int) *rtnl.Route {
 	return &rtnl.Route{
 		Dst: netip.PrefixFrom(host(i), 32), Table: table, Protocol: protocol, Type: rtnl.TypeUnicast, Index: b.index,
@@ -61,7 +61,7 @@ func (b *bench) route(i int) *rtnl.Route {
 	}
 }
 
-// compare measures the same work done by this package and by vishvananda/netlink. setUp returns
+// compare measures the same work with this package and with vishvananda/netlink. setUp returns
 // both, and undo, which is not measured.
 func compare(b *testing.B, setUp func(b *bench) (hand, library func() error, undo func())) {
 	b.Helper()

@@ -16,8 +16,8 @@ import (
 	"github.com/wayleave/wayleave/internal/rtnl"
 )
 
-// TestChangeIPIP needs the kernel's module ipip; scripts/test-kernels runs it. The device keeps its index,
-// and all that makes the outer header differ from the inner one is off afterwards.
+// ChangeIPIP keeps the index of the device, and resets all options of the outer header. The test
+// needs the kernel's module ipip; scripts/test-kernels runs it.
 func TestChangeIPIP(t *testing.T) {
 	ns, conn, _ := open(t)
 	out, err := exec.Command("modprobe", "fou").CombinedOutput()

@@ -15,7 +15,7 @@ import (
 	"github.com/wayleave/wayleave/internal/rtnl"
 )
 
-// vxlanListed is what "ip -j -d link" says of a VXLAN device.
+// vxlanListed is a VXLAN device in the output of "ip -j -d link".
 type vxlanListed struct {
 	Linkinfo struct {
 		Info_data struct { //nolint:revive // the name in ip's JSON
@@ -29,7 +29,7 @@ func TestLinks(t *testing.T) {
 	ns, conn, a := open(t)
 	links, err := conn.Links()
 	require.NoError(t, err)
-	// A fresh namespace has lo, and what modules such as ipip add to every one.
+	// A new namespace has lo and the devices of modules such as ipip.
 	var fresh []net.Interface
 	require.NoError(t, nstest.New(t).Do(func() (err error) {
 		fresh, err = net.Interfaces()
@@ -69,8 +69,8 @@ func TestLinks(t *testing.T) {
 	require.ErrorIs(t, err, syscall.ENODEV)
 }
 
-// A VXLAN device keeps its index when its local address changes; the kernel cannot change the
-// family.
+// A VXLAN device keeps its index when its local address changes. The kernel cannot change the
+// address family.
 func TestChangeVXLAN(t *testing.T) {
 	ns, conn, _ := open(t)
 	for local, other := range map[string]string{"192.0.2.1": "2001:db8::1", "2001:db8::1": "192.0.2.1"} {
@@ -94,13 +94,13 @@ func TestChangeVXLAN(t *testing.T) {
 		err = conn.ChangeVXLAN(link.Index, netip.MustParseAddr(other))
 		var refused *rtnl.Error
 		require.ErrorAs(t, err, &refused)
-		require.NotEmpty(t, refused.Detail, "the kernel's own words")
+		require.NotEmpty(t, refused.Detail, "the kernel's explanation")
 		ip(t, ns, "link", "del", "dev", "vx")
 		require.ErrorIs(t, conn.ChangeVXLAN(link.Index, want), rtnl.ErrNotFound)
 	}
 }
 
-// The handle is one connection, to the namespace of the Conn.
+// Handle returns the same connection each time, in the namespace of the Conn.
 func TestHandle(t *testing.T) {
 	_, conn, a := open(t)
 	h, err := conn.Handle()
@@ -120,14 +120,15 @@ func TestAddresses(t *testing.T) {
 		ip(t, ns, "addr", "add", prefix, "dev", "a", "nodad")
 		list, err := conn.Addresses()
 		require.NoError(t, err)
-		require.Contains(t, list, address, "and usable at once")
+		require.Contains(t, list, address, "not tentative")
 		ip(t, ns, "addr", "del", prefix, "dev", "a")
 		list, err = conn.Addresses()
 		require.NoError(t, err)
 		require.NotContains(t, list, address)
 	}
 
-	// Of a point-to-point link the near end counts; one that is being probed is marked.
+	// The address of a point-to-point link is the local one. An address is marked during duplicate
+	// address detection.
 	ip(t, ns, "addr", "add", "192.0.2.1", "peer", "192.0.2.2", "dev", "a")
 	require.NoError(t, ns.SetSysctl("net/ipv6/conf/b/accept_dad", "1"))
 	ip(t, ns, "addr", "add", "2001:db8::2/64", "dev", "b")

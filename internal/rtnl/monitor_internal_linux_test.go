@@ -10,7 +10,7 @@ import (
 	"github.com/wayleave/wayleave/internal/netlink"
 )
 
-// Every message can be parsed without a panic.
+// parse does not panic for any message.
 func FuzzEvent(f *testing.F) {
 	types := []uint16{
 		unix.RTM_NEWLINK, unix.RTM_DELLINK, unix.RTM_NEWADDR, unix.RTM_NEWROUTE, unix.RTM_NEWNEIGH, unix.RTM_NEWRULE,
@@ -33,10 +33,10 @@ func FuzzEvent(f *testing.F) {
 		var e Event
 		known, err := e.parse(netlink.Message{Type: typ, Data: data})
 		if known && err == nil && e.Group == GroupAddresses && !e.Address.Prefix.IsValid() {
-			t.Error("an address that is none")
+			t.Error("an invalid address")
 		}
 		if known && err == nil && e.Group == GroupRoutes && !e.Route.Dst.IsValid() {
-			t.Error("a route to nowhere")
+			t.Error("a route without a destination")
 		}
 	})
 }

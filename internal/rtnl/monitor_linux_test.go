@@ -115,8 +115,8 @@ func bridge(t *testing.T, ns *netns.NS, args string) {
 	}), "bridge %s: %s", args, out)
 }
 
-// What the listener's own program changes is left out, but for links and addresses.
-func TestMonitorIgnores(t *testing.T) {
+// With Ignore, changes by a connection are not reported, except those of links and addresses.
+func TestMonitorIgnoresOwnChanges(t *testing.T) {
 	ns, conn, a := open(t)
 	ip(t, ns, "link", "add", "dev", "vx", "type", "vxlan", "id", "7", "dstport", "4789", "local", "192.0.2.1")
 	ip(t, ns, "link", "set", "dev", "vx", "up")
@@ -137,10 +137,10 @@ func TestMonitorIgnores(t *testing.T) {
 	}
 	require.Contains(t, groups, rtnl.GroupLinks)
 	require.Contains(t, groups, rtnl.GroupAddresses)
-	require.Contains(t, groups, rtnl.GroupRoutes, "another's")
+	require.Contains(t, groups, rtnl.GroupRoutes, "the route of another process")
 }
 
-// A port that leaves a bridge is not deleted.
+// A port that is removed from a bridge is not reported as a deleted link.
 func TestMonitorIgnoresBridgePorts(t *testing.T) {
 	ns, _, a := open(t)
 	m := listen(t, ns, rtnl.GroupLinks)
@@ -152,7 +152,7 @@ func TestMonitorIgnoresBridgePorts(t *testing.T) {
 	}
 }
 
-// A poll returns all earlier events up to a large number, and reports if there were more.
+// A poll returns all earlier events up to a large number, and reports whether events were lost.
 func TestMonitorOverflow(t *testing.T) {
 	ns, _, _ := open(t)
 	m := listen(t, ns, rtnl.GroupLinks, rtnl.GroupAddresses)
@@ -177,8 +177,8 @@ func TestMonitorOverflow(t *testing.T) {
 	require.NotEmpty(t, received(t, m), "later events")
 }
 
-// Wait ends when there is something to poll, or with its context; and a context that ended does not
-// end the next Wait.
+// Wait returns when an event can be polled or its context ends. An ended context does not end the
+// next Wait.
 func TestMonitorWait(t *testing.T) {
 	ns, _, _ := open(t)
 	m := listen(t, ns, rtnl.GroupLinks)
@@ -196,10 +196,10 @@ func TestMonitorWait(t *testing.T) {
 		case err := <-ended:
 			require.NoError(t, err)
 		case <-time.After(10 * time.Second):
-			require.FailNow(t, "nothing seen")
+			require.FailNow(t, "no event")
 		}
 		require.NoError(t, ns.Up("lo"))
-		require.NoError(t, m.Wait(t.Context()), "it is there already")
+		require.NoError(t, m.Wait(t.Context()), "the event is not polled yet")
 		require.NotEmpty(t, received(t, m))
 	}
 }

@@ -26,7 +26,7 @@ const (
 	protocol = 219
 )
 
-// ip runs iproute2's ip in a namespace and returns what it prints.
+// ip runs iproute2's ip in a namespace and returns its output.
 func ip(t *testing.T, ns *netns.NS, args ...string) (out string) {
 	t.Helper()
 	require.NoError(t, ns.Do(func() error {
@@ -83,7 +83,7 @@ func TestRoutes(t *testing.T) {
 		require.ErrorIs(t, do(conn, (*rtnl.Batch).AddRoute, r), rtnl.ErrExist)
 		listed, err := list(conn, filter)
 		require.NoError(t, err)
-		require.Equal(t, []rtnl.Route{r}, listed, "listed as it was made")
+		require.Equal(t, []rtnl.Route{r}, listed, "equal to the added route")
 
 		others, err := list(conn, rtnl.RouteFilter{Family: family, Table: table, Protocol: protocol + 1})
 		require.NoError(t, err)
@@ -91,7 +91,7 @@ func TestRoutes(t *testing.T) {
 		foreign := r
 		foreign.Protocol++
 		require.ErrorIs(t, do(conn, (*rtnl.Batch).DeleteRoute, foreign), rtnl.ErrNotFound,
-			"another's route is another route")
+			"a route of another protocol is another route")
 
 		require.NoError(t, do(conn, (*rtnl.Batch).DeleteRoute, r))
 		require.ErrorIs(t, do(conn, (*rtnl.Batch).DeleteRoute, r), rtnl.ErrNotFound)
@@ -102,11 +102,12 @@ func TestRoutes(t *testing.T) {
 	require.ErrorIs(t, err, rtnl.ErrDown)
 	var refused *rtnl.Error
 	require.ErrorAs(t, err, &refused)
-	require.NotEmpty(t, refused.Detail, "the kernel's own words")
+	require.NotEmpty(t, refused.Detail, "the kernel's explanation")
 }
 
-// What others can do with our protocol number is read well enough to be deleted.
-func TestStrangeRoutesCanBeDeleted(t *testing.T) {
+// Routes that other programs add with our protocol number can be listed and deleted, whatever their
+// attributes.
+func TestRoutesOfOtherProgramsCanBeDeleted(t *testing.T) {
 	ns, conn, _ := open(t)
 	ip(t, ns, "addr", "add", "192.0.2.1/24", "dev", "a")
 	for _, line := range []string{
@@ -189,8 +190,8 @@ func TestNeighbours(t *testing.T) {
 	}
 }
 
-// A dump that does not fit one message, while another process changes the table: it is complete or
-// an error, and never has a route twice.
+// A dump of several messages while another process changes the table is complete or an error. It
+// has no route twice.
 func TestDumpDuringChanges(t *testing.T) {
 	ns, conn, a := open(t)
 	const count = 3000
@@ -238,8 +239,9 @@ func TestDumpDuringChanges(t *testing.T) {
 	t.Logf("%d of 30 dumps complete", complete)
 }
 
-// A rule with an attribute that a Rule does not have is marked: it is none that can be wanted.
-func TestRuleWithUnknownAttribute(t *testing.T) {
+// A rule with an attribute that Rule does not have is marked, so that it differs from all desired
+// rules.
+func TestRuleWithUnknownAttributeIsMarked(t *testing.T) {
 	ns, conn, _ := open(t)
 	const ours = "219"
 	ip(t, ns, "rule", "add", "from", "10.0.0.0/8", "table", "7", "priority", "1", "protocol", ours)
@@ -258,8 +260,8 @@ func TestDialFails(t *testing.T) {
 	require.Error(t, err)
 }
 
-// A lookup follows the routes, says which addresses are the node's own, and fails where nothing
-// leads.
+// Lookup returns the route to an address. For an address of the node, the type is local. Without a
+// route, Lookup fails or returns another type.
 func TestLookup(t *testing.T) {
 	ns, conn, a := open(t)
 	for own, link := range map[string]string{
@@ -277,7 +279,7 @@ func TestLookup(t *testing.T) {
 		require.EqualValues(t, rtnl.TypeUnicast, r.Type, to)
 	}
 	for _, to := range []string{"192.0.2.1", "2001:db8::1", "127.0.0.1", "::1"} {
-		require.Eventually(t, func() bool { // an IPv6 address is taken in some time after it was added
+		require.Eventually(t, func() bool { // the kernel adds the local route of an IPv6 address later
 			r, err := conn.Lookup(netip.MustParseAddr(to))
 			return err == nil && r.Type == rtnl.TypeLocal
 		}, 20*time.Second, time.Millisecond, to)

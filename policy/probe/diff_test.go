@@ -32,7 +32,7 @@ func TestDiffOfEqualWorlds(t *testing.T) {
 }
 
 // Endpoints that cannot be compared and resources that are absent are listed.
-func TestDiffListsWhatIsNotCompared(t *testing.T) {
+func TestDiffListsObjectsThatAreNotCompared(t *testing.T) {
 	before, after := exampleWorld(), exampleWorld()
 	moved := func(name, addr string) *policy.WorkloadEndpoint {
 		return &policy.WorkloadEndpoint{
@@ -50,7 +50,7 @@ func TestDiffListsWhatIsNotCompared(t *testing.T) {
 	require.Equal(t, []string{"shop/new"}, d.OnlyAfter)
 	require.Equal(t, []string{"shop/moved"}, d.Moved)
 	require.Len(t, d.Rejected, 1)
-	require.Len(t, after, size, "the worlds stay as they are")
+	require.Len(t, after, size, "the worlds do not change")
 	require.Contains(t, d.String(), "shop/api -> shop/db\n  Deny, was Allow: tcp/5432\n")
 	require.Contains(t, d.String(), "before only, not compared: shop/old\n")
 	require.Contains(t, d.String(), "verdicts change between 1 pair\n")

@@ -15,8 +15,8 @@ import (
 	"github.com/wayleave/wayleave/policy/verdict"
 )
 
-// representatives returns the groups that can represent a port: those with the port; or else those of the same type of
-// message; or else those of what is not mentioned.
+// representatives returns the groups that can represent a port: groups that contain the port, else groups of the same
+// ICMP type, else groups of unmentioned ports and messages.
 func representatives(groups []probe.PortGroup, p probe.Port) []probe.PortGroup {
 	var found [3][]probe.PortGroup
 	for _, s := range groups {
@@ -41,10 +41,10 @@ func representatives(groups []probe.PortGroup, p probe.Port) []probe.PortGroup {
 			return list
 		}
 	}
-	return groups[len(groups)-1:] // a protocol that is not mentioned
+	return groups[len(groups)-1:] // unmentioned protocols
 }
 
-// flowKind is the kind of flows that a change is found for.
+// flowKind identifies flows by their endpoints, their port group and their address family.
 type flowKind struct {
 	from, to, port string
 	is6            bool
@@ -57,8 +57,8 @@ func TestRepresentativesShowEveryChange(t *testing.T) {
 	for seed := range uint64(16) {
 		before, after := twoWorlds(seed)
 		e1, e2 := verdict.New(before), verdict.New(after)
-		book := probe.NewIndex(before)
-		pods := book.Endpoints()
+		index := probe.NewIndex(before)
+		pods := index.Endpoints()
 		partition := probe.NewPartition(before, after)
 		groups := partition.Groups(pods)
 		alikes += len(pods) - len(groups)
@@ -85,10 +85,10 @@ func TestRepresentativesShowEveryChange(t *testing.T) {
 			if probe.Same(from, to) {
 				continue
 			}
-			asked := packet(rng)
-			representatives := representatives(ports, asked)
-			require.NotEmpty(t, representatives, "seed %d: %s", seed, asked)
-			for _, flow := range asked.Flows(from, to) {
+			query := packet(rng)
+			representatives := representatives(ports, query)
+			require.NotEmpty(t, representatives, "seed %d: %s", seed, query)
+			for _, flow := range query.Flows(from, to) {
 				listed := slices.ContainsFunc(representatives, func(p probe.PortGroup) bool {
 					return found[flowKind{from.Name, to.Name, p.String(), flow.Src.Is6()}]
 				})
@@ -99,7 +99,7 @@ func TestRepresentativesShowEveryChange(t *testing.T) {
 			}
 		}
 	}
-	require.Greater(t, alikes, 50, "the worlds have hardly any replicas")
+	require.Greater(t, alikes, 50, "the worlds have too few replicas")
 }
 
 // All members of two groups have the verdicts of the first members.

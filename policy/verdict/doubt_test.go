@@ -18,7 +18,7 @@ func withAction(a policy.Action, r policy.Rule) policy.Rule {
 }
 
 // S29, S49, S51, S65, S167: a rule in doubt matches nothing if it is Allow or Log. Otherwise it
-// denies everything, at its place in the list. All other rules are enforced.
+// denies everything, at its place in the list. All other rules apply.
 func TestRuleInDoubt(t *testing.T) {
 	ports := policy.EntityRule{Ports: []policy.Port{policy.PortNumber(80), {}}}
 	for name, c := range map[string]struct {
@@ -70,11 +70,12 @@ func TestExplainDoubt(t *testing.T) {
 	golden(t, "doubt.txt", verdict.Explain(w, flowOf(t, in80)).String())
 }
 
-// S167: a rule in doubt counts for the default of types (S12) and for the end of the tier (S26, S27).
-func TestRuleInDoubtCountsForTypesAndTiers(t *testing.T) {
+// S167: a rule in doubt affects the default of types (S12) and the end of the tier (S26, S27) like
+// any other rule.
+func TestRuleInDoubtAffectsTypesAndTiers(t *testing.T) {
 	bad := allowFrom(policy.EntityRule{Selector: "a =="})
 	run(t, []scenario{
-		{"S12 egress alone, so that ingress is the profile's", []policy.Resource{
+		{"S12 egress rules alone, so the profile decides ingress", []policy.Resource{
 			wep("n/web", "10.0.0.1", "app=web", "open"), profile("open", "", allow()),
 			&policy.Policy{Name: "p", Egress: []policy.Rule{withAction(policy.Deny, bad)}},
 		}, []string{in80 + " = Allow"}},

@@ -57,7 +57,8 @@ func TestExplainHostJSON(t *testing.T) {
 	require.Equal(t, x, &back)
 }
 
-// A packet that untracked policy allows and NAT translates cannot exist, whatever is staged.
+// A packet that untracked policy allows and NAT translates cannot exist. Staged policies do not
+// change that.
 func TestStagedUntracked(t *testing.T) {
 	h, first := hep("h", "eth0", "host="), in("", -1, staged(onHost("s", noTrack, deny())))
 	for _, c := range []struct {

@@ -135,7 +135,8 @@ func TestExplainMismatch(t *testing.T) {
 		require.Equal(t, c.field, x.Ingress.Tiers[0].Policies[0].Rules[0].Mismatch.Field)
 		require.NotEmpty(t, x.Ingress.Tiers[0].Policies[0].Rules[0].Mismatch.Reason)
 	}
-	// So do the limit to the policy's own namespace, and an address without an object.
+	// The limit to the policy's own namespace and an address without an object also have a
+	// mismatch.
 	w := worldOf(wep("n/web", "10.0.0.1", "app=web"), wep("m/peer", "10.0.0.9", ""),
 		ingress("n/p", allowFrom(sel("all()"))))
 	require.Equal(t, &verdict.Mismatch{

@@ -569,6 +569,6 @@ func TestAllInterfaces(t *testing.T) {
 		runWith(t, cfg, s)
 	}
 	x := verdict.Explain(worldOf(onNode(by("203.0.113.1", hep("a", "", "", "open")))...), flowOf(t, in1))
-	require.Equal(t, verdict.ByInvalidFlow, x.Egress.Decision.By, "addresses not known")
+	require.Equal(t, verdict.ByInvalidFlow, x.Egress.Decision.By, "unknown addresses")
 	require.Contains(t, x.String(), "Config.Interfaces")
 }

@@ -299,7 +299,7 @@ func checkStaged(t *testing.T, d, promoted *verdict.Direction, seed uint64) {
 	require.Equal(t, promoted.Decision, by, "seed %d", seed)
 }
 
-// checkDirection checks that the steps of an explanation lead to its decision.
+// checkDirection checks that the steps of an explanation result in its decision.
 func checkDirection(t *testing.T, d *verdict.Direction, seed uint64) {
 	t.Helper()
 	if d.Outcome == verdict.NotApplicable {

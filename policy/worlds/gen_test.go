@@ -34,7 +34,7 @@ func TestUpdatesAreMostlyValidAndOfEveryKind(t *testing.T) {
 	}
 	require.Greater(t, deleted, 500)
 	require.Greater(t, invalid, 100)
-	require.Less(t, invalid, 600, "only those that were made invalid on purpose")
+	require.Less(t, invalid, 600, "only updates that spoil made invalid")
 }
 
 func TestEqualSeedsGiveEqualSequences(t *testing.T) {

@@ -4,11 +4,11 @@ package labelindex
 
 import "fmt"
 
-// Size counts everything that the index stores, for tests that look for leftovers.
+// Size counts all stored objects, for tests that an empty index has none.
 func (x *Index[I, S]) Size() int {
 	s := &x.store
 	return x.items.Len() + x.selectors.Len() + s.parents.Len() + s.queries.Len() + s.names.Len() + s.pairs.Len() +
-		s.termIDs.Len() + s.matches + s.sets.held() + int(s.loose.n) + len(s.changes) + x.chunks()
+		s.termIDs.Len() + s.matches + s.sets.len() + int(s.loose.n) + len(s.changes) + x.chunks()
 }
 
 // chunks counts the allocations of all columns and hash tables.
@@ -41,7 +41,7 @@ func (x *Index[I, S]) Check() error {
 	for _, id := range s.pairs.AppendTo(nil) {
 		p := s.pairs.At(id)
 		if p.items.n == 0 && p.term == 0 {
-			return fmt.Errorf("pair %v is of no use", *s.pairs.Key(id))
+			return fmt.Errorf("pair %v has no item and no term", *s.pairs.Key(id))
 		}
 		if p.term == 0 {
 			continue
@@ -61,8 +61,8 @@ func (x *Index[I, S]) Check() error {
 	return nil
 }
 
-// held counts lists and bitmaps.
-func (s *sets) held() int { return s.blocks() + s.ids.Len() }
+// len counts lists and bitmaps.
+func (s *sets) len() int { return s.blocks() + s.ids.Len() }
 
 // blocks counts the lists that are not empty.
 func (s *lists) blocks() int {

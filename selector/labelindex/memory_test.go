@@ -21,7 +21,7 @@ func heap() int {
 	return int(stats.HeapAlloc)
 }
 
-// The memory of an item without selectors stays below a limit. The caller's names do not count.
+// The memory of an item without selectors stays below a limit. The caller's names are not included.
 func TestItemMemoryIsBounded(t *testing.T) {
 	n := 250_000
 	if testing.Short() {

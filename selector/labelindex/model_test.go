@@ -21,7 +21,7 @@ type model struct {
 	items     []*modelItem // nil if there is no such item
 	parents   map[string]labels
 	selectors []*selector.Selector // nil if there is none, or if it matches nothing
-	held      []bool               // whether there is such a selector
+	exists    []bool               // whether there is such a selector
 	matches   [][]bool             // by selector, then by item
 	count     int
 }
@@ -35,7 +35,7 @@ type modelItem struct {
 func newModel(items, selectors int) *model {
 	m := &model{
 		items: make([]*modelItem, items), parents: map[string]labels{},
-		selectors: make([]*selector.Selector, selectors), held: make([]bool, selectors),
+		selectors: make([]*selector.Selector, selectors), exists: make([]bool, selectors),
 		matches: make([][]bool, selectors),
 	}
 	for i := range m.matches {
@@ -56,7 +56,7 @@ func (m *model) resolve(it *modelItem) {
 // compare updates one match and appends the expected event, if any.
 func (m *model) compare(events []event, sel, item int) []event {
 	it := m.items[item]
-	matches := it != nil && m.held[sel] && m.selectors[sel].Match(it.effective)
+	matches := it != nil && m.exists[sel] && m.selectors[sel].Match(it.effective)
 	if matches == m.matches[sel][item] {
 		return events
 	}
@@ -102,8 +102,8 @@ func (m *model) setParent(name string, l labels) []event {
 }
 
 // setSelector adds, replaces or removes a selector.
-func (m *model) setSelector(id int, sel *selector.Selector, held bool) []event {
-	m.selectors[id], m.held[id] = sel, held
+func (m *model) setSelector(id int, sel *selector.Selector, exists bool) []event {
+	m.selectors[id], m.exists[id] = sel, exists
 	var events []event
 	for item := range m.items {
 		events = m.compare(events, id, item)

@@ -166,7 +166,7 @@ func (w *world) requireQueries() {
 	}
 }
 
-// removeAll removes all objects, kinds in random order, and looks for leftovers.
+// removeAll removes all objects, kinds in random order, and checks that the index is empty.
 func (w *world) removeAll() {
 	removals := []func(){
 		func() {
@@ -193,7 +193,7 @@ func (w *world) removeAll() {
 		removals[i]()
 	}
 	require.Zero(w.t, w.model.count)
-	require.Equal(w.t, w.empty, w.index.Size(), "something is left behind")
+	require.Equal(w.t, w.empty, w.index.Size(), "the index is not empty")
 }
 
 // fill adds all items.

@@ -52,7 +52,7 @@ func TestSetsAgainstMaps(t *testing.T) {
 		}
 		require.Zero(t, got[i])
 	}
-	require.Zero(t, s.held())
+	require.Zero(t, s.len())
 	require.Zero(t, s.bitmaps.Size())
 	for _, c := range s.classes {
 		require.Empty(t, c.chunks)

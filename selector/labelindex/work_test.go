@@ -75,7 +75,7 @@ func TestSelectorIsRefiled(t *testing.T) {
 }
 
 // A change of labels that no selector mentions causes no evaluation, for an item and for a parent of thousands.
-func TestUnmentionedLabelsCostNothing(t *testing.T) {
+func TestUnmentionedLabelsCauseNoEvaluation(t *testing.T) {
 	x, rec := newIndex(t)
 	x.UpdateSelector("near", parse(t, `has(a) && b != "2"`))
 	x.UpdateSelector("loose", parse(t, `!has(c)`))
@@ -135,9 +135,9 @@ func TestChangeReachesSelectorsThatMentionIt(t *testing.T) {
 	}
 }
 
-// If thousands of selectors mention the changed label and all need another one, only those are evaluated whose other
-// label the item has.
-func TestChangeOfACommonLabel(t *testing.T) {
+// 1,000 selectors mention the changed label, and each needs another label. Only selectors whose other label the item
+// has are evaluated.
+func TestChangeOfCommonLabelEvaluatesFewSelectors(t *testing.T) {
 	x, rec := newIndex(t)
 	for i := range 1000 {
 		x.UpdateSelector(fmt.Sprintf("s%03d", i), parse(t, fmt.Sprintf(`a == "b" && has(x%d)`, i)))

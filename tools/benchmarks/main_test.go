@@ -126,7 +126,7 @@ func TestPagesOfUnrecordedSections(t *testing.T) {
 
 func TestRecordedSectionIsOnThePages(t *testing.T) {
 	root := repository(t)
-	for range 2 { // the results and pages of the first are no changes of the tree
+	for range 2 { // the results and pages of the first do not make the tree dirty
 		if _, err := call(root, "record", "load"); err != nil {
 			t.Fatal(err)
 		}
@@ -181,7 +181,8 @@ func TestCheckFindsEditedPages(t *testing.T) {
 	}
 }
 
-// TestRowsWithoutResultsAreErrors records a section, as another run would take long, and leaves the cells empty.
+// TestRowsWithoutResultsAreErrors records a section without results. The section is saved, because another run could
+// take long, and its cells are empty.
 func TestRowsWithoutResultsAreErrors(t *testing.T) {
 	root := repository(t)
 	write(t, filepath.Join(root, "output"), "BenchmarkOther-2 1 2 ns/op\n")
@@ -194,8 +195,8 @@ func TestRowsWithoutResultsAreErrors(t *testing.T) {
 	require(t, read(t, filepath.Join(root, "docs/performance.md")), "## Not recorded yet", "Load <1>")
 }
 
-// TestNothingIsSaved of a section whose command fails or prints no result, and of a dry run.
-func TestNothingIsSaved(t *testing.T) {
+// TestFailedAndDryRunsAreNotSaved records a section whose command fails or prints no result, and makes a dry run.
+func TestFailedAndDryRunsAreNotSaved(t *testing.T) {
 	for name, tt := range map[string]struct {
 		args       []string
 		file, text string
@@ -276,7 +277,7 @@ func TestLogarithmicAxis(t *testing.T) {
 	}
 }
 
-// TestCommittedPages holds that the pages of this repository are those of its catalogue and results.
+// TestCommittedPages checks that the pages of this repository are those of its catalogue and results.
 func TestCommittedPages(t *testing.T) {
 	if _, err := call("../..", "page", "-check"); err != nil {
 		t.Error(err)

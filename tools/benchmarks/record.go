@@ -147,7 +147,8 @@ func (p *project) output(name string, args ...string) (string, error) {
 	return strings.TrimSpace(string(out)), nil
 }
 
-// cpuModel returns the model of the first processor, or the architecture where Linux does not tell.
+// cpuModel returns the model of the first processor, or the architecture if Linux does not report
+// the model.
 func cpuModel() string {
 	data, _ := os.ReadFile("/proc/cpuinfo")
 	for line := range strings.Lines(string(data)) {

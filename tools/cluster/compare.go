@@ -41,8 +41,8 @@ func runCompare(ctx context.Context, c *cluster, args []string) error {
 	flags.Usage = func() {
 		fmt.Fprint(flags.Output(), "usage: cluster compare [FLAGS] [IMPLEMENTATION...]\n\n"+
 			"Measure implementations of NetworkPolicy on the cluster in rounds. Each round measures every\n"+
-			"implementation once. The agents of Wayleave always give pods their network. While another implementation is measured,\n"+
-			"they read no policy.\n"+
+			"implementation once. The agents of Wayleave always give pods their network. While another\n"+
+			"implementation is measured, they read no policy.\n"+
 			"The implementations, all by default:\n\n")
 		for _, i := range implementations() {
 			fmt.Fprintf(flags.Output(), "  %-24s %s\n", i.name, i.title)
@@ -57,7 +57,7 @@ func runCompare(ctx context.Context, c *cluster, args []string) error {
 	for number := range strings.SplitSeq(*policies, ",") {
 		n, err := strconv.Atoi(number)
 		if err != nil || n < 1 {
-			return fmt.Errorf("compare: --policies %q is no list of numbers above 0", *policies)
+			return fmt.Errorf("compare: --policies %q is not a list of numbers above 0", *policies)
 		}
 		m.policies = append(m.policies, n)
 	}
@@ -65,7 +65,7 @@ func runCompare(ctx context.Context, c *cluster, args []string) error {
 		return errors.New("compare: --pods, --rounds, --edits and --idle must be above 0")
 	}
 	if !slices.Contains([]string{"", "idle", "edits", "connections", "churn"}, m.only) {
-		return fmt.Errorf("compare: --only %q is no step", m.only)
+		return fmt.Errorf("compare: --only %q is not a step", m.only)
 	}
 	chosen, err := choose(c, names)
 	if err != nil {

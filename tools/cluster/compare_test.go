@@ -32,7 +32,7 @@ func TestCompareArguments(t *testing.T) {
 	repository := t.TempDir()
 	require.NoError(t, os.Mkdir(filepath.Join(repository, "bin"), 0o755))
 	for want, args := range map[string][]string{
-		`compare: --policies "1,x" is no list of numbers above 0`:                     {"--policies=1,x"},
+		`compare: --policies "1,x" is not a list of numbers above 0`:                  {"--policies=1,x"},
 		"compare: --pods, --rounds, --edits and --idle must be above 0":               {"--rounds=0"},
 		`compare: no implementation "felix"; 'cluster compare --help' lists them`:     {"felix"},
 		"compare: no cluster runs: machine control does not run: file does not exist": {"none"},

@@ -75,7 +75,7 @@ func TestHalfStartedNodeIsReplaced(t *testing.T) {
 		require.NoError(t, node.Kill())
 		require.NoError(t, os.Remove(c.logs("node1", "init.log")))
 	}
-	// By the clean-up of a scenario, with the link of the half node, and by the command start.
+	// The clean-up of a scenario replaces the node and its link. So does the command start.
 	half()
 	require.NoError(t, ipCommands(t.Context(), control, "link add node1 type veth peer name other"))
 	r.ensureNode(t.Context(), 0)
@@ -100,7 +100,7 @@ func TestHalfStartedNodeIsReplaced(t *testing.T) {
 
 func TestProgramsAreStartedAgainAfterAnInterrupt(t *testing.T) {
 	c, _ := newMachines(t)
-	// It takes its time to end.
+	// The program takes a second to end.
 	makeFile(t, c.bin("kubernetes/kubelet"), "#!/bin/sh\ntrap 'sleep 1; exit' TERM\ntouch "+
 		filepath.Join(c.logs("node1"), "trapped")+"\nwhile :; do sleep 0.05; done\n")
 	require.NoError(t, c.startNode(t.Context(), 0))
@@ -123,7 +123,7 @@ func TestProgramsAreStartedAgainAfterAnInterrupt(t *testing.T) {
 
 func TestChurnEndsWithItsEdits(t *testing.T) {
 	c, _ := newMachines(t)
-	// Policies take some time. The pods cannot be made, so the scenario returns early.
+	// Policies take some time. The pods cannot be created, so the scenario returns early.
 	log := filepath.Join(c.repository, "log")
 	makeFile(t, c.bin("kubernetes/kubectl"), `#!/bin/sh
 if grep -q ReplicaSet; then sleep 1; exit 1; fi

@@ -72,8 +72,8 @@ func TestEveryCommandHasHelp(t *testing.T) {
 	require.Contains(t, printed, "machine control does not run")
 }
 
-// Flags may stand after other arguments, as docs/cluster.md has them.
-func TestFlagsStandAnywhere(t *testing.T) {
+// Flags may follow other arguments, as in docs/cluster.md.
+func TestFlagsMayFollowArguments(t *testing.T) {
 	folder := newRepository(t, `{"Nodes":3}`)
 	for _, args := range [][]string{
 		{"test", "netpol", "--focus", "default-deny"},

@@ -73,8 +73,9 @@ func TestLastClusterRestoresSysctls(t *testing.T) {
 	s.require("kernel/panic", "1\n")
 }
 
-// A cluster whose folder was deleted never ends. Its values are still those from before it.
-func TestSysctlsOfDeletedCluster(t *testing.T) {
+// If the folder of a cluster was deleted, the next cluster restores the values from before the
+// first one.
+func TestSysctlsOfDeletedClusterAreRestored(t *testing.T) {
 	s := newSysctlsTest(t)
 	deleted, next := filepath.Join(t.TempDir(), "state"), t.TempDir()
 	require.NoError(t, os.Mkdir(deleted, 0o755))
@@ -87,7 +88,7 @@ func TestSysctlsOfDeletedCluster(t *testing.T) {
 	require.NoDirExists(t, s.shared)
 }
 
-func TestClustersSaveAtOnce(t *testing.T) {
+func TestConcurrentSaveAndRestore(t *testing.T) {
 	s := newSysctlsTest(t)
 	var group sync.WaitGroup
 	for range 8 {

@@ -10,7 +10,7 @@ import (
 	"github.com/wayleave/wayleave/internal/netns/nstest"
 )
 
-// A capture has the packets of one interface, and each only once.
+// A capture has the packets of one interface. Each is returned once.
 func TestCapture(t *testing.T) {
 	node := nstest.New(t)
 	a := nstest.NewPeer(t, node, "a", "10.0.1.1/24", "2001:db8:1::1/64")

@@ -32,7 +32,8 @@ func WithoutEpoch(listing string) string {
 // WithoutOwner removes the owners of tables from a listing by nft, so that tests can compare it with tables without
 // an owner.
 func WithoutOwner(listing string) string {
-	owner := regexp.MustCompile(`(?m)^(table [^\n]*\{(?: # handle \d+)?)(?: # progname [^\n]*| progname [^\n]*)?\n\tflags (?:owner|persist|owner,persist|,)?\n\n?`)
+	owner := regexp.MustCompile(`(?m)^(table [^\n]*\{(?: # handle \d+)?)(?: # progname [^\n]*| progname [^\n]*)?\n` +
+		`\tflags (?:owner|persist|owner,persist|,)?\n\n?`)
 	return owner.ReplaceAllString(listing, "$1\n")
 }
 

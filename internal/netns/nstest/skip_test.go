@@ -11,7 +11,7 @@ import (
 	"github.com/wayleave/wayleave/internal/netns/nstest"
 )
 
-// outcome is a test that records how it ends.
+// outcome is a test that records its result.
 type outcome struct {
 	testing.TB
 	end string
@@ -31,7 +31,7 @@ func (o *outcome) Skip(...any) {
 	runtime.Goexit()
 }
 
-// With CI=true a test that would skip fails.
+// With CI=true, Skip fails the test.
 func TestSkipFailsUnderCI(t *testing.T) {
 	for ci, want := range map[string]string{"true": "failed", "": "skipped"} {
 		t.Setenv("CI", ci)

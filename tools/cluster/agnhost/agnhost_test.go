@@ -207,7 +207,7 @@ func TestPortIsClaimedOnce(t *testing.T) {
 	}
 }
 
-func TestMissingCapabilityIsNoTimeout(t *testing.T) {
+func TestMissingCapabilityIsNotATimeout(t *testing.T) {
 	n, folder := newNamespace(t), install(t, waitScript)
 	check(t, os.Chmod(filepath.Dir(folder), 0o755))
 	check(t, os.Chmod(folder, 0o755))
@@ -325,7 +325,7 @@ func eventually(t *testing.T, what string, holds func() bool) {
 	deadline := time.Now().Add(limit)
 	for !holds() {
 		if time.Now().After(deadline) {
-			t.Fatalf("within %v it does not come true that %s", limit, what)
+			t.Fatalf("not within %v: %s", limit, what)
 		}
 		time.Sleep(10 * time.Millisecond)
 	}

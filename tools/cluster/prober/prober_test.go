@@ -55,7 +55,7 @@ func startProber(t *testing.T, targets []probe.Target) *bufio.Scanner {
 	return bufio.NewScanner(printed)
 }
 
-// Nothing keeps the denied probes from loopback addresses, and so they must be counted.
+// Denied probes to loopback addresses always arrive, so they must be counted.
 func TestDeniedProbesThatArriveAreCounted(t *testing.T) {
 	lines := startProber(t, []probe.Target{
 		{Name: "a", Address: "127.0.0.1", Expect: probe.Allow},

@@ -84,7 +84,7 @@ func TestLogsAreReadOnce(t *testing.T) {
 		"2026-11-26T18:00:02Z stdout P {\"time\"\n")
 	l.read([]string{"b"}, 2)
 	l.read(nil, 0)
-	// The pod is made again, with the same names, before and after a call.
+	// The pod is recreated with the same names, before and after a call.
 	l.do(os.Remove(l.file))
 	l.writeLines(l.file, "c", "d", "e", "f")
 	l.read([]string{"c", "d", "e", "f"}, 0)

@@ -60,7 +60,7 @@ func TestMachineHasItsOwnNamespaces(t *testing.T) {
 	require.NoError(t, err)
 	require.NotEqual(t, "m1", host)
 
-	// What the machine writes to its folders does not reach those of the host.
+	// Files in the folders of the machine are not in those of the host.
 	for _, folder := range []string{"/etc", "/opt", "/run", "/var/lib", "/var/log"} {
 		file := folder + "/wayleave-machine-test"
 		run(t, m, "echo here > "+file)
@@ -134,9 +134,9 @@ func TestOrphansAreReaped(t *testing.T) {
 
 func TestControlGroupsAreRemoved(t *testing.T) {
 	m := start(t)
-	// The machine sees its own group as the root, so all that it makes is below that on the host.
-	// Version 1 has a folder for each hierarchy. In version 2, process 1 is in a group of its own, and the
-	// machine's group has all controllers for the groups of pods.
+	// The root of the machine is its own group, so its groups are below that group on the host. Version 1 has a folder
+	// for each hierarchy. In version 2, process 1 is in a group of its own, and the machine's group has all controllers
+	// for the groups of pods.
 	script, root := `d=/sys/fs/cgroup/pids; grep -x 1 $d/cgroup.procs`, "/sys/fs/cgroup/pids/wayleave-test-machine"
 	if controllers, err := os.ReadFile("/sys/fs/cgroup/cgroup.controllers"); err == nil {
 		script = `d=/sys/fs/cgroup; grep -x 1 $d/init/cgroup.procs; grep -x 0::/init /proc/1/cgroup
@@ -152,7 +152,7 @@ func TestControlGroupsAreRemoved(t *testing.T) {
 	}
 }
 
-// A program that is killed while it makes a machine leaves a process that it has not written down.
+// A program that is killed while it starts a machine leaves a process without a pid file.
 func TestUnknownProcessIsRemoved(t *testing.T) {
 	m := start(t)
 	require.NoError(t, os.Remove(filepath.Join(m.Dir, "pid")))
@@ -163,11 +163,11 @@ func TestUnknownProcessIsRemoved(t *testing.T) {
 	require.NoError(t, m.Remove(), "nothing is left")
 }
 
-// On a host that has version 1, too, the tests run again in a mount namespace that looks like a host with
-// version 2 alone. Its controllers are those that version 1 does not use.
+// On a host that also has version 1, the tests run again in a mount namespace that has only version 2. Its controllers
+// are those that version 1 does not use.
 func TestMachinesOnVersion2(t *testing.T) {
 	if _, err := os.Stat("/sys/fs/cgroup/cgroup.controllers"); err == nil {
-		return // it has version 2 alone: all tests of this package run on it
+		return // the host has only version 2: all tests of this package use it
 	}
 	root := t.TempDir()
 	require.NoError(t, unix.Mount("none", root, "cgroup2", 0, ""))

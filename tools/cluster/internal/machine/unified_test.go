@@ -130,7 +130,7 @@ func TestUnifiedTreeOfTheKernel(t *testing.T) {
 		}
 	})
 	tree := unifiedTree{root: root}
-	for range 2 { // the second time, the groups of a killed machine are there
+	for range 2 { // the second time, the groups of a killed machine exist
 		process := exec.Command("sleep", "1000")
 		require.NoError(t, process.Start())
 		ended := false
@@ -155,7 +155,7 @@ func TestUnifiedTreeOfTheKernel(t *testing.T) {
 		for _, group := range []string{cluster, cluster + "/node1", cluster + "/node1/init"} {
 			require.Equal(t, read("cgroup.subtree_control"), read(group+"/cgroup.controllers"), group)
 		}
-		// What a container runtime does.
+		// These are the writes of a container runtime.
 		pod := filepath.Join(root, cluster, "node1/pods/pod1")
 		require.NoError(t, os.MkdirAll(pod, 0o755))
 		require.NoError(t, tree.enable(filepath.Dir(pod), read(cluster+"/node1/pods/cgroup.controllers")))
