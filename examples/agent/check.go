@@ -98,7 +98,7 @@ func checkSocket(path string) error {
 	case err != nil:
 		return fmt.Errorf("socket: %w", err)
 	case info.Mode().Type() != fs.ModeSocket:
-		return fmt.Errorf("socket: %s is there, and is no socket", path)
+		return fmt.Errorf("socket: %s exists but is not a socket: remove it, or set another --socket", path)
 	}
 	return nil
 }

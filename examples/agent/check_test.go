@@ -21,70 +21,70 @@ func TestCheckRefusesWhatRunRefuses(t *testing.T) {
 	manifests := []string{"--manifests", dir}
 	for name, row := range map[string]struct {
 		args []string
-		says []string
-		ok   bool // nothing is wrong
+		want []string
+		ok   bool // the settings are valid
 	}{
-		"no source": {says: []string{"--manifests is required"}},
-		"a file":    {args: []string{"--manifests", file}, says: []string{"is not a directory"}},
+		"no source": {want: []string{"--manifests is required"}},
+		"a file":    {args: []string{"--manifests", file}, want: []string{"is not a directory"}},
 		"endpoints": {
-			args: append(manifests, "--endpoint-dir", file), says: []string{"endpoint-dir: ", "is not a directory"},
+			args: append(manifests, "--endpoint-dir", file), want: []string{"endpoint-dir: ", "is not a directory"},
 		},
 		"table": {
-			args: append(manifests, "--table", "a b"), says: []string{`table: "a b" is not a valid name`},
+			args: append(manifests, "--table", "a b"), want: []string{`table: "a b" is not a valid name`},
 		},
 		"a word of nft": {
-			args: append(manifests, "--table", "drop"), says: []string{`table: "drop" is not a valid name`},
+			args: append(manifests, "--table", "drop"), want: []string{`table: "drop" is not a valid name`},
 		},
-		"long prefix": {args: append(manifests, "--interface-prefix", "a-prefix-that-is-too-long"), says: []string{
+		"long prefix": {args: append(manifests, "--interface-prefix", "a-prefix-that-is-too-long"), want: []string{
 			"interface-prefix: ",
 		}},
 		"prefix": {
-			args: append(manifests, "--interface-prefix", "a b"), says: []string{"interface-prefix: "},
+			args: append(manifests, "--interface-prefix", "a b"), want: []string{"interface-prefix: "},
 		},
-		"no port": {args: append(manifests, "--http-address", "nowhere"), says: []string{
+		"no port": {args: append(manifests, "--http-address", "nowhere"), want: []string{
 			`http-address: want HOST:PORT, not "nowhere"`,
 		}},
-		"port": {args: append(manifests, "--http-address", "127.0.0.1:99999"), says: []string{
+		"port": {args: append(manifests, "--http-address", "127.0.0.1:99999"), want: []string{
 			`http-address: invalid port "99999"`,
 		}},
 		"host": {
-			args: append(manifests, "--http-address", "a b:80"), says: []string{`http-address: invalid host "a b"`},
+			args: append(manifests, "--http-address", "a b:80"), want: []string{`http-address: invalid host "a b"`},
 		},
 		"no address": {
 			args: append(manifests, "--http-address", "999.1.1.1:80"),
-			says: []string{`http-address: invalid host "999.1.1.1"`},
+			want: []string{`http-address: invalid host "999.1.1.1"`},
 		},
-		"socket": {args: append(manifests, "--socket", file), says: []string{"socket: ", "is no socket"}},
+		"socket": {args: append(manifests, "--socket", file), want: []string{"socket: ", "is not a socket"}},
 		"folder of the socket": {
 			args: append(manifests, "--socket", filepath.Join(file, "s")),
-			says: []string{"socket: ", "not a directory"},
+			want: []string{"socket: ", "not a directory"},
 		},
 		"node": {
-			args: append(manifests, "--node", "a/b"), says: []string{`node: "a/b" has other characters`},
+			args: append(manifests, "--node", "a/b"), want: []string{`node: "a/b" has other characters`},
 		},
-		"long socket": {args: append(manifests, "--socket", "/"+strings.Repeat("s", 107)), says: []string{
+		"long socket": {args: append(manifests, "--socket", "/"+strings.Repeat("s", 107)), want: []string{
 			"socket: longer than 107 bytes",
 		}},
-		"etcd": {args: []string{"--etcd", "nowhere:1"}, says: []string{"want http://host:port"}},
+		"etcd": {args: []string{"--etcd", "nowhere:1"}, want: []string{"want http://host:port"}},
 		"etcd's prefix": {
 			args: []string{"--etcd", "http://127.0.0.1:1", "--etcd-prefix", "x"},
-			says: []string{"Prefix: want a slash"},
+			want: []string{"Prefix: want a slash"},
 		},
 		"etcd's CA": {
 			args: []string{"--etcd", "https://127.0.0.1:1", "--etcd-ca-file", "/does/not/exist"},
-			says: []string{"/does/not/exist"},
+			want: []string{"/does/not/exist"},
 		},
 		"half a certificate": {
 			args: []string{"--etcd", "https://127.0.0.1:1", "--etcd-cert-file", file},
-			says: []string{"command line: etcd-cert-file: set both etcd-cert-file and etcd-key-file, or neither\n"},
+			want: []string{"command line: etcd-cert-file: set both etcd-cert-file and etcd-key-file, or neither\n"},
 		},
 		"half a user": {
 			args: []string{"--etcd", "https://127.0.0.1:1", "--etcd-username", "u"},
-			says: []string{"command line: etcd-username: set both etcd-username and etcd-password-file, or neither\n"},
+			want: []string{"command line: etcd-username: set both etcd-username and etcd-password-file, or neither\n"},
 		},
 		"all at once": {args: []string{
 			"--manifests", file, "--node", "a/b", "--table", "a b", "--apply-burst", "0", "--etcd", "nowhere:1",
-		}, says: []string{"not a directory", "node: ", "table: ", "apply-burst: ", "want http://host:port"}},
+		}, want: []string{"not a directory", "node: ", "table: ", "apply-burst: ", "want http://host:port"}},
 		"a missing folder":  {args: []string{"--manifests", "/does/not/exist"}, ok: true},
 		"a folder":          {args: manifests, ok: true},
 		"no HTTP at all":    {args: append(manifests, "--http-address", ""), ok: true},
@@ -104,13 +104,13 @@ func TestCheckRefusesWhatRunRefuses(t *testing.T) {
 		require.Empty(t, out, name)
 		var errs bytes.Buffer
 		ctx, cancel := context.WithCancel(t.Context())
-		cancel() // should it be accepted, it must not do anything
+		cancel() // if run accepts the settings, it ends at once
 		ran := agent(ctx, cli.Console{Out: &errs, Err: &errs}, append([]string{"run"}, row.args...))
 		require.Equal(t, code, ran, name)
-		for _, text := range row.says {
+		for _, text := range row.want {
 			require.Contains(t, checked, text, name)
 		}
-		require.NotContains(t, checked, "both or neither", "the library's words")
+		require.NotContains(t, checked, "both or neither", "the error of the library is not repeated")
 		require.Equal(t, strings.ReplaceAll(checked, "agent help config", "agent help run"), errs.String(), name)
 	}
 }

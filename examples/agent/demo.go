@@ -50,10 +50,10 @@ measures on each node who reaches whom, before and after.`,
 		Examples: []string{"demo", "demo --wire", "demo --manifests /etc/wayleave/manifests --ruleset"},
 		Prepare: func(flags *flag.FlagSet) cli.Action {
 			var o demoOptions
-			flags.BoolVar(&o.ruleset, "ruleset", false, "print the nftables rules that are programmed in the end")
+			flags.BoolVar(&o.ruleset, "ruleset", false, "print the nftables rules that are programmed at the end")
 			flags.BoolVar(&o.keep, "keep", false,
-				"in the end start $SHELL in the node's namespace, while the agent goes on watching the manifests; "+
-					"leave the shell to end")
+				"at the end, start $SHELL in the node's namespace, while the agent still watches the manifests; "+
+					"exit the shell to end the demo")
 			flags.StringVar(&o.manifests, "manifests", "",
 				"`DIR` with manifests to use (a copy of) instead of the demo's own")
 			flags.StringVar(&o.edit, "edit", "",
@@ -65,7 +65,7 @@ measures on each node who reaches whom, before and after.`,
 			return func(ctx context.Context, c cli.Console, _ []string) error {
 				switch {
 				case *shared && o != (demoOptions{}):
-					return cli.Usagef("demo: --etcd goes without other flags")
+					return cli.Usagef("demo: --etcd cannot be combined with other flags")
 				case *shared:
 					return demonstrateEtcd(ctx, c)
 				}
@@ -142,7 +142,8 @@ func demonstrate(ctx context.Context, c cli.Console, o demoOptions) (err error) 
 		}
 	}
 	if len(d.failures) > 0 {
-		return fmt.Errorf("demo: %d flows differ from policy or from their way between nodes", len(d.failures))
+		return fmt.Errorf("demo: %d flows differ from policy or from their way between nodes: see DIFFERS above",
+			len(d.failures))
 	}
 	return nil
 }
@@ -275,14 +276,14 @@ func (d *demo) stage(ctx context.Context, title, detail string, change func() er
 		return nil, err
 	}
 	if unchanged {
-		d.Printf("   no rule changes by that\n\n")
+		d.Printf("   the rules stay the same\n\n")
 	} else {
 		d.Printf("   in the kernel %.1f ms after the files changed\n\n",
 			float64(programmed.Sub(changed).Microseconds())/1000)
 	}
 	progress := cli.NewProgress(d.Console, "sending packets")
 	m, err := connectivity.Measure(ctx, connectivity.Config{
-		Parties: d.node.Parties, Evaluator: verdict.New(world), Ports: &d.ports, Ask: d.ask,
+		Parties: d.node.Parties, Evaluator: verdict.New(world), Ports: &d.ports, Probe: d.probe,
 	})
 	progress.End()
 	if err != nil {
@@ -296,8 +297,8 @@ func (d *demo) stage(ctx context.Context, title, detail string, change func() er
 	return m, nil
 }
 
-// ask sends the first packet of a flow.
-func (d *demo) ask(ctx context.Context, from, to int, flow verdict.Flow, wait time.Duration) probe.Answer {
+// probe sends the first packet of a flow.
+func (d *demo) probe(ctx context.Context, from, to int, flow verdict.Flow, wait time.Duration) probe.Answer {
 	return probe.Send(ctx, probe.Probe{From: d.node.Parties[from].NS, To: d.servers[to], Flow: flow, Wait: wait})
 }
 

@@ -33,7 +33,7 @@ type runningAgent struct {
 func startAgent(cfg pipeline.Config) *runningAgent {
 	ctx, cancel := context.WithCancel(context.Background())
 	a := &runningAgent{config: cfg, cancel: cancel, done: make(chan struct{}), changed: make(chan struct{})}
-	cfg.Programmed = a.note
+	cfg.Programmed = a.record
 	go func() {
 		defer close(a.done)
 		a.err = pipeline.Run(ctx, cfg)
@@ -41,7 +41,7 @@ func startAgent(cfg pipeline.Config) *runningAgent {
 	return a
 }
 
-func (a *runningAgent) note(s pipeline.State) {
+func (a *runningAgent) record(s pipeline.State) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.state = s
@@ -52,10 +52,10 @@ func (a *runningAgent) note(s pipeline.State) {
 // pollInterval is the time between two comparisons with the kernel.
 const pollInterval = 10 * time.Millisecond
 
-// wait waits for an attempt to program that ended without an error, not before since, and until the
-// table is in the kernel. It returns when the attempt ended.
+// wait waits until an attempt to program has succeeded, at the time since or later, and the kernel
+// has the table. It returns the time when the attempt ended.
 func (a *runningAgent) wait(ctx context.Context, table *ruleset.Table, since time.Time) (time.Time, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("demo: not programmed within %s", patience))
+	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("demo: not programmed within %s: see the log above", patience))
 	defer cancel()
 	for {
 		a.mu.Lock()
@@ -96,7 +96,7 @@ func (d *demo) shell() error {
 		name = "/bin/sh"
 	}
 	d.Printf("\n%s in the node's network namespace; 'exit' ends the demo.\n", name)
-	d.Printf("The agent watches %s: edit it and see.\nTo go where the others are:\n", d.folder.path)
+	d.Printf("The agent watches %s: edit it and see.\nTo enter the namespaces of the others:\n", d.folder.path)
 	for _, p := range d.node.Parties {
 		d.Printf("  %-12s nsenter --net=/proc/%d/fd/%d\n", p.Name, os.Getpid(), p.NS.FD())
 	}

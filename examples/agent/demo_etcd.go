@@ -106,7 +106,7 @@ func demonstrateEtcd(ctx context.Context, c cli.Console) (err error) {
 		d.Printf("  DIFFERS: %s\n", f)
 	}
 	if len(d.failures) > 0 {
-		return fmt.Errorf("demo: packets and policy disagree on %d flows", len(d.failures))
+		return fmt.Errorf("demo: %d flows differ from policy: see DIFFERS above", len(d.failures))
 	}
 	return nil
 }
@@ -191,7 +191,7 @@ func (d *sharedDemo) addNode(name string, resources []policy.Resource) error {
 
 // stages fills the store, starts the agents, and measures twice: without the policy, and with it.
 func (d *sharedDemo) stages(ctx context.Context) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("demo: not applied within %s", patience))
+	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("demo: not applied within %s: see the log above", patience))
 	defer cancel()
 	for _, n := range d.nodes {
 		if _, err := d.objects.Put(ctx, &policy.Node{Name: n.name}, etcd.Absent); err != nil {
@@ -209,8 +209,8 @@ func (d *sharedDemo) stages(ctx context.Context) error {
 	d.startAgents()
 	d.Printf("\n== Before policy: pods on all nodes, and an agent each\n")
 	began := time.Now()
-	ask := func() (etcd.Progress, error) { return d.objects.AppliedAt(ctx, result.Revision) }
-	if _, err := follow(ctx, ask, d.tell(began)); err != nil {
+	query := func() (etcd.Progress, error) { return d.objects.AppliedAt(ctx, result.Revision) }
+	if _, err := follow(ctx, query, d.printProgress(began)); err != nil {
 		return errors.Join(context.Cause(ctx), err)
 	}
 	if err := d.measure(ctx, "before policy"); err != nil {
@@ -254,15 +254,15 @@ func (d *sharedDemo) writePolicy(ctx context.Context) error {
 			default:
 			}
 		}
-	}, d.tell(began))
+	}, d.printProgress(began))
 	if err != nil {
 		return errors.Join(context.Cause(ctx), err)
 	}
 	return <-written
 }
 
-// tell returns a function that prints the progress of the nodes.
-func (d *sharedDemo) tell(began time.Time) func(etcd.Progress) {
+// printProgress returns a function that prints the progress of the nodes.
+func (d *sharedDemo) printProgress(began time.Time) func(etcd.Progress) {
 	return func(r etcd.Progress) {
 		var states []string
 		for _, n := range r.Nodes {
@@ -305,7 +305,7 @@ func (d *sharedDemo) measure(ctx context.Context, when string) error {
 		progress := cli.NewProgress(d.Console, "sending packets")
 		m, err := connectivity.Measure(ctx, connectivity.Config{
 			Parties: n.node.Parties, Evaluator: verdict.New(world), Ports: &d.ports,
-			Ask: func(ctx context.Context, from, to int, flow verdict.Flow, wait time.Duration) probe.Answer {
+			Probe: func(ctx context.Context, from, to int, flow verdict.Flow, wait time.Duration) probe.Answer {
 				return probe.Send(ctx, probe.Probe{
 					From: n.node.Parties[from].NS, To: n.servers[to], Flow: flow, Wait: wait,
 				})

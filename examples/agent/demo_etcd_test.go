@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestDemoEtcd: one policy, written once, takes effect on all nodes, by what their packets do.
+// One policy that is written once takes effect on all nodes: the demo tests that with packets.
 func TestDemoEtcd(t *testing.T) {
 	code, out, errs := demoCall(t, "--etcd")
 	require.Zero(t, code, "%s\n%s", out, errs)
@@ -38,8 +38,8 @@ func TestDemoEtcd(t *testing.T) {
 	require.Contains(t, out, "flows measured, 0 differ from policy")
 }
 
-func TestDemoEtcdGoesAlone(t *testing.T) {
+func TestDemoEtcdRefusesOtherFlags(t *testing.T) {
 	code, _, errs := call(t, "demo", "--etcd", "--ruleset")
 	require.Equal(t, 2, code)
-	require.Contains(t, errs, "--etcd goes without other flags")
+	require.Contains(t, errs, "--etcd cannot be combined with other flags")
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/wayleave/wayleave/internal/netns/nstest"
 )
 
-// demoCall runs the demo, where namespaces can be made.
+// demoCall runs the demo. It skips the test if namespaces cannot be made.
 func demoCall(t *testing.T, args ...string) (code int, out, errs string) {
 	t.Helper()
 	nstest.New(t) // skips or fails
@@ -20,10 +20,10 @@ func demoCall(t *testing.T, args ...string) (code int, out, errs string) {
 	t.Setenv("TMPDIR", temporary)
 	before := netNamespace(t)
 	code, out, errs = call(t, append([]string{"demo"}, args...)...)
-	require.Equal(t, before, netNamespace(t), "the process is where it was")
+	require.Equal(t, before, netNamespace(t), "the process stays in its namespace")
 	left, err := os.ReadDir(temporary)
 	require.NoError(t, err)
-	require.Empty(t, left, "nothing is left behind")
+	require.Empty(t, left, "the demo removes its files")
 	return code, out, errs
 }
 
@@ -34,7 +34,7 @@ func netNamespace(t *testing.T) string {
 	return name
 }
 
-// rowsOf counts the rows of the matrices by the name they begin with.
+// rowsOf counts the rows of the matrices that begin with a name.
 func rowsOf(out, name string) (rows int) {
 	for line := range strings.Lines(out) {
 		if strings.HasPrefix(line, name+" ") && strings.ContainsAny(line, ".X") {
@@ -69,7 +69,7 @@ func TestDemo(t *testing.T) {
 	}
 }
 
-// Two processes have the matrices of one.
+// With two processes, the matrices and the rules are the same as with one.
 func TestDemoWire(t *testing.T) {
 	t.Setenv(agentMode, "yes")
 	code, out, errs := demoCall(t, "--wire", "--ruleset")
@@ -109,7 +109,7 @@ func TestDataplaneCommand(t *testing.T) {
 	require.Contains(t, errs, "route-protocol")
 }
 
-// Own manifests, one of them broken, with a change and a shell.
+// The demo runs with other manifests, a change and a shell. It logs a broken file and continues.
 func TestDemoOfOwnManifests(t *testing.T) {
 	t.Setenv("SHELL", "/bin/sh")
 	dir := folderOf(t, map[string]string{
@@ -123,12 +123,12 @@ func TestDemoOfOwnManifests(t *testing.T) {
 	require.Contains(t, out, "/bin/sh in the node's network namespace")
 	code, out, _ = demoCall(t, "--manifests", dir)
 	require.Zero(t, code, out)
-	require.Equal(t, 3, strings.Count(out, "\n== "), "no change is made to manifests of others: %s", out)
+	require.Equal(t, 3, strings.Count(out, "\n== "), "without --edit, other manifests are not changed: %s", out)
 }
 
 func TestDemoRefuses(t *testing.T) {
 	for _, row := range []struct {
-		name, says string
+		name, want string
 		files      map[string]string
 		edit       string
 	}{
@@ -138,8 +138,8 @@ func TestDemoRefuses(t *testing.T) {
 			map[string]string{"a.yaml": goodPods + "\n---\n" + goodPolicy},
 			"",
 		},
-		{"edit that is none", "FILE: OLD => NEW", map[string]string{"a.yaml": goodPods}, "nonsense"},
-		{"edit of no file", `"b.yaml"`, map[string]string{"a.yaml": goodPods}, "b.yaml: app => bpp"},
+		{"invalid edit", "FILE: OLD => NEW", map[string]string{"a.yaml": goodPods}, "nonsense"},
+		{"edit of a missing file", `"b.yaml"`, map[string]string{"a.yaml": goodPods}, "b.yaml: app => bpp"},
 		{"edit of two places", "2 times", map[string]string{"a.yaml": goodPods}, "a.yaml: nodeName => name"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
@@ -149,7 +149,7 @@ func TestDemoRefuses(t *testing.T) {
 			}
 			code, _, errs := demoCall(t, args...)
 			require.NotZero(t, code)
-			require.Contains(t, errs, row.says)
+			require.Contains(t, errs, row.want)
 		})
 	}
 	code, _, errs := demoCall(t, "--manifests", "/does/not/exist")

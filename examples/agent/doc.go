@@ -13,7 +13,7 @@
 //	agent demo                     build a small node in a namespace and measure it with real packets
 //	agent status                   show the state of the running agent, over its socket
 //	agent explain shop/web data/db tcp/5432   show whether policy allows a flow, and why
-//	agent plan DIR                 what other manifests would change
+//	agent plan DIR                 show the changes that other manifests would cause
 //	agent verify                   prove that the kernel enforces the policy of this node
 //	agent ruleset --manifests DIR  show the nftables rules for a node, program nothing
 //

@@ -93,8 +93,8 @@ func TestThePageIsComplete(t *testing.T) {
 	require.Equal(t, own, strings.Count(text, "| `wayleave_"))
 }
 
-// understands makes sure that the agent understands a command line.
-func understands(t *testing.T, args []string) {
+// requireValid requires that the agent accepts a command line.
+func requireValid(t *testing.T, args []string) {
 	t.Helper()
 	ran := false
 	program := cli.Program{Name: "agent", Commands: commands()}
@@ -113,8 +113,8 @@ func understands(t *testing.T, args []string) {
 	require.True(t, ran)
 }
 
-// deployed returns the objects of a file of deploy, as Kubernetes reads them: a field that it does not
-// know is an error.
+// deployed returns the objects in a file of the folder deploy, decoded as Kubernetes decodes them:
+// an unknown field is an error.
 func deployed(t *testing.T, name string) (objects []metav1.Object) {
 	t.Helper()
 	file, err := os.Open("deploy/" + name)
@@ -154,7 +154,7 @@ func only[T metav1.Object](t *testing.T, objects []metav1.Object, name string) (
 	return found
 }
 
-// checkDaemonSet makes sure that the agent takes the command lines of a DaemonSet.
+// checkDaemonSet requires that the agent accepts the command lines of a DaemonSet.
 func checkDaemonSet(t *testing.T, set *appsv1.DaemonSet) {
 	t.Helper()
 	pod := set.Spec.Template.Spec
@@ -165,7 +165,7 @@ func checkDaemonSet(t *testing.T, set *appsv1.DaemonSet) {
 	require.Equal(t, []corev1.Toleration{{Operator: corev1.TolerationOpExists}}, pod.Tolerations)
 	container := pod.Containers[0]
 	for _, c := range append(pod.InitContainers, container) {
-		understands(t, c.Args)
+		requireValid(t, c.Args)
 		for _, m := range c.VolumeMounts {
 			require.True(t, slices.ContainsFunc(pod.Volumes, func(v corev1.Volume) bool { return v.Name == m.Name }))
 		}
@@ -176,17 +176,17 @@ func checkDaemonSet(t *testing.T, set *appsv1.DaemonSet) {
 		_, err := settings.Resolve(settings.Environment(environ))
 		require.NoError(t, err)
 	}
-	// The socket cannot be flooded by other users. The command reports a timeout itself.
+	// Other users cannot flood the socket. The command reports a timeout itself.
 	probe := container.LivenessProbe
 	require.NotNil(t, probe.Exec)
 	require.Equal(t, []string{"/agent", "health"}, probe.Exec.Command)
-	understands(t, probe.Exec.Command[1:])
+	requireValid(t, probe.Exec.Command[1:])
 	require.Greater(t, time.Duration(probe.TimeoutSeconds)*time.Second, answerTimeout)
-	// A flood delays the answers of http-address.
+	// A flood of connections to http-address delays its answers.
 	require.Greater(t, container.ReadinessProbe.TimeoutSeconds, int32(1))
 }
 
-// What is deployed is a DaemonSet that Kubernetes takes, and a command line that the agent takes.
+// Kubernetes accepts the DaemonSet in the folder deploy, and the agent accepts its command line.
 func TestDaemonSet(t *testing.T) {
 	objects := deployed(t, "daemonset.yaml")
 	require.Len(t, objects, 3)
@@ -201,11 +201,11 @@ func TestUnit(t *testing.T) {
 	_, line, ok := strings.Cut(unit, "\nExecStart=/usr/local/bin/wayleave-agent ")
 	require.True(t, ok)
 	line, _, _ = strings.Cut(line, "\n")
-	understands(t, strings.Fields(line))
+	requireValid(t, strings.Fields(line))
 	_, line, ok = strings.Cut(unit, "\nExecReload=/usr/local/bin/wayleave-agent ")
 	require.True(t, ok)
 	line, _, _ = strings.Cut(line, "\n")
-	understands(t, strings.Fields(line))
+	requireValid(t, strings.Fields(line))
 }
 
 // systemd accepts the unit that is deployed.

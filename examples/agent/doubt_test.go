@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// S167: the commands name the rule in doubt, and why it is.
-func TestAskAboutDoubt(t *testing.T) {
+// S167: status and explain show the rule in doubt, with the field that is not understood.
+func TestStatusShowsClosedRules(t *testing.T) {
 	dir := folderOf(t, map[string]string{"pods.yaml": onePod, "odd.yaml": "apiVersion: projectcalico.org/v3\n" +
 		"kind: GlobalNetworkPolicy\n" +
 		"metadata: {name: odd}\nspec: {ingress: [{action: Deny, protocol: TCP, destination: {ports: [80, 99999]}}]}\n"})

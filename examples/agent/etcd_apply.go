@@ -53,10 +53,11 @@ does not wait until settings take effect.`,
 				return nil
 			})
 			flags.StringVar(&o.owner, "owner", "agent-apply",
-				"`NAME` of this set of manifests: deletes what was written under the NAME and is not in the manifests")
+				"`NAME` of this set of manifests: objects that were written under the NAME and are not in the manifests "+
+					"are deleted")
 			flags.BoolVar(&o.trust, "trust-annotations", false,
 				"let pods name their interface and MAC address by annotations")
-			flags.BoolVar(&o.adopt, "adopt", false, "take over objects that others wrote")
+			flags.BoolVar(&o.adopt, "adopt", false, "take over objects of other owners")
 			flags.BoolVar(&o.empty, "allow-empty", false,
 				"if the manifests are empty, delete all objects that were written, instead of failing")
 			flags.BoolVar(&o.init, "init", false, "mark the cluster as complete, so that nodes use its objects")
@@ -163,7 +164,7 @@ func initialised(ctx context.Context, store *etcd.Store) error {
 		return nil
 	}
 	return fmt.Errorf("%w: the objects are written, but no node reads them yet. Once all objects of the "+
-		"cluster are there, run 'agent apply' again with --init", etcd.ErrNotInitialised)
+		"cluster are in the store, run 'agent apply' again with --init", etcd.ErrNotInitialised)
 }
 
 // waitApplied waits until a revision is applied on every node.
@@ -192,18 +193,18 @@ func waitApplied(
 // follow queries the progress of the nodes until all have applied the revision, and reports each
 // change of the number.
 func follow(
-	ctx context.Context, ask func() (etcd.Progress, error), tell func(etcd.Progress),
+	ctx context.Context, query func() (etcd.Progress, error), report func(etcd.Progress),
 ) (last etcd.Progress, err error) {
-	said := ""
+	printed := ""
 	for {
-		now, err := ask()
+		now, err := query()
 		if err != nil {
 			return last, err
 		}
 		last = now
-		if said != now.String() {
-			said = now.String()
-			tell(now)
+		if printed != now.String() {
+			printed = now.String()
+			report(now)
 		}
 		if now.Complete() {
 			return now, nil
@@ -305,7 +306,7 @@ func (s stream) settings() (map[string]json.RawMessage, error) {
 			}
 			node := strings.TrimPrefix(strings.TrimPrefix(name, settings.Global), settings.OfNode(""))
 			if configs[node] != nil {
-				return nil, fmt.Errorf("%s: %s %s is there twice", file, settings.Kind, name)
+				return nil, fmt.Errorf("%s: %s %s is duplicated: keep one of them", file, settings.Kind, name)
 			}
 			data, err := json.Marshal(found[name].Values)
 			if err != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/wayleave/wayleave/examples/internal/cli"
 )
 
-// An etcd that does not answer is named.
+// If etcd does not answer, the error has its address.
 func TestApplyWithoutNodes(t *testing.T) {
 	s := settings.Defaults()
 	s.Etcd = "http://127.0.0.1:1"

@@ -29,20 +29,21 @@ func TestFaultsReachTheStore(t *testing.T) {
 	require.NoError(t, store.Init(t.Context()))
 	startAgentProcess(t, ns, "--etcd", server.url, "--resources", dir)
 	applied(t, store, allow.Key())
-	faulty := func(key, at policy.Key, says string) {
+	faulty := func(key, at policy.Key, want string) {
 		t.Helper()
 		var last etcd.Progress
-		awaitStored(t, raw, says, func() bool {
+		awaitStored(t, raw, want, func() bool {
 			var err error
 			last, err = store.Applied(t.Context(), key)
 			require.NoError(t, err)
 			return last.Nodes[0].State == etcd.NodeFaulty
 		})
 		require.Zero(t, last.Applied)
-		require.Contains(t, last.Nodes[0].Faults[at], says)
+		require.Contains(t, last.Nodes[0].Faults[at], want)
 	}
 
-	// Another program wrote what no Store would, and what the graph refuses.
+	// Another program wrote an invalid policy, which the graph rejects. A Store refuses to write
+	// such objects.
 	bad := policy.Key{Kind: policy.KindPolicy, Namespace: "shop", Name: "bad"}
 	_, err := raw.Put(t.Context(), "/wayleave/default/state/Policy/shop/bad",
 		`{"schema":1,"resource":{"kind":"Policy","namespace":"shop","name":"bad","selector":"app =="}}`)
@@ -61,7 +62,7 @@ func TestFaultsReachTheStore(t *testing.T) {
 	require.NoError(t, err)
 	applied(t, store, allow.Key())
 
-	// Of a kind that this agent does not know.
+	// An object of an unknown kind.
 	gadget := policy.Key{Kind: "Gadget", Namespace: "shop", Name: "x"}
 	_, err = raw.Put(t.Context(), "/wayleave/default/state/Gadget/shop/x", `{"schema":1,"resource":{}}`)
 	require.NoError(t, err)
@@ -70,7 +71,7 @@ func TestFaultsReachTheStore(t *testing.T) {
 	require.NoError(t, err)
 	applied(t, store, allow.Key())
 
-	// S124: an endpoint without an interface, which comes later, is down and no fault.
+	// S124: an endpoint is down until its interface exists. That is not a fault.
 	late := workload("late", "10.65.0.2")
 	put(t, store, late)
 	state := func(want string) {
@@ -87,13 +88,13 @@ func TestFaultsReachTheStore(t *testing.T) {
 	nstest.NewWorkload(t, ns, "way-late", "10.65.0.2")
 	state("up")
 
-	// A file on the node has the policy in another form, and comes first.
+	// A file on the node has another version of the policy, and takes precedence.
 	other, err := policy.Encode(allowTo("web", 81))
 	require.NoError(t, err)
 	file := filepath.Join(dir, "web.json")
 	require.NoError(t, os.WriteFile(file+".new", other, 0o600))
 	require.NoError(t, os.Rename(file+".new", file))
-	faulty(allow.Key(), allow.Key(), "resources has it in another form, which counts")
+	faulty(allow.Key(), allow.Key(), "ignored: resources has a different version, which is used")
 	require.NoError(t, os.Remove(file))
 	applied(t, store, allow.Key())
 }

@@ -25,7 +25,7 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// workload is one of node n1.
+// workload returns an endpoint of node n1.
 func workload(name, address string) *policy.WorkloadEndpoint {
 	return &policy.WorkloadEndpoint{
 		Namespace: "shop", Name: name, Node: "n1", Interface: "way-" + name,
@@ -33,7 +33,7 @@ func workload(name, address string) *policy.WorkloadEndpoint {
 	}
 }
 
-// allowTo is a policy that lets web reach an app on a TCP port.
+// allowTo returns a policy that lets web reach an app on a TCP port.
 func allowTo(app string, port uint16) *policy.Policy {
 	return &policy.Policy{
 		Namespace: "shop", Name: "to-" + app, Selector: "app == '" + app + "'", Ingress: []policy.Rule{{
@@ -53,7 +53,7 @@ func put(t *testing.T, store *etcd.Store, resources ...policy.Resource) {
 	require.NoError(t, store.Update(t.Context(), updates))
 }
 
-// applied waits until an object is applied on the one node.
+// applied waits until an object is applied on node n1.
 func applied(t *testing.T, store *etcd.Store, key policy.Key) {
 	t.Helper()
 	var last etcd.Progress
@@ -67,7 +67,7 @@ func applied(t *testing.T, store *etcd.Store, key policy.Key) {
 
 // While the store is unavailable, the kernel keeps every rule, and the agent reports the failure and stays ready. When
 // the store is available again, the agent applies the changes, and nothing else changes.
-func TestStoreIsLostAndFound(t *testing.T) {
+func TestStoreOutageKeepsRules(t *testing.T) {
 	ns := nstest.New(t)
 	nstest.NewWorkload(t, ns, "way-web", "10.65.0.1")
 	nstest.NewWorkload(t, ns, "way-db", "10.65.0.2")
@@ -87,7 +87,7 @@ func TestStoreIsLostAndFound(t *testing.T) {
 	const refused = "127.0.0.1:2379: connect: connection refused"
 	s := agent.status("lost", func(s api.Status) bool { return strings.Contains(s.Store.Error, refused) })
 	require.False(t, s.Store.Connected)
-	require.True(t, s.Ready, "what is in the kernel goes on counting")
+	require.True(t, s.Ready, "the kernel keeps the rules")
 	require.Contains(t, storeText(s.Store), "not connected: ")
 	code, source := agent.source()
 	require.Equal(t, 200, code)
@@ -105,14 +105,14 @@ func TestStoreIsLostAndFound(t *testing.T) {
 	require.NoError(t, os.WriteFile(file+".new", []byte("apiVersion: wayleave.dev/v1\nkind: AgentConfig\n"+
 		"metadata: {name: default}\nspec: {apply-burst: 3}\n"), 0o600))
 	require.NoError(t, os.Rename(file+".new", file))
-	s = agent.status("started anew", func(s api.Status) bool { return s.Restarts == 1 && s.Ready })
+	s = agent.status("restarted", func(s api.Status) bool { return s.Restarts == 1 && s.Ready })
 	require.Equal(t, map[string]int{"up": 2}, s.Endpoints)
 	require.False(t, s.Store.Connected)
 	require.Equal(t, before, agent.kernel())
 	require.Empty(t, nft.changes())
 
-	// It comes back with its data, first where the agent does not find it: a policy changes, and an
-	// endpoint goes and comes.
+	// The store starts again with its data, first on a port that the agent does not use. There, a policy changes, and
+	// an endpoint is deleted and created again.
 	const elsewhere = 2479
 	server.start(elsewhere)
 	_, aside := server.client(func(cfg *clientv3.Config) { cfg.Endpoints = []string{"http://127.0.0.1:2479"} })
@@ -122,9 +122,9 @@ func TestStoreIsLostAndFound(t *testing.T) {
 	put(t, aside, web)
 	server.stop()
 	server.start(etcdPort)
-	_, store = server.client() // the one before waits for long before it looks again
+	_, store = server.client() // the previous client pauses for long before it connects again
 	applied(t, store, web.Key())
-	s = agent.status("found", func(s api.Status) bool { return s.Store.Connected })
+	s = agent.status("connected again", func(s api.Status) bool { return s.Store.Connected })
 	require.Empty(t, s.Store.Error)
 	_, source = agent.source()
 	require.Empty(t, source.Note)
@@ -138,7 +138,7 @@ func TestStoreIsLostAndFound(t *testing.T) {
 	require.NotEmpty(t, lines)
 	for _, line := range lines {
 		for _, kept := range []string{"way-web", "way-db", "10.65.0."} {
-			require.NotContains(t, line, kept, "what is there all the time is not touched")
+			require.NotContains(t, line, kept, "unchanged objects are not rewritten")
 		}
 	}
 }
@@ -163,38 +163,38 @@ func TestSettingsChangeInTheStore(t *testing.T) {
 		}
 		require.NoError(t, store.PutSettings(t.Context(), node, value))
 	}
-	counts := func(value, origin string, restarts uint64) {
+	requireValue := func(value, origin string, restarts uint64) {
 		t.Helper()
 		agent.status("restarted", func(s api.Status) bool { return s.Restarts == restarts && s.Ready })
 		values, err := api.Get[[]settings.Value](t.Context(), api.NewClient(agent.socket), "/v1/config")
 		require.NoError(t, err)
 		require.Contains(t, values, settings.Value{Key: "resync-interval", Value: value, Origin: origin})
 	}
-	counts("0s", "default", 0)
+	requireValue("0s", "default", 0)
 	set("", `{"resync-interval":"1h"}`)
-	counts("1h0m0s", "etcd settings/global", 1)
+	requireValue("1h0m0s", "etcd settings/global", 1)
 	set("n1", `{"resync-interval":"2h"}`)
-	counts("2h0m0s", "etcd settings/node/n1", 2)
+	requireValue("2h0m0s", "etcd settings/node/n1", 2)
 	set("n2", `{"resync-interval":"3h"}`)
 
 	set("n1", `{"resync-interval":"never"}`)
-	s := agent.status("told of", func(s api.Status) bool { return len(s.Settings) > 0 })
+	s := agent.status("problems", func(s api.Status) bool { return len(s.Settings) > 0 })
 	require.Contains(t, s.Settings[0], "etcd settings/node/n1: resync-interval: ")
-	counts("2h0m0s", "etcd settings/node/n1", 2)
+	requireValue("2h0m0s", "etcd settings/node/n1", 2)
 	set("n1", `{"table":"mine"}`)
-	agent.status("told of", func(s api.Status) bool {
+	agent.status("problems", func(s api.Status) bool {
 		return len(s.Settings) > 0 && strings.Contains(s.Settings[0], "table: cannot be set in the datastore")
 	})
 	_, err := raw.Put(t.Context(), "/wayleave/default/settings/node/n1", `{"schema":99,"settings":{}}`)
 	require.NoError(t, err)
-	agent.status("told of", func(s api.Status) bool {
+	agent.status("problems", func(s api.Status) bool {
 		return len(s.Settings) > 0 &&
 			strings.Contains(strings.Join(s.Settings, " "), "etcd settings/node/n1: written in a newer form")
 	})
-	counts("2h0m0s", "etcd settings/node/n1", 2)
+	requireValue("2h0m0s", "etcd settings/node/n1", 2)
 	set("n1", "")
-	counts("1h0m0s", "etcd settings/global", 3)
-	agent.status("all well", func(s api.Status) bool { return len(s.Settings) == 0 })
+	requireValue("1h0m0s", "etcd settings/global", 3)
+	agent.status("no problems", func(s api.Status) bool { return len(s.Settings) == 0 })
 
 	require.Equal(t, before, agent.kernel())
 	require.Empty(t, nft.changes())
@@ -203,9 +203,8 @@ func TestSettingsChangeInTheStore(t *testing.T) {
 	require.Contains(t, agent.kernel(), "81")
 }
 
-// The database was lost and is filled again with lower revisions. Waiting for it, as 'apply --init
-// --wait' does, ends when the new objects are in the kernel: what the agent had applied of the
-// lost one does not count.
+// The database is lost, and filled again with lower revisions. A wait for the new objects, as in 'apply --init --wait',
+// returns once they are in the kernel. The revision that the agent had applied of the lost database has no effect.
 func TestApplyWaitsAfterTheStoreWasRebuilt(t *testing.T) {
 	ns, dir := nstest.New(t), t.TempDir()
 	nstest.NewWorkload(t, ns, "way-web", "10.65.0.1")
@@ -227,7 +226,7 @@ func TestApplyWaitsAfterTheStoreWasRebuilt(t *testing.T) {
 		require.NoError(t, err)
 		return len(found.Kvs) > 0
 	})
-	require.Contains(t, agent.kernel(), "1029", "a lost database takes nothing away")
+	require.Contains(t, agent.kernel(), "1029", "a lost database removes no rules")
 	put(t, store, &policy.Node{Name: "n1"}, workload("web", "10.65.0.1"), allowTo("web", 443))
 	require.NoError(t, store.Init(t.Context()))
 	revision, err := store.Barrier(t.Context())

@@ -36,7 +36,7 @@ import (
 // agentMode in the environment makes a process of the test binary the agent.
 const agentMode = "TEST_IS_THE_AGENT"
 
-// processOutput is what a process writes. It is safe for concurrent use.
+// processOutput is the output of a process. It is safe for concurrent use.
 type processOutput struct {
 	mu      sync.Mutex
 	text    bytes.Buffer
@@ -107,7 +107,7 @@ func startProcess(t *testing.T, ns *netns.NS, cmd *exec.Cmd) *process {
 	return p
 }
 
-// agentProcess is an agent of node n1 as a process of its own in the namespace of its node.
+// agentProcess is a process that runs the agent of node n1, in the namespace of the node.
 type agentProcess struct {
 	*process
 	t      *testing.T
@@ -131,7 +131,7 @@ func startAgentProcess(t *testing.T, ns *netns.NS, args ...string) *agentProcess
 
 // status polls the agent's status until holds reports true, and returns it. Most fields of the
 // status change without an event or a line in the log.
-func (a *agentProcess) status(what string, will func(api.Status) bool) api.Status {
+func (a *agentProcess) status(what string, holds func(api.Status) bool) api.Status {
 	a.t.Helper()
 	var last api.Status
 	await(a.t, what, func() bool {
@@ -139,7 +139,7 @@ func (a *agentProcess) status(what string, will func(api.Status) bool) api.Statu
 		if err == nil {
 			last = s
 		}
-		return err == nil && will(s)
+		return err == nil && holds(s)
 	}, func() any { return last.Store })
 	return last
 }
@@ -178,7 +178,7 @@ func await(t *testing.T, what string, holds func() bool, last ...func() any) {
 			for _, f := range last {
 				seen = append(seen, f())
 			}
-			require.Fail(t, "waited in vain: "+what, "%+v", seen)
+			require.Fail(t, "timeout: "+what, "%+v", seen)
 		}
 	}
 }
@@ -191,7 +191,7 @@ func awaitStored(t *testing.T, raw *clientv3.Client, what string, holds func() b
 	changes := raw.Watch(ctx, "", clientv3.WithPrefix(), clientv3.WithCreatedNotify())
 	for first := true; first || !holds(); first = false {
 		_, ok := <-changes // the first message means that the watch has begun
-		require.True(t, ok, "waited in vain: %s", what)
+		require.True(t, ok, "timeout: %s", what)
 	}
 }
 
@@ -237,7 +237,7 @@ func startNodeEtcd(t *testing.T, ns *netns.NS, scheme string, change func(*embed
 // start starts the server, on an unknown port.
 func (s *nodeEtcd) start(port int) {
 	s.t.Helper()
-	require.NoError(s.t, s.ns.Do(func() (err error) { // it opens its sockets before it returns
+	require.NoError(s.t, s.ns.Do(func() (err error) { // the server opens its sockets before StartEtcd returns
 		s.etcd, err = embed.StartEtcd(s.config(port))
 		return err
 	}))

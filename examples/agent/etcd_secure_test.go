@@ -37,15 +37,15 @@ type authority struct {
 	key  *ecdsa.PrivateKey
 }
 
-// newAuthority writes its own certificate to a file.
+// newAuthority returns an authority, and writes its certificate to a file.
 func newAuthority(t *testing.T, file string) *authority {
 	a := &authority{t: t}
 	a.issue(file, "", time.Now().Add(time.Hour))
 	return a
 }
 
-// issue writes a certificate, and its key where there is a file for it. The first is the
-// authority's own.
+// issue writes a certificate, and its key if keyFile is not empty. The first certificate is that of the authority
+// itself.
 func (a *authority) issue(certFile, keyFile string, until time.Time) {
 	a.t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -77,7 +77,7 @@ func (a *authority) issue(certFile, keyFile string, until time.Time) {
 	require.NoError(a.t, os.WriteFile(certFile, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o600))
 }
 
-// secureEtcd starts an etcd that wants certificates, and users: root, and agent with a password.
+// secureEtcd starts an etcd that requires certificates, and creates the users root and agent.
 func secureEtcd(t *testing.T, s *nodeEtcd, ca, cert, key, password string) (root *clientv3.Client, store *etcd.Store) {
 	t.Helper()
 	pair, err := tls.LoadX509KeyPair(cert, key)
@@ -92,23 +92,23 @@ func secureEtcd(t *testing.T, s *nodeEtcd, ca, cert, key, password string) (root
 			cfg.Username, cfg.Password = user, password
 		}
 	}
-	nobody, _ := s.client(with("", ""))
+	anonymous, _ := s.client(with("", ""))
 	ctx := t.Context()
 	try := func(_ any, err error) { require.NoError(t, err) }
-	try(nobody.UserAdd(ctx, "root", "master"))
-	try(nobody.UserGrantRole(ctx, "root", "root"))
-	try(nobody.UserAdd(ctx, "agent", password))
-	try(nobody.RoleAdd(ctx, "agent"))
-	try(nobody.UserGrantRole(ctx, "agent", "agent"))
+	try(anonymous.UserAdd(ctx, "root", "master"))
+	try(anonymous.UserGrantRole(ctx, "root", "root"))
+	try(anonymous.UserAdd(ctx, "agent", password))
+	try(anonymous.RoleAdd(ctx, "agent"))
+	try(anonymous.UserGrantRole(ctx, "agent", "agent"))
 	for key, what := range map[string]clientv3.PermissionType{
 		"state/": clientv3.PermissionType(clientv3.PermRead), "settings/": clientv3.PermissionType(clientv3.PermRead),
 		"agents/n1":     clientv3.PermissionType(clientv3.PermReadWrite),
 		"endpoints/n1/": clientv3.PermissionType(clientv3.PermReadWrite),
 	} {
 		key = "/wayleave/default/" + key
-		try(nobody.RoleGrantPermission(ctx, "agent", key, clientv3.GetPrefixRangeEnd(key), what))
+		try(anonymous.RoleGrantPermission(ctx, "agent", key, clientv3.GetPrefixRangeEnd(key), what))
 	}
-	try(nobody.AuthEnable(ctx))
+	try(anonymous.AuthEnable(ctx))
 	return s.client(with("root", "master"))
 }
 
@@ -151,15 +151,15 @@ func TestAgentOverTLSWithAPassword(t *testing.T) {
 			append(args("ca.pem", "other"), "--http-address", "")...),
 	}
 	const address = "127.0.0.1:2379"
-	refused := func(a *agentProcess, says string) {
-		s := a.status(says, func(s api.Status) bool { return strings.Contains(s.Store.Error, says) })
+	refused := func(a *agentProcess, want string) {
+		s := a.status(want, func(s api.Status) bool { return strings.Contains(s.Store.Error, want) })
 		require.Contains(t, s.Store.Error, address)
 		require.False(t, s.Ready)
 		require.Equal(t, []string{"etcd"}, s.Waiting)
-		a.out.await(t, says)
+		a.out.await(t, want)
 	}
-	for says, other := range others {
-		refused(other, says)
+	for want, other := range others {
+		refused(other, want)
 	}
 	refused(agent, "the server's error: tls: expired certificate")
 	code, source := agent.source()
@@ -168,7 +168,7 @@ func TestAgentOverTLSWithAPassword(t *testing.T) {
 	code, _ = agent.get("/livez")
 	require.Equal(t, 200, code, "alive")
 
-	// The certificate is renewed, and then it is the password.
+	// With a renewed certificate, the server refuses the password.
 	require.NoError(t, os.Rename(file("renewed.pem"), file("agent.pem")))
 	require.NoError(t, os.Rename(file("renewed.key"), file("agent.key")))
 	refused(agent, "authentication failed, invalid user ID or password")

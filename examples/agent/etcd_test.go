@@ -70,7 +70,7 @@ func TestApplyWithoutInit(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// Objects of another owner are refused, with the flag that takes them over.
+// apply does not overwrite objects of another owner. The error names the flag --adopt.
 func TestApplyAdopts(t *testing.T) {
 	client, _, _ := sharedEtcd(t)
 	apply := func(o applyOptions) error {
@@ -85,8 +85,8 @@ func TestApplyAdopts(t *testing.T) {
 	require.NoError(t, apply(applyOptions{owner: "second", adopt: true}))
 }
 
-// An agent applies what the command apply wrote, by the settings that were written with it; and what left
-// the manifests is gone.
+// An agent applies the objects and settings that the command apply wrote. If an object is removed from the manifests,
+// apply deletes it.
 func TestApplyAndRun(t *testing.T) {
 	ns := nstest.New(t)
 	client, store, _ := sharedEtcd(t)
@@ -126,12 +126,12 @@ func TestApplyAndRun(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, etcd.NodeApplied, last.Nodes[0].State)
 
-	ask := api.NewClient(socket)
-	values, err := api.Get[[]settings.Value](t.Context(), ask, "/v1/config")
+	queries := api.NewClient(socket)
+	values, err := api.Get[[]settings.Value](t.Context(), queries, "/v1/config")
 	require.NoError(t, err)
 	require.Contains(t, values, settings.Value{Key: "resync-interval", Value: "1h0m0s", Origin: "etcd settings/global"})
 	require.Contains(t, values, settings.Value{Key: "apply-burst", Value: "8", Origin: "etcd settings/node/n1"})
-	status, err := api.Get[api.Status](t.Context(), ask, "/v1/status")
+	status, err := api.Get[api.Status](t.Context(), queries, "/v1/status")
 	require.NoError(t, err)
 	require.True(t, status.Ready)
 	require.True(t, status.Store.Connected)
@@ -144,7 +144,7 @@ func TestApplyAndRun(t *testing.T) {
 	)
 	require.ErrorIs(t, apply(applyOptions{}, map[string]string{"a.yaml": ""}), etcd.ErrEmptyStream)
 	require.NoError(t, apply(applyOptions{}, map[string]string{"a.yaml": global}),
-		"settings alone say nothing of objects")
+		"a stream of settings deletes no objects")
 	_, err = store.Get(t.Context(), key)
 	require.NoError(t, err)
 	delete(files, "a.yaml")
@@ -152,13 +152,13 @@ func TestApplyAndRun(t *testing.T) {
 	require.NoError(t, apply(applyOptions{wait: patience}, files))
 	require.Contains(t, out.String(), "deleted "+key.String())
 	require.Contains(t, out.String(), "applied on 1/1")
-	require.NoError(t, apply(applyOptions{wait: patience}, files), "nothing is written, and all is applied")
+	require.NoError(t, apply(applyOptions{wait: patience}, files), "no object has changed")
 	require.Contains(t, out.String(), "applied on 1/1")
 	cancel()
 	require.NoError(t, <-ended, log.String())
 	gone, err := store.AppliedAt(t.Context(), 1)
 	require.NoError(t, err)
-	require.Empty(t, gone.Nodes, "an agent that ends takes its report back")
+	require.Empty(t, gone.Nodes, "an agent that ends deletes its report")
 }
 
 // An agent whose store is not initialised is not ready, and reports that. Unreadable objects have no effect on its

@@ -119,9 +119,9 @@ func (a *twoAgents) kernelState(table string) (rules string) {
 	return rules
 }
 
-// 'apply --init --wait' returns once the change is in the kernel of every node: in a new store, in
-// one that was lost and is filled again with lower revisions, and in one whose objects were written
-// before, where the last manifest has settings alone.
+// 'apply --init --wait' returns once the change is in the kernel of every node. The store is new,
+// or was lost and is filled again with lower revisions, or has the objects already and the manifest
+// has only settings.
 func TestApplyWithInitWaitsForAllAgents(t *testing.T) {
 	dir := t.TempDir()
 	a := newTwoAgents(t, &dir)

@@ -20,13 +20,13 @@ func explainCommand() cli.Command {
 	return cli.Command{
 		Name:    "explain",
 		Args:    "FROM TO PROTOCOL[/PORT]",
-		Summary: "say whether policy lets one party reach another, and why",
+		Summary: "show whether policy lets one party reach another, and why",
 		About: `Prints the verdict of policy for a flow, and each tier, policy and rule that led to it. For
 each rule it prints where the rule comes from: the file and line, or the object of the Kubernetes API, and the
 field with the peer and the port. FROM and TO are addresses or pods (NAMESPACE/NAME; * matches any text). If
 both have IPv4 and IPv6 addresses, the command explains a flow of each.
 
-The command asks the running agent. With --manifests, it reads the manifests instead, and needs neither an
+The command uses the running agent. With --manifests, it reads the manifests instead, and needs neither an
 agent nor root. With -o json, it prints a JSON object for each flow, one on each line.
 
 The program in examples/explain answers more questions about manifests.`,
@@ -68,7 +68,7 @@ func explainOffline(c cli.Console, o output, s offlineSettings, q api.Question) 
 		return err
 	}
 	world, rejected := load(c, cfg)
-	asked, err := flows.Parse(world, q.From, q.To, q.Port)
+	parsed, err := flows.Parse(world, q.From, q.To, q.Port)
 	var port *flows.PortError
 	var party *flows.PartyError
 	switch {
@@ -80,7 +80,7 @@ func explainOffline(c cli.Console, o output, s offlineSettings, q api.Question) 
 	if err != nil {
 		return errors.Join(append(rejected, err)...)
 	}
-	list, err := flows.Explain(world, asked, func([]policy.Key) flows.Origins {
+	list, err := flows.Explain(world, parsed, func([]policy.Key) flows.Origins {
 		progress := cli.NewProgress(c, "finding the lines of the rules")
 		defer progress.End()
 		return pipeline.RuleOrigins(cfg)

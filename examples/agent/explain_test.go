@@ -56,7 +56,7 @@ func TestExplainNamesTheManifest(t *testing.T) {
 	require.Contains(t, out, " of Policy/guard in tier default, "+file+":22: ingress[0]\n")
 }
 
-// A running agent reads its manifests again.
+// A running agent finds the line of the rule in its manifests.
 func TestExplainOfAgentNamesTheManifest(t *testing.T) {
 	const six = `apiVersion: networking.k8s.io/v1
 kind: NetworkPolicy
@@ -77,7 +77,7 @@ spec:
 	require.Contains(t, out, "rule 1 Allow ("+file+":7: ingress[0].ports[0], ports[1]): no: destination.ports: ")
 }
 
-// The JSON form has the places of its rules by their IDs, and no others.
+// The JSON form has the places of the rules in the explanation, by rule ID, and no other places.
 func TestExplainJSONNamesTheManifest(t *testing.T) {
 	dir := folderOf(t, map[string]string{
 		"pods.yaml": goodPods, "shop.yaml": shopPolicies, "z.yaml": strings.ReplaceAll(denyAll, "shop", "other"),

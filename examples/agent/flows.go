@@ -15,7 +15,7 @@ import (
 	"github.com/wayleave/wayleave/examples/internal/cli"
 )
 
-// clearScreen moves the cursor to the top and clears what is below (ECMA-48).
+// clearScreen moves the cursor to the top and clears the screen (ECMA-48).
 const clearScreen = "\x1b[H\x1b[J"
 
 // flowOrders returns the values of --sort, with the number by which flows are sorted. The greatest
@@ -47,7 +47,7 @@ it prints a JSON object each time.`,
 			top := flags.Uint("top", 50, "print at most this `NUMBER` of flows; 0: all")
 			order := flags.String("sort", "bytes",
 				"print the flows with most `WHAT` first: bytes, packets, connections, or last for the latest")
-			denied := flags.Bool("denied", false, "print only what policy denies")
+			denied := flags.Bool("denied", false, "print only flows that policy denies")
 			return func(ctx context.Context, c cli.Console, args []string) error {
 				by := flowOrders()[*order]
 				switch {

@@ -52,7 +52,7 @@ func TestRepeat(t *testing.T) {
 			cancel()
 		}
 		return nil
-	}), "an interrupt is no error")
+	}), "an interrupt is not an error")
 	require.Equal(t, 4, calls)
 	failed := errors.New("failed")
 	require.ErrorIs(t, repeat(t.Context(), time.Nanosecond, func() error { return failed }), failed)

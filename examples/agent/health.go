@@ -18,7 +18,7 @@ import (
 func healthCommand() cli.Command {
 	return cli.Command{
 		Name: "health", Summary: "fail if a part of the agent is stuck; for a liveness probe",
-		About: `Asks the running agent, over its socket, for its health: whether a part is stuck (/livez) or,
+		About: `Checks the health of the running agent over its socket: whether a part is stuck (/livez) or,
 with --ready, also whether a part is not ready yet (/readyz). It prints each part. The exit status is 1 if a
 part is stuck or not ready, or if the agent does not answer.
 

@@ -94,7 +94,7 @@ func TestKubernetesRightsToWrite(t *testing.T) {
 	require.Equal(t, "wayleave-agent", only[*rbacv1.RoleBinding](t, objects, "wayleave-status").Subjects[0].Name)
 }
 
-// The agent may announce its WireGuard keys also where it may not write what package report writes.
+// The agent may announce its WireGuard keys even without the rights that package report needs.
 func TestKubernetesRightsOfWireguard(t *testing.T) {
 	objects := deployed(t, "kubernetes.yaml")
 	require.Equal(t, []rbacv1.PolicyRule{
@@ -130,7 +130,7 @@ func TestKubernetesDaemonSet(t *testing.T) {
 	})
 	require.NoError(t, err)
 
-	// What leaves the cluster has the address of a node, and the pool is one that the agent understands.
+	// The pool in the manifests is valid. Packets that leave the cluster get the address of a node.
 	require.Equal(t, "/etc/wayleave/manifests", s.Manifests)
 	resources, problems := manifest.Decode("pools.yaml",
 		[]byte(only[*corev1.ConfigMap](t, objects, "manifests").Data["pools.yaml"]))
@@ -149,7 +149,7 @@ func TestKubernetesDaemonSet(t *testing.T) {
 	}))
 }
 
-// The pods that uninstall everything see the same files of a node as the agent, and have no access to the API.
+// The uninstall pods mount folders of the node as the agent's pods do, and have no access to the API.
 func TestKubernetesUninstall(t *testing.T) {
 	agent := only[*appsv1.DaemonSet](t, deployed(t, "kubernetes.yaml"), "wayleave-agent")
 	set := only[*appsv1.DaemonSet](t, deployed(t, "uninstall.yaml"), "wayleave-uninstall")
@@ -173,7 +173,7 @@ func TestKubernetesUninstall(t *testing.T) {
 	require.Subset(t, paths(of, of.InitContainers[0]), paths(pod, pod.InitContainers[0]))
 	require.Subset(t, paths(of, of.Containers[0]), paths(pod, pod.Containers[0]))
 	require.Equal(t, of.Containers[0].SecurityContext, pod.Containers[0].SecurityContext)
-	teardown := pod.InitContainers[1] // the pod is not ready before its end
+	teardown := pod.InitContainers[1] // the pod is not ready before this container ends
 	require.Equal(t, []string{"teardown"}, teardown.Args)
 	require.Equal(t, pod.Containers[0].SecurityContext, teardown.SecurityContext)
 	require.Equal(t, pod.Containers[0].VolumeMounts, teardown.VolumeMounts)

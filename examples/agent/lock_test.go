@@ -77,7 +77,7 @@ func TestTwoAgentsOnOneSocket(t *testing.T) {
 	require.NoError(t, os.Remove(first.socket))
 	refused()
 
-	left, err := net.Listen("unix", first.socket) // what a killed agent leaves
+	left, err := net.Listen("unix", first.socket) // as a killed agent leaves it
 	require.NoError(t, err)
 	left.(*net.UnixListener).SetUnlinkOnClose(false)
 	require.NoError(t, errors.Join(left.Close(), first.cmd.Process.Kill()))

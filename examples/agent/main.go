@@ -31,7 +31,7 @@ func commands() (all []cli.Command) {
 	add("See what the agent does", statusCommand(), endpointsCommand(), policiesCommand(), setsCommand(),
 		routesCommand(), rulesetCommand(), configCommand(), watchCommand(), waitCommand(), healthCommand())
 	add("See what packets do", dropsCommand(), flowsCommand())
-	add("Ask about policy", explainCommand(), planCommand(), verifyCommand())
+	add("Check policy", explainCommand(), planCommand(), verifyCommand())
 	add("Other", versionCommand())
 	return all
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/wayleave/wayleave/internal/netns/nstest"
 )
 
-// TestMain runs the tests, or is the agent where a test has started the binary as one.
+// TestMain runs the tests, or runs the agent in a process that a test has started as an agent.
 func TestMain(m *testing.M) {
 	if os.Getenv("TEST_IS_THE_AGENT") != "" {
 		main()
@@ -33,7 +33,7 @@ func call(t *testing.T, args ...string) (code int, out, errs string) {
 	return code, stdout.String(), stderr.String()
 }
 
-// folderOf writes files into a directory of the test's own.
+// folderOf writes files into a temporary directory.
 func folderOf(t *testing.T, files map[string]string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -60,11 +60,11 @@ func TestHelp(t *testing.T) {
 	}
 }
 
-// The agent understands the examples of its help.
+// The agent accepts the examples of its help.
 func TestExamples(t *testing.T) {
 	for _, c := range commands() {
 		for _, example := range c.Examples {
-			understands(t, strings.Fields(example))
+			requireValid(t, strings.Fields(example))
 		}
 	}
 }
@@ -74,7 +74,7 @@ func TestWrongCommandLines(t *testing.T) {
 	for _, row := range []struct {
 		args string
 		code int
-		says string
+		want string
 	}{
 		{"frob", 2, `no command "frob"`},
 		{"help frob", 2, `no command "frob"`},
@@ -133,7 +133,7 @@ func TestWrongCommandLines(t *testing.T) {
 		code, out, errs := call(t, strings.Fields(row.args)...)
 		require.Equal(t, row.code, code, row.args)
 		require.Empty(t, out, row.args)
-		require.Contains(t, errs, row.says, row.args)
+		require.Contains(t, errs, row.want, row.args)
 	}
 }
 
@@ -145,10 +145,10 @@ func TestRuleset(t *testing.T) {
 	require.Contains(t, out, `"way-db"`)
 	code, out, _ = call(t, "ruleset", "--manifests", "demo", "--node", "another")
 	require.Zero(t, code)
-	require.NotContains(t, out, `"way-db"`, "pods of other nodes have no interface here")
+	require.NotContains(t, out, `"way-db"`, "pods of other nodes have no interface on this node")
 }
 
-// A Service is no error among the manifests: its EndpointSlices have all its data.
+// A Service among the manifests is not an error: its EndpointSlices have all its data.
 func TestRulesetBesideAService(t *testing.T) {
 	dir := folderOf(t, map[string]string{
 		"a.yaml": goodPods, "service.yaml": "apiVersion: v1\nkind: Service\nmetadata: {namespace: shop, name: web}\n" +
@@ -191,7 +191,7 @@ func TestConfigCheck(t *testing.T) {
 	require.Contains(t, errs, "file /does/not/exist: open")
 }
 
-// The scripts are those of the shells: bash takes its own, and completes with it.
+// There is a script for each shell. With its script, bash completes commands and flags.
 func TestCompletion(t *testing.T) {
 	code, script, errs := call(t, "completion", "bash")
 	require.Zero(t, code, errs)

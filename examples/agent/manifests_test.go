@@ -34,10 +34,10 @@ metadata: {namespace: shop, name: web}
 spec: {podSelector: {}, ingress: [{ports: [{port: http}]}]}
 `
 
-// badManifests has one row for each way in which a document can be wrong.
-func badManifests() []struct{ name, doc, object, says string } {
+// badManifests returns a row for each kind of invalid document.
+func badManifests() []struct{ name, doc, object, want string } {
 	const calico = "apiVersion: projectcalico.org/v3\nkind: GlobalNetworkPolicy\nmetadata: {name: bad}\nspec: "
-	return []struct{ name, doc, object, says string }{
+	return []struct{ name, doc, object, want string }{
 		{"unknown field", calico + "{selektor: all()}", "GlobalNetworkPolicy bad", "spec.selektor"},
 		{"unknown kind", "apiVersion: v1\nkind: Widget\nmetadata: {name: bad}", "Widget bad", "kind"},
 		{"unsupported field", calico +
@@ -60,8 +60,8 @@ func badManifests() []struct{ name, doc, object, says string } {
 	}
 }
 
-// What is wrong is named by file, object and field; all the rest is there, and so is a policy with
-// a bad rule (S167).
+// An error names the file, the object and the field. All other objects are used, and so is a policy
+// with an invalid rule (S167).
 func TestBadManifests(t *testing.T) {
 	good := folderOf(t, map[string]string{"a.yaml": goodPods, "b.yaml": goodPolicy})
 	code, want, errs := call(t, "ruleset", "--manifests", good, "--node", "n")
@@ -71,11 +71,11 @@ func TestBadManifests(t *testing.T) {
 			dir := folderOf(t, map[string]string{"a.yaml": goodPods, "b.yaml": goodPolicy, "bad.yaml": row.doc})
 			code, out, errs := call(t, "ruleset", "--manifests", dir, "--node", "n")
 			require.Equal(t, 1, code)
-			inRule := strings.Contains(row.says, "gress[")
+			inRule := strings.Contains(row.want, "gress[")
 			require.Equal(t, !inRule, want == out)
 			require.Contains(t, errs, "bad.yaml: ")
 			require.Contains(t, errs, row.object)
-			require.Contains(t, errs, row.says)
+			require.Contains(t, errs, row.want)
 		})
 	}
 }

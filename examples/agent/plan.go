@@ -20,7 +20,7 @@ import (
 
 func planCommand() cli.Command {
 	return cli.Command{
-		Name: "plan", Args: "FOLDER", Summary: "say what other manifests would change in the kernel, and which flows",
+		Name: "plan", Args: "FOLDER", Summary: "show the changes of the kernel and of flows that other manifests would cause",
 		About: `Prints what would change if the agent's manifests were those in FOLDER:
 
   - the objects that are added, changed and removed;
@@ -35,7 +35,7 @@ one address of each network that policies mention. It changes nothing.`,
 			o.declareTimeout(flags, planTimeout)
 			o.declareSocket(flags)
 			onTop := flags.Bool("on-top", false,
-				"keep the manifests that are there, but for the objects that FOLDER has too")
+				"keep the agent's manifests, except for objects that FOLDER has, too")
 			return func(ctx context.Context, c cli.Console, args []string) error {
 				if len(args) != 1 {
 					return cli.Usagef("plan: want one FOLDER")
@@ -108,6 +108,6 @@ func planText(width int, p api.Plan) string {
 				strings.Join(f.Ports, " "), f.After, f.Before),
 			"  was: "+f.Was, "  now: "+f.Now)
 	}
-	section("Flows", flips, cmp.Or(p.NotTried, fmt.Sprintf("of %d that were tried, none is judged otherwise", p.Flows)))
+	section("Flows", flips, cmp.Or(p.NotTried, fmt.Sprintf("of %d that were tried, none changes its verdict", p.Flows)))
 	return out.String()
 }

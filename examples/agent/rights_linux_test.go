@@ -15,7 +15,8 @@ import (
 	"github.com/wayleave/wayleave/internal/netns/nstest"
 )
 
-// Without CAP_NET_ADMIN run and teardown say so, before they make a directory or wait for one.
+// Without CAP_NET_ADMIN, run and teardown fail before they make a directory or wait for one. The
+// error names the missing right.
 func TestRightsAreCheckedFirst(t *testing.T) {
 	node, dir := nstest.New(t), t.TempDir()
 	socket, endpoints := filepath.Join(dir, "run", "agent.sock"), filepath.Join(dir, "endpoints")
@@ -30,8 +31,7 @@ func TestRightsAreCheckedFirst(t *testing.T) {
 		defer cancel()
 		cmd := exec.CommandContext(ctx, "/proc/self/exe", args...)
 		cmd.Env = append(os.Environ(), agentMode+"=1")
-		// In a user namespace of its own the process has all rights on files, and none on the
-		// network.
+		// In its own user namespace, the process has all rights on files, and none on the network.
 		cmd.SysProcAttr = &syscall.SysProcAttr{
 			Cloneflags:  syscall.CLONE_NEWUSER,
 			UidMappings: []syscall.SysProcIDMap{{HostID: os.Getuid(), Size: 1}},

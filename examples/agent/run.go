@@ -154,7 +154,7 @@ func onHangup(ctx context.Context, read func() []settings.Layer) <-chan []settin
 }
 
 // endIfRefused returns a function that ends the agent if the kernel refuses the first attempt to
-// program for lack of rights. Then it is of no use to try again.
+// program for lack of rights. A retry would fail again.
 func endIfRefused(cancel context.CancelCauseFunc) func(pipeline.State) {
 	worked := false
 	return func(s pipeline.State) {
@@ -165,10 +165,10 @@ func endIfRefused(cancel context.CancelCauseFunc) func(pipeline.State) {
 	}
 }
 
-// thrift is the value of GOGC after the start: the percentage by which the heap may grow before
+// steadyGOGC is the value of GOGC after the start: the percentage by which the heap may grow before
 // garbage is collected. After the start few objects change, and memory is more important than time.
 // During the start, when all objects are read at once, the agent uses Go's default of 100.
-const thrift = 25
+const steadyGOGC = 25
 
 // saveMemory returns a function that releases the memory that the start has used. From then on,
 // garbage is collected earlier, unless the environment sets GOGC.
@@ -180,7 +180,7 @@ func saveMemory() func(pipeline.State) {
 		}
 		once.Do(func() {
 			if os.Getenv("GOGC") == "" {
-				debug.SetGCPercent(thrift)
+				debug.SetGCPercent(steadyGOGC)
 			}
 			go debug.FreeOSMemory() // takes time, and programming need not wait for it
 		})

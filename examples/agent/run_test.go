@@ -20,14 +20,14 @@ import (
 	"github.com/wayleave/wayleave/examples/agent/internal/settings"
 )
 
-// TestEndIfRefused: a run without rights ends; one that has succeeded once retries.
+// An agent without rights ends. After one success, it retries instead.
 func TestEndIfRefused(t *testing.T) {
 	refused := pipeline.State{Err: fmt.Errorf("nft: %w", syscall.EPERM)}
 
 	ctx, cancel := context.WithCancelCause(t.Context())
 	see := endIfRefused(cancel)
 	see(pipeline.State{})                         // before there is anything to program
-	see(pipeline.State{Err: errors.New("other")}) // may pass
+	see(pipeline.State{Err: errors.New("other")}) // may be temporary
 	require.NoError(t, ctx.Err())
 	see(refused)
 	require.ErrorIs(t, context.Cause(ctx), syscall.EPERM)
@@ -41,7 +41,7 @@ func TestEndIfRefused(t *testing.T) {
 	require.NoError(t, ctx.Err())
 }
 
-// Each SIGHUP has the settings read again.
+// At each SIGHUP, the settings are read again.
 func TestOnHangup(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	received := make(chan os.Signal, 3)
@@ -63,8 +63,8 @@ func TestOnHangup(t *testing.T) {
 	cancel() // the last settings are not used
 }
 
-// Once the sources are in sync and their state is in the kernel, garbage is collected earlier, unless the environment
-// has a setting.
+// Once the sources are in sync and their state is in the kernel, garbage is collected earlier,
+// unless the environment sets GOGC.
 func TestSaveMemory(t *testing.T) {
 	before := debug.SetGCPercent(100)
 	defer debug.SetGCPercent(before)
@@ -79,6 +79,6 @@ func TestSaveMemory(t *testing.T) {
 	}
 	nothing, something := pipeline.State{Events: 1}, pipeline.State{InSync: true}
 	require.Equal(t, 100, percent("", nothing, nothing))
-	require.Equal(t, thrift, percent("", nothing, something, something))
+	require.Equal(t, steadyGOGC, percent("", nothing, something, something))
 	require.Equal(t, 100, percent("100", something))
 }

@@ -96,7 +96,7 @@ func teardown(ctx context.Context, c cli.Console, s settings.Settings, dry bool)
 	return nil
 }
 
-// stopFirst returns a text that asks the user to stop the agent that owns a table.
+// stopFirst returns the text of an error: the user must first stop the agent that owns a table.
 func stopFirst(o tableowner.Owner) string {
 	if o.PID == 0 {
 		return "stop the agent first"

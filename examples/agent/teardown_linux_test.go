@@ -23,7 +23,7 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// runIn runs a program in a namespace, and returns what it prints.
+// runIn runs a program in a namespace, and returns its exit code and output.
 func runIn(t *testing.T, ns *netns.NS, env []string, name string, args ...string) (code int, out string) {
 	t.Helper()
 	cmd := exec.Command(name, args...)
@@ -121,8 +121,8 @@ func teardownResources(t *testing.T, iface string) string {
 	return folderOf(t, files)
 }
 
-// addMore makes objects that the agent does not make, but another program of the library with the
-// same protocol number.
+// addMore makes objects that the agent never makes. Another program of the library could make them,
+// with the same protocol number.
 func addMore(t *testing.T, node *netns.NS, iface string) {
 	t.Helper()
 	for _, command := range []string{
@@ -207,13 +207,13 @@ func TestTeardownRemovesAndNamesEveryObject(t *testing.T) {
 	require.NoError(t, a.cmd.Wait())
 	addMore(t, node, iface)
 	left := kernelState(t, node)
-	code, said := teardown("--dry-run")
-	require.Zero(t, code, said)
+	code, planned := teardown("--dry-run")
+	require.Zero(t, code, planned)
 	require.Equal(t, left, kernelState(t, node))
 	changed := sysctlsOf(t, node)
 	code, out = teardown()
 	require.Zero(t, code, out)
-	require.Equal(t, said, out)
+	require.Equal(t, planned, out)
 	requireNamed(t, left, out)
 	require.Empty(t, kernelState(t, node))
 	require.Equal(t, "1", changed[forwarding6])
@@ -227,7 +227,7 @@ func TestTeardownRemovesAndNamesEveryObject(t *testing.T) {
 	require.Contains(t, out, "nothing of the agent is in the kernel: neither table inet ")
 }
 
-// Teardown removes nothing by default names if the file may hold others.
+// If the settings file may set other names, teardown does not use the default names.
 func TestTeardownWithBrokenFile(t *testing.T) {
 	const mine, other = "table inet mine\n", "table inet wayleave\n"
 	node, dir := nstest.New(t), t.TempDir()

@@ -13,7 +13,7 @@ import (
 	"github.com/wayleave/wayleave/examples/internal/cli/clitest"
 )
 
-// At a terminal no line is wider than it; elsewhere everything is in one line.
+// No line is wider than the terminal. If the output is not a terminal, lines are not wrapped.
 func TestOutputFitsTerminal(t *testing.T) {
 	dir := folderOf(t, map[string]string{"pods.yaml": onePod, "deny.yaml": denyAll})
 	startAnAgent(t, dir)
@@ -32,7 +32,7 @@ func TestOutputFitsTerminal(t *testing.T) {
 		for line := range strings.Lines(text) {
 			require.LessOrEqual(t, utf8.RuneCountInString(line)-1, 72, "%s: %q", args, line)
 		}
-		require.NotContains(t, text, "\x1b", "what is quick has no progress")
+		require.NotContains(t, text, "\x1b", "a quick command shows no progress")
 		if strings.HasPrefix(args, "explain") || args == "endpoints" {
 			require.Greater(t, strings.Count(text, "\n"), strings.Count(full, "\n"), args)
 		}

@@ -12,7 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The kernel accepts connections to a stopped agent, which answers none: every command then ends with an error.
+// The kernel accepts connections to a stopped agent, but the agent does not answer: every command
+// ends with an error.
 func TestStoppedAgent(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "agent.sock")
 	l, err := net.Listen("unix", path)
@@ -30,7 +31,7 @@ func TestStoppedAgent(t *testing.T) {
 	}
 }
 
-// Commands that follow an agent say that it has ended.
+// Commands that follow an agent fail when the agent ends.
 func TestFollowedAgentEnds(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "agent.sock")
 	l, err := net.Listen("unix", path)

@@ -22,8 +22,8 @@ import (
 // codeBlock matches a block of a page: its indentation, its tag and its text.
 var codeBlock = regexp.MustCompile("(?ms)^( *)```([^\n]*)\n(.*?)^ *```$")
 
-// The blocks of a page with the tag sh run in their order, in one shell, from the root of a checkout. The blocks
-// of text that follow are in their output. internal/archtest lists the blocks that do not run, which have another tag.
+// The blocks of a page with the tag sh run in order, in one shell, from the root of a checkout. Their output contains
+// the blocks of text that follow them. internal/archtest lists the blocks that do not run, which have another tag.
 func TestCommandsOfPages(t *testing.T) {
 	nstest.New(t) // skips or fails
 	bin := t.TempDir()
@@ -73,13 +73,13 @@ func runPage(t *testing.T, page, bin string) {
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) } // so that the trap runs
 	cmd.Dir, cmd.Stderr = dir, os.Stderr
 	cmd.WaitDelay = time.Minute // for processes that outlast the shell
-	// The shell has no interface, address or mount of the machine's, and what it makes goes with it.
+	// The shell has its own network and mount namespaces, which are removed when it ends.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS | syscall.CLONE_NEWNET}
 	out, err := cmd.Output()
 	outputs := strings.Split(string(out), end)
 	require.NoError(t, err, "after %d of %d blocks:\n%s", len(outputs)-1, len(blocks), out)
 
-	last, printed := 0, false // printed is whether the block before was run or printed
+	last, printed := 0, false // printed: the previous block was run or printed
 	duration := regexp.MustCompile(`; \d+\.\d s in all$`)
 	each(func(tag, text string) {
 		switch {

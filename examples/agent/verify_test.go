@@ -16,7 +16,7 @@ import (
 	"github.com/wayleave/wayleave/internal/netns/nstest"
 )
 
-// The agent compares kernel, table and policy, and the result has the form for people or programs.
+// The agent compares kernel, table and policy, and the command prints the result as text or as JSON.
 func TestVerify(t *testing.T) {
 	dir := folderOf(t, map[string]string{"pods.yaml": onePod, "deny.yaml": denyAll})
 	startAnAgent(t, dir)
@@ -55,8 +55,8 @@ spec: {node: n, expectedIPs: [192.0.2.77]}
 	require.Contains(t, out, "policy and table agree")
 }
 
-// While another process changes the table again and again, the agent waits between its repairs. Then verify
-// finds the difference.
+// While another process changes the table repeatedly, the agent waits between its repairs. Then verify finds the
+// difference.
 func TestVerifyFindsDifference(t *testing.T) {
 	node := startAnAgent(t, folderOf(t, map[string]string{"pods.yaml": onePod}), "shared-table")
 	ended := make(chan struct{})
@@ -80,7 +80,7 @@ func TestVerifyFindsDifference(t *testing.T) {
 	require.Contains(t, out, "table wayleave in the kernel: different: chain forward\n")
 }
 
-// Without an agent, the table for manifests is proved.
+// Without an agent, verify proves the table that it renders from manifests.
 func TestVerifyManifests(t *testing.T) {
 	dir := folderOf(t, map[string]string{"pods.yaml": onePod, "deny.yaml": denyAll})
 	for _, more := range [][]string{nil, {"--bridges", "br0,br1"}} {

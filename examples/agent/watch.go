@@ -22,7 +22,7 @@ const watchIndent = len("15:04:05.000 endpoint ")
 
 func watchCommand() cli.Command {
 	return cli.Command{
-		Name: "watch", Summary: "follow what happens",
+		Name: "watch", Summary: "follow the events of the agent",
 		About: `Prints events of the running agent as they happen: changes of endpoints and settings, changes
 of the kernel, changes that another process made to the agent's objects (drift), and rejected objects. With -o
 json, it prints a JSON object for each event, one on each line. The command ends when it is interrupted, or
@@ -49,7 +49,7 @@ when the agent ends.`,
 
 func dropsCommand() cli.Command {
 	return cli.Command{
-		Name: "drops", Summary: "follow the packets that policy denies, and what denies them",
+		Name: "drops", Summary: "follow the packets that policy denies, with the rule or reason",
 		About: `Prints the packets about which a rule decided that logs its verdict to an nflog group: source
 and destination, and the tier, policy and rule with its annotations. This works also for a rule that has since
 changed or been deleted. The agent logs verdicts only with its setting verdict-log-group.
@@ -64,7 +64,7 @@ it is interrupted, or when the agent ends.`,
 			group := flags.Int("group", -1,
 				"`NUMBER` of the nflog group; by default that of the agent's setting verdict-log-group")
 			rate := flags.Uint("rate", 100, "print at most this `NUMBER` of packets a second, and count the others")
-			all := flags.Bool("all", false, "print what is allowed, too")
+			all := flags.Bool("all", false, "also print packets that policy allows")
 			return func(ctx context.Context, c cli.Console, _ []string) error {
 				path := fmt.Sprintf("/v1/drops?rate=%d&all=%t", *rate, *all)
 				if *group >= 0 {

@@ -36,7 +36,7 @@ func TestMain(m *testing.M) { nstest.Main(m) }
 
 const patience = 30 * time.Second
 
-// rig is a node with an agent, and what a runtime needs to call the plugin.
+// rig is a node with an agent, and the state that a runtime needs to call the plugin.
 type rig struct {
 	t      *testing.T
 	node   *netns.NS
@@ -178,7 +178,7 @@ func (r *rig) runtime(command string, container *netns.NS, ip string) (string, e
 	return string(text), err
 }
 
-// must calls the runtime and expects that to work.
+// must calls the runtime, and requires that the call succeeds.
 func (r *rig) must(command string, container *netns.NS, ip string) string {
 	r.t.Helper()
 	out, err := r.runtime(command, container, ip)
@@ -186,7 +186,7 @@ func (r *rig) must(command string, container *netns.NS, ip string) string {
 	return out
 }
 
-// reaches reports whether one container gets a connection to a port of another.
+// reaches reports whether one container can connect to a port of another.
 func (r *rig) reaches(from, to *netns.NS, address string) bool {
 	r.t.Helper()
 	var listener net.Listener
@@ -216,12 +216,12 @@ spec:
   egress: [{action: Allow}]
 `
 
-func TestLifeOfAContainer(t *testing.T) {
+func TestAddCheckAndDelete(t *testing.T) {
 	r := newRig(t)
 	require.NoError(t, os.WriteFile(r.path("manifests/policy.yaml"), []byte(allow80), 0o600))
 	one, two := nstest.New(t), nstest.New(t)
 
-	// Without an agent nothing is added, and nothing is left.
+	// Without an agent, ADD fails and removes the interfaces that it made.
 	out, err := r.runtime("add", one, "10.0.0.1/32")
 	require.Error(t, err)
 	require.Contains(t, out, "no agent is running there")
@@ -239,7 +239,7 @@ func TestLifeOfAContainer(t *testing.T) {
 	require.Equal(t, "eth0", result.Interfaces[1].Name)
 	require.True(t, strings.HasPrefix(result.Interfaces[0].Name, "way"))
 	require.Equal(t, "10.0.0.1/32", result.IPs[0].Address.String())
-	// It is programmed by now, not soon.
+	// The container is programmed when ADD returns.
 	endpoints, err := api.Get[[]api.Endpoint](t.Context(), r.client, "/v1/endpoints")
 	require.NoError(t, err)
 	require.Len(t, endpoints, 1)
@@ -253,20 +253,20 @@ func TestLifeOfAContainer(t *testing.T) {
 
 	// A restart of the agent changes nothing for the containers.
 	r.stopAgent()
-	require.True(t, r.reaches(two, one, "10.0.0.1:80"), "the kernel stays as it is")
+	require.True(t, r.reaches(two, one, "10.0.0.1:80"), "the kernel state stays")
 	r.startAgent()
 	r.must("check", one, "")
 	require.True(t, r.reaches(two, one, "10.0.0.1:80"))
 	require.False(t, r.reaches(two, one, "10.0.0.1:81"))
 
-	// CHECK sees what was changed.
+	// CHECK detects changes.
 	require.NoError(t, two.Down("eth0"))
 	require.NoError(t, two.DeleteLink("eth0"))
 	out, err = r.runtime("check", two, "")
 	require.Error(t, err, out)
 	for _, container := range []*netns.NS{one, two} {
 		r.must("del", container, "")
-		r.must("del", container, "") // once more
+		r.must("del", container, "") // DEL may be repeated
 	}
 	endpoints, err = api.Get[[]api.Endpoint](t.Context(), r.client, "/v1/endpoints")
 	require.NoError(t, err)
@@ -292,8 +292,7 @@ func TestStatus(t *testing.T) {
 	r.stopAgent()
 }
 
-// Addresses may come from an ipam plugin, which gets them back: from DEL, and from an ADD that
-// fails.
+// Addresses may come from an ipam plugin. DEL releases them, and so does an ADD that fails.
 func TestAddressesOfAnIPAMPlugin(t *testing.T) {
 	r := newRig(t)
 	script := fmt.Sprintf(`#!/bin/sh
@@ -317,7 +316,7 @@ echo $CNI_COMMAND >>%s
 	require.Error(t, err)
 	require.Contains(t, out, "the agent has not programmed the container")
 	_, err = container.Link("eth0")
-	require.Error(t, err, "nothing is left")
+	require.Error(t, err, "the interface is removed")
 	calls, err := os.ReadFile(r.path("calls"))
 	require.NoError(t, err)
 	require.Equal(t, "ADD\nCHECK\nDEL\nADD\nDEL\n", string(calls))
@@ -340,9 +339,9 @@ func TestConfig(t *testing.T) {
 	require.Equal(t, "[10.0.0.1 2001:db8::1]", fmt.Sprint(addrs))
 	c.RuntimeConfig.IPs = []string{"x"}
 	_, err = c.runtimeAddresses()
-	require.ErrorContains(t, err, `"x" is no address`)
+	require.ErrorContains(t, err, `"x" is not an address`)
 
-	// A pod is the endpoint that its manifest makes, with the same interface.
+	// The endpoint of a pod has the key and the interface that convert makes from its manifest.
 	k, err := c.identify(&skel.CmdArgs{
 		ContainerID: "id", Args: "IgnoreUnknown=1;K8S_POD_NAMESPACE=shop;K8S_POD_NAME=web;K8S_POD_UID=x",
 	})
@@ -353,5 +352,5 @@ func TestConfig(t *testing.T) {
 	k, err = c.identify(&skel.CmdArgs{ContainerID: "id"})
 	require.NoError(t, err)
 	require.Equal(t, "cni/id", k.Namespace+"/"+k.Name)
-	require.Empty(t, k.parameters(url.Values{}), "it is no pod")
+	require.Empty(t, k.parameters(url.Values{}), "the container is not a pod")
 }

@@ -26,7 +26,7 @@ type config struct {
 	Socket string `json:"socket"`
 	// EndpointDir is the agent's setting endpoint-dir. DEL uses it while no agent runs.
 	EndpointDir string `json:"endpointDir"`
-	// Namespace is the namespace of endpoints that are no pods.
+	// Namespace is the namespace of endpoints that are not pods.
 	Namespace string `json:"namespace"`
 	// InterfacePrefix is the prefix of the names of host interfaces: the agent's setting
 	// interface-prefix.
@@ -130,7 +130,7 @@ func (c *config) runtimeAddresses() ([]netip.Addr, error) {
 			addr, err2 := netip.ParseAddr(text)
 			if err2 != nil {
 				return nil, types.NewError(types.ErrInvalidNetworkConfig,
-					fmt.Sprintf("runtimeConfig.ips: %q is no address", text), err.Error())
+					fmt.Sprintf("runtimeConfig.ips: %q is not an address", text), err.Error())
 			}
 			prefix = netip.PrefixFrom(addr, addr.BitLen())
 		}

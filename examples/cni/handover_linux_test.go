@@ -43,7 +43,7 @@ func TestReusedAddressHasNoOldConnections(t *testing.T) {
 	r.must("add", peer, "10.0.0.2/32")
 	r.must("add", old, "10.0.0.1/32")
 	here, there := bind(t, peer, "10.0.0.2:4000"), bind(t, old, "10.0.0.1:5000")
-	require.True(t, passes(t, here, there, patience), "towards the first")
+	require.True(t, passes(t, here, there, patience), "to the first owner")
 	require.True(t, passes(t, there, here, patience), "back")
 	require.True(t, passes(t, here, there, patience))
 
@@ -70,8 +70,8 @@ func TestReusedAddressHasNoOldConnections(t *testing.T) {
 		_, _ = here.WriteTo([]byte("on"), next.LocalAddr())
 		_, _ = next.WriteTo([]byte("on"), here.LocalAddr())
 	}
-	require.False(t, arrives(t, next, 250*time.Millisecond), "the peer's packets")
-	require.False(t, arrives(t, here, 250*time.Millisecond), "those of the new owner")
+	require.False(t, arrives(t, next, 250*time.Millisecond), "packets of the peer")
+	require.False(t, arrives(t, here, 250*time.Millisecond), "packets of the new owner")
 	close(stop)
 	t.Logf("%d packets from the peer while the address changed hands, %d each way afterwards", <-stopped, packets)
 	for _, container := range []*netns.NS{heir, peer} {

@@ -108,12 +108,13 @@ func check(args *skel.CmdArgs) error {
 	case err != nil:
 		return types.NewError(types.ErrTryAgainLater, "the agent does not answer", c.explain(err).Error())
 	case r.Endpoint == nil:
-		return types.NewError(types.ErrUnknownContainer, "the agent does not know the container", k.String())
+		return types.NewError(types.ErrUnknownContainer, "the container is not registered with the agent",
+			k.String()+": recreate the container")
 	case r.State != "up":
 		return types.NewError(types.ErrInternal, "the container is not programmed: it is "+r.State, r.Error)
 	}
 	if err := inspect(args.Netns, args.IfName, r.Endpoint); err != nil {
-		return types.NewError(types.ErrInternal, "the container's link is not as it was made", err.Error())
+		return types.NewError(types.ErrInternal, "the container's link has changed", err.Error())
 	}
 	if c.IPAM.Type != "" {
 		return invoke.DelegateCheck(ctx, c.IPAM.Type, args.StdinData, nil)
@@ -191,6 +192,6 @@ func gateways(addrs []netip.Addr) (list []netip.Addr) {
 	return list
 }
 
-var errLink = errors.New("the interface is not there")
+var errLink = errors.New("the interface does not exist")
 
 func linkError(name string, err error) error { return fmt.Errorf("interface %s: %w", name, err) }

@@ -21,7 +21,7 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// del removes a container. It is no error if the container does not exist.
+// del removes a container. It is not an error if the container does not exist.
 func del(args *skel.CmdArgs) error {
 	c, k, err := read(args)
 	if err != nil {
@@ -73,11 +73,11 @@ func (c *config) disconnect(args *skel.CmdArgs, k container) error {
 // unregister removes an endpoint from the agent, and returns once it is removed from the kernel.
 // newer means that another sandbox of the same pod is registered. That registration stays.
 //
-// If no agent runs, unregister removes the file of the endpoint. Then the next agent does not know
+// If no agent runs, unregister removes the file of the endpoint. Then the next agent does not have
 // the endpoint, and removes it from the kernel before it programs anything new. While unregister
 // removes the file, it holds the lock of the agent's socket, so that no agent can start.
 func (c *config) unregister(k container, mac string) (newer bool, err error) {
-	newer, err = c.ask(k, mac)
+	newer, err = c.requestRemoval(k, mac)
 	if !errors.Is(err, api.ErrNoAgent) {
 		return newer, c.explain(err)
 	}
@@ -113,7 +113,7 @@ func (c *config) explain(err error) error {
 	return err
 }
 
-func (c *config) ask(k container, mac string) (newer bool, err error) {
+func (c *config) requestRemoval(k container, mac string) (newer bool, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), c.timeout)
 	defer cancel()
 	q := k.parameters(url.Values{"mac": {mac}, "timeout": {c.patience().String()}})
@@ -123,7 +123,7 @@ func (c *config) ask(k container, mac string) (newer bool, err error) {
 }
 
 // removeFile removes the file of a registered endpoint, unless another container is registered
-// there. It is no error if the file does not exist.
+// there. It is not an error if the file does not exist.
 func (c *config) removeFile(k container, mac string) (newer bool, err error) {
 	path := filepath.Join(c.EndpointDir, api.RegistrationFile(k.Key))
 	data, err := os.ReadFile(path)

@@ -19,7 +19,7 @@ import (
 	"github.com/wayleave/wayleave/internal/netns/nstest"
 )
 
-// kernel returns all of the node that an endpoint may leave something in.
+// kernel returns the kernel state of the node in which objects of an endpoint can be.
 func (r *rig) kernel() string {
 	r.t.Helper()
 	// A new link gets its carrier up to a second later, and then the kernel adds its IPv6 routes.
@@ -49,8 +49,8 @@ func (r *rig) hostInterface() string {
 	return endpoints[0].Interface
 }
 
-// When DEL returns nothing of the container is in the kernel, and its address can be another's.
-func TestNothingIsLeft(t *testing.T) {
+// When DEL returns, the kernel has no object of the container, and another container can get its address.
+func TestDeleteRemovesAllObjects(t *testing.T) {
 	r := newRig(t)
 	require.NoError(t, os.WriteFile(r.path("manifests/policy.yaml"), []byte(allow80), 0o600))
 	r.startAgent()
@@ -68,13 +68,13 @@ func TestNothingIsLeft(t *testing.T) {
 	r.stopAgent()
 }
 
-// While no agent runs DEL takes the container away from the next one, which clears the kernel
-// before it adds another.
+// While no agent runs, DEL removes the file of the container. The next agent removes the container from the kernel
+// before it adds another one.
 func TestRemovedWhileNoAgentRuns(t *testing.T) {
 	r := newRig(t)
 	require.NoError(t, os.WriteFile(r.path("manifests/policy.yaml"), []byte(allow80), 0o600))
 	one, two := nstest.New(t), nstest.New(t)
-	r.must("del", one, "") // there never was one
+	r.must("del", one, "") // the container was never added
 	r.startAgent()
 	r.must("add", one, "10.0.0.1/32")
 	name := r.hostInterface()
@@ -82,12 +82,12 @@ func TestRemovedWhileNoAgentRuns(t *testing.T) {
 	for range 2 {
 		r.must("del", one, "")
 	}
-	require.Contains(t, r.kernel(), name, "nobody is there to take it out")
+	require.Contains(t, r.kernel(), name, "no agent runs that could remove it")
 	_, err := r.node.Link(name)
-	require.Error(t, err, "the link has gone, and its routes with it")
+	require.Error(t, err, "the link and its routes are removed")
 	out, err := r.runtime("add", two, "10.0.0.1/32")
 	require.Error(t, err)
-	require.Contains(t, out, "no agent is running there", "nobody gets the address meanwhile")
+	require.Contains(t, out, "no agent is running there", "no container gets the address meanwhile")
 
 	r.startAgent()
 	require.NotContains(t, r.kernel(), name)
@@ -128,7 +128,7 @@ func TestDeleteLeavesFilesOfARunningAgent(t *testing.T) {
 	r.stopAgent()
 }
 
-// DEL and ADD say what to do about an agent that is stopped.
+// If the agent is stopped, the errors of DEL and ADD describe what to do.
 func TestStoppedAgentIsNamed(t *testing.T) {
 	r := newRig(t)
 	one, two := nstest.New(t), nstest.New(t)
@@ -137,12 +137,12 @@ func TestStoppedAgentIsNamed(t *testing.T) {
 	nstest.Stop(t, r.agent.Process)
 	r.timeout = "100ms" // nothing answers, however long
 	r.configure("1.0.0")
-	for _, row := range []struct{ command, says string }{
+	for _, row := range []struct{ command, want string }{
 		{"del", "the container may still be in the kernel"}, {"check", "the agent does not answer"},
 	} {
 		out, err := r.runtime(row.command, one, "")
 		require.Error(t, err)
-		require.Contains(t, out, row.says)
+		require.Contains(t, out, row.want)
 		require.Contains(t, out, "does not answer within 100ms: it is stopped")
 		require.NotContains(t, out, "context deadline exceeded")
 	}
@@ -153,8 +153,8 @@ func TestStoppedAgentIsNamed(t *testing.T) {
 	require.Error(t, r.agent.Wait())
 }
 
-// An address belongs to one container: who still has it must be removed first.
-func TestAnAddressIsOneContainers(t *testing.T) {
+// ADD is refused if another container has the address. It succeeds after that container is removed.
+func TestAddressOfAnotherContainerIsRefused(t *testing.T) {
 	r := newRig(t)
 	one, two := nstest.New(t), nstest.New(t)
 	r.startAgent()
@@ -171,8 +171,8 @@ func TestAnAddressIsOneContainers(t *testing.T) {
 	r.stopAgent()
 }
 
-// A pod may be added in a new sandbox before its old one is removed. The removal, even repeated, does not remove the
-// new one.
+// A pod may be added in a new sandbox before its old sandbox is removed. A removal of the old sandbox, even if
+// repeated, does not remove the new one.
 func TestAnotherSandboxOfThePod(t *testing.T) {
 	r := newRig(t)
 	r.args = [][2]string{{"IgnoreUnknown", "1"}, {"K8S_POD_NAMESPACE", "shop"}, {"K8S_POD_NAME", "web"}}

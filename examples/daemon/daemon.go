@@ -35,7 +35,7 @@ type config struct {
 	logger    *slog.Logger
 }
 
-// daemon is the parts of a CNI daemon, wired.
+// daemon has the connected parts of a CNI daemon.
 type daemon struct {
 	cfg    config
 	source *kubernetes.Source
@@ -47,7 +47,7 @@ type daemon struct {
 // run runs the parts until the context is done, and then returns nil, or until one of them fails. The kernel state
 // stays.
 func (d *daemon) run(ctx context.Context) error {
-	if err := d.attachAll(); err != nil { // before the endpoints count as complete
+	if err := d.attachAll(); err != nil { // before the Source reports that all endpoints are complete
 		return errors.Join(err, d.filter.Close())
 	}
 	inner, cancel := context.WithCancelCause(ctx)
@@ -55,7 +55,7 @@ func (d *daemon) run(ctx context.Context) error {
 	read := func(ctx context.Context) error { return d.source.Run(ctx, d.runner) }
 	var parts sync.WaitGroup
 	for _, part := range []func(context.Context) error{d.driver.Run, d.runner.Run, read, d.serve} {
-		parts.Go(func() { cancel(part(inner)) }) // the first that ends has the others end
+		parts.Go(func() { cancel(part(inner)) }) // when one part ends, the others end, too
 	}
 	parts.Wait()
 	d.cfg.informers.Shutdown() // waits: they end with the Source, which has started them

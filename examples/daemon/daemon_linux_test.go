@@ -44,7 +44,7 @@ import (
 
 func TestMain(m *testing.M) { nstest.Main(m) }
 
-// policies are the kind of objects that the tests write, besides pods.
+// policies is the kind of objects that the tests write, besides pods.
 var policies = networkingv1.SchemeGroupVersion.WithResource("networkpolicies")
 
 // kinds is how many kinds of objects the daemon watches: those of Kubernetes.
@@ -75,7 +75,7 @@ func newRig(t *testing.T) *rig {
 			}),
 	}
 	r.policies = r.dynamic.Resource(policies).Namespace("shop")
-	// The fake API server loses what is created between a list and its watch.
+	// The fake API server loses objects that are created between a list and its watch.
 	watches := func(tracker clienttesting.ObjectTracker) clienttesting.WatchReactionFunc {
 		return func(action clienttesting.Action) (bool, watch.Interface, error) {
 			w, err := tracker.Watch(action.GetResource(), action.GetNamespace())
@@ -136,7 +136,7 @@ func (r *rig) complete() {
 		<-r.watches
 	}
 	require.NoError(r.t, r.d.source.Barrier(r.limited()))
-	require.Len(r.t, r.d.cfg.informers.WaitForCacheSync(r.t.Context().Done()), 5, "the Source uses them")
+	require.Len(r.t, r.d.cfg.informers.WaitForCacheSync(r.t.Context().Done()), 5, "the Source uses the informers")
 }
 
 // request sends a request of the plugin, and returns the status and the text of the answer.
@@ -166,7 +166,7 @@ func (r *rig) limited() context.Context {
 	return ctx
 }
 
-// waits reports whether a request is not answered for a while.
+// waits reports whether a request gets no response for a while.
 func (r *rig) waits(path string, l link) bool {
 	r.eventually(func() bool {
 		status, _ := r.request(r.limited(), "/none", l)
@@ -196,7 +196,7 @@ func (r *rig) create(l link) {
 	require.NoError(r.t, err)
 }
 
-// plug does what a plugin does before it reports the link: the link, its addresses and routes.
+// plug makes a link with its addresses and routes, as a plugin does before it reports the link.
 func (r *rig) plug(name string, number int) (*netns.NS, link) {
 	r.t.Helper()
 	l := link{
@@ -222,7 +222,7 @@ func (r *rig) plug(name string, number int) (*netns.NS, link) {
 	return workload.NS, l
 }
 
-// pod makes a pod as kubelet does.
+// pod makes a pod in the same steps as kubelet.
 func (r *rig) pod(name string, number int) (*netns.NS, link) {
 	r.t.Helper()
 	ns, l := r.plug(name, number)
@@ -268,8 +268,8 @@ func (r *rig) eventually(condition func() bool) {
 	require.Eventually(r.t, condition, 20*time.Second, 10*time.Millisecond)
 }
 
-// The kernel lets through what the policy in the API allows and nothing else, and follows its edits,
-// a restart of the daemon and the removal of a pod.
+// The kernel allows exactly the connections that the policy in the API allows. This also holds
+// after an edit of the policy, a restart of the daemon and the removal of a pod.
 func TestPolicyOfTheAPIIsEnforced(t *testing.T) {
 	r := newRig(t)
 	stop := r.start()
@@ -309,11 +309,11 @@ func TestPolicyOfTheAPIIsEnforced(t *testing.T) {
 	stop = r.begin()
 	require.Equal(t, []string{"81", "81"}, r.connected(other))
 	require.Empty(t, r.connected(shop), "the next daemon waits for the policies")
-	require.True(t, r.waits("/del", link{Namespace: "shop", Name: "gone", UID: "1"}), "it may be in the kernel")
+	require.True(t, r.waits("/del", link{Namespace: "shop", Name: "gone", UID: "1"}), "the pod may be in the kernel")
 	r.lists.Unlock()
 	r.complete()
 	require.NoError(t, r.d.driver.WaitProgrammed(r.limited(), web.ref().Key()))
-	require.Equal(t, []string{"81", "81"}, r.connected(other), "it knows the links")
+	require.Equal(t, []string{"81", "81"}, r.connected(other), "the daemon has read the links from its files")
 	require.Empty(t, r.connected(shop))
 	require.NoError(t, r.policies.Delete(t.Context(), "web", metav1.DeleteOptions{}))
 	r.eventually(func() bool { return !nstest.Dropped(t, shop, "10.1.0.1:80") })
@@ -325,7 +325,7 @@ func TestPolicyOfTheAPIIsEnforced(t *testing.T) {
 	former := web
 	former.UID = "uid-of-an-earlier-pod"
 	r.must("/del", former)
-	require.Equal(t, all, r.connected(other), "it is another pod")
+	require.Equal(t, all, r.connected(other), "DEL was for another pod")
 	require.Contains(t, nstest.NFT(t, r.node, "", "list", "ruleset"), "podweb")
 	r.must("/del", web)
 	require.NotContains(t, nstest.NFT(t, r.node, "", "list", "ruleset"), "podweb")
@@ -337,7 +337,8 @@ func TestPolicyOfTheAPIIsEnforced(t *testing.T) {
 	stop()
 }
 
-// ADD waits for the pod of the API, and reports what is wrong.
+// ADD waits for the pod of the API. If a request is invalid, or the pod has a fault, the response
+// has the reason.
 func TestRequests(t *testing.T) {
 	r := newRig(t)
 	stop := r.start()
@@ -352,7 +353,7 @@ func TestRequests(t *testing.T) {
 	require.Empty(t, <-added)
 	next := web
 	next.UID = "uid-of-the-next-pod"
-	require.True(t, r.waits("/add", next), "the API server has the pod before it, with that interface")
+	require.True(t, r.waits("/add", next), "the API server still has the previous pod")
 	for want, l := range map[string]link{
 		`invalid request: uid ""`:                 {Namespace: "shop", Name: "web"},
 		`invalid request: name "../web"`:          {Namespace: "shop", Name: "../web", UID: "1"},
@@ -393,5 +394,5 @@ func TestStart(t *testing.T) {
 	cfg = newRig(t).config()
 	cfg.node = ""
 	_, err = wire(cfg)
-	require.Error(t, err, "there is no node")
+	require.Error(t, err, "the node's name is missing")
 }

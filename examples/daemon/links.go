@@ -107,10 +107,10 @@ func (d *daemon) add(ctx context.Context, l link) error {
 	return nil
 }
 
-// del is for CNI DEL. It returns when nothing of the pod is in the kernel.
+// del is for CNI DEL. It returns when the kernel has no object of the pod.
 func (d *daemon) del(ctx context.Context, l link) error {
 	if !d.source.Detach(l.ref()) {
-		return nil // a new pod of that name has taken the place of this one
+		return nil // a new pod with that name has replaced this one
 	}
 	err := d.source.Barrier(ctx) // the driver may not have been sent the pod yet
 	if err == nil {

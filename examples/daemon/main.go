@@ -22,7 +22,7 @@ import (
 
 func main() {
 	cfg := config{logger: slog.New(slog.NewTextHandler(os.Stderr, nil))}
-	flag.StringVar(&cfg.node, "node", "", "name of this node, as spec.nodeName of its pods has it")
+	flag.StringVar(&cfg.node, "node", "", "name of this node, as in spec.nodeName of its pods")
 	flag.StringVar(&cfg.folder, "folder", "/run/wayleave-daemon", "folder of the socket and the links, for root alone")
 	flag.Func("omit", "kinds that are not read, as in nodes,tiers.projectcalico.org", func(kinds string) error {
 		cfg.omit = strings.Split(kinds, ",")

@@ -50,7 +50,7 @@ pod or the name of a port does not exist, or if the file has no expectation.` + 
 			flags.BoolVar(&q.json, "json", false, "write JSON")
 			return func(_ context.Context, c cli.Console, args []string) error {
 				q.paths = args
-				return q.ask(c)
+				return q.run(c)
 			}
 		},
 	}
@@ -81,7 +81,7 @@ type verified struct {
 	result probe.Result
 }
 
-func (q *checkQuestion) ask(c cli.Console) error {
+func (q *checkQuestion) run(c cli.Console) error {
 	if len(q.paths) == 0 {
 		return cli.Usagef("check: want files or folders of manifests")
 	}
@@ -145,7 +145,7 @@ func verifyAll(f *folder.Folder, file string, list []expect.Expectation) ([]veri
 
 // verify compares the manifests with one expectation.
 func verify(f *folder.Folder, x expect.Expectation) (verified, error) {
-	r, err := x.Check(f.Book, f.Evaluator)
+	r, err := x.Check(f.Index, f.Evaluator)
 	v := verified{
 		Name: x.Name, Line: x.Line, From: x.From, To: x.To, Allow: x.Allow, Holds: r.Holds, Flows: r.Flows,
 		Failed: r.Failed, result: r,

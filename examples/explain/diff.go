@@ -50,7 +50,7 @@ pods differ, and 2 after an error.` + partiesHelp + exitStatuses,
 				if len(args) != 2 {
 					return cli.Usagef("diff: want OLD and NEW, two folders or files of manifests")
 				}
-				return q.ask(ctx, c, args[0], args[1])
+				return q.run(ctx, c, args[0], args[1])
 			}
 		},
 	}
@@ -64,7 +64,7 @@ type diffQuestion struct {
 	explain, json   bool
 }
 
-func (q *diffQuestion) ask(ctx context.Context, c cli.Console, oldPath, newPath string) error {
+func (q *diffQuestion) run(ctx context.Context, c cli.Console, oldPath, newPath string) error {
 	ports, err := parsePorts("diff", q.ports)
 	if err != nil {
 		return err
@@ -78,7 +78,7 @@ func (q *diffQuestion) ask(ctx context.Context, c cli.Console, oldPath, newPath 
 		return err
 	}
 	r := report{question: q, console: c}
-	common := probe.Intersect(before.Book, after.Book)
+	common := probe.Intersect(before.Index, after.Index)
 	r.OnlyOld, r.OnlyNew, r.Moved = common.OnlyBefore, common.OnlyAfter, common.Moved
 	partition := probe.NewPartition(before.World, after.World)
 	r.SourcePorts = partition.SourcePorts()

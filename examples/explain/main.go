@@ -34,7 +34,7 @@ func main() {
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return cli.Program{
 		Name:     "explain",
-		About:    "explain answers who may talk to whom, and why. It reads manifests and needs no cluster.",
+		About:    "explain shows which connections policy allows, and why. It reads manifests and needs no cluster.",
 		Commands: commands(),
 		Failed:   failed,
 	}.Run(ctx, cli.Console{Out: stdout, Err: stderr}, args)
@@ -85,8 +85,7 @@ func (r *reading) status(c cli.Console, status int, folders ...*folder.Folder) e
 	}
 	switch {
 	case rejected > 0 && !r.allowRejected:
-		c.Errorf("explain: %s: the answer is about a world without these objects, or with these rules closed "+
-			"(--allow-rejected accepts it)\n",
+		c.Errorf("explain: %s: the result ignores these objects, or closes these rules (--allow-rejected accepts it)\n",
 			count(rejected, "problem"))
 		return cli.ExitStatus(failed)
 	case status != 0:

@@ -37,7 +37,7 @@ func golden(t *testing.T, name, got string) {
 	require.Equal(t, string(want), got)
 }
 
-// folderOf copies the shop into a folder of the test's own, with some text replaced.
+// folderOf copies the shop into a temporary folder, with some text replaced.
 func folderOf(t *testing.T, replace ...string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -60,7 +60,7 @@ func folderOf(t *testing.T, replace ...string) string {
 	return dir
 }
 
-// fileOf writes a file of the test's own.
+// fileOf writes a temporary file.
 func fileOf(t *testing.T, content string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "file.yaml")
@@ -138,12 +138,12 @@ func TestOutputs(t *testing.T) {
 
 func TestWrongCommandLines(t *testing.T) {
 	twoFamilies := fileOf(t, "expect: [{from: 198.51.100.7, to: '2001:db8::7', port: tcp/80, allow: true}]")
-	for _, row := range []struct{ args, says string }{
+	for _, row := range []struct{ args, want string }{
 		{"frob", `no command "frob"`},
 		{"why --from a/b --to c/d --port tcp/1", "want files or folders"},
 		{"why testdata/shop --from shop/api-0 --to shop/db-0", "--port are required"},
 		{"why testdata/shop --from shop/api-0 --to shop/db-0 --port 80", `"80": want a protocol too`},
-		{"why testdata/shop --from shop/api-0 --to shop/db-0 --port tcp/80 --source-port 0", "0 is no port"},
+		{"why testdata/shop --from shop/api-0 --to shop/db-0 --port tcp/80 --source-port 0", "0 is not a port"},
 		{"why testdata/shop --from shop/api-0 --to shop/db-0 --port tcp/80 --frob", "-frob"},
 		{"selects", "want files or folders"},
 		{"why testdata/none --from shop/api-0 --to shop/db-0 --port tcp/80", "testdata/none"},
@@ -159,8 +159,8 @@ func TestWrongCommandLines(t *testing.T) {
 		{"why testdata/shop --from 198.51.100.7 --to 2001:db8::7 --port tcp/80", "no addresses of one family"},
 		{"matrix", "want files or folders"},
 		{"matrix testdata/shop --port tcp", `"tcp": want a port too`},
-		{"matrix testdata/shop --external outside", `--external: "outside" is no address`},
-		{"matrix testdata/shop --pods kube-system/node-agent", "no pod that policy applies to"},
+		{"matrix testdata/shop --external outside", `--external: "outside" is not an address`},
+		{"matrix testdata/shop --pods kube-system/node-agent", "is not a pod to which policy applies"},
 		{"matrix testdata/shop --pods shop/none", "neither"},
 		{"matrix testdata/shop --width -1", "--width"},
 		{"matrix testdata/shop/20-policies.yaml --port tcp/80", "no pods that policy applies to"},
@@ -169,7 +169,7 @@ func TestWrongCommandLines(t *testing.T) {
 		{"diff testdata/shop testdata/none", "testdata/none"},
 		{"diff testdata/none testdata/shop", "testdata/none"},
 		{"diff testdata/shop testdata/shop --port 1", "want a protocol"},
-		{"diff testdata/shop testdata/shop --external shop/api-0", "is no address"},
+		{"diff testdata/shop testdata/shop --external shop/api-0", "is not an address"},
 		{
 			"diff testdata/shop testdata/shop --max-flows 99",
 			"558 flows to try, and --max-flows is 99 flows: nothing was tried",
@@ -183,11 +183,11 @@ func TestWrongCommandLines(t *testing.T) {
 		status, out, errs := call(t, strings.Fields(row.args)...)
 		require.Equal(t, 2, status, row.args)
 		require.Empty(t, out, row.args)
-		require.Contains(t, errs, row.says, row.args)
+		require.Contains(t, errs, row.want, row.args)
 	}
 }
 
-// The JSON form has the explanation of everything that failed.
+// The JSON form has the explanation of each failed expectation.
 func TestCheckJSON(t *testing.T) {
 	status, out, _ := call(t, "check", "testdata/shop", "--expect", "testdata/golden/failing.yaml", "--json")
 	require.Equal(t, 1, status)
@@ -221,7 +221,7 @@ func TestCheckJSON(t *testing.T) {
 }
 
 // Expectations about pods and ports that do not exist are errors. All of them are reported.
-func TestCheckKnowsItsPods(t *testing.T) {
+func TestCheckRefusesUnknownPodsAndPorts(t *testing.T) {
 	file := fileOf(t, `
 expect:
 - {from: shop/nobody, to: shop/db-0, port: tcp/1, allow: false}
@@ -232,11 +232,11 @@ expect:
 	status, out, errs := call(t, "check", "testdata/shop", "--expect", file)
 	require.Equal(t, 2, status)
 	require.Empty(t, out)
-	for _, says := range []string{
+	for _, want := range []string{
 		`line 3: "shop/nobody"`, "line 5: shop/web-5f7c9d-4k2xw has no flow to shop/db-0 on tcp/http",
 		`line 6: no known pod matches "shop/x*"`,
 	} {
-		require.Contains(t, errs, says)
+		require.Contains(t, errs, want)
 	}
 }
 
@@ -252,7 +252,7 @@ func TestCheckWithoutPolicy(t *testing.T) {
 	}
 }
 
-// An answer about a world without some of its objects is given, and is no success.
+// If an object is rejected, the result is printed without the object, and the exit status is 2.
 func TestRejected(t *testing.T) {
 	bad := folderOf(t, "ports: [{port: http}]", "ports: [{port: http}, {port: 70000}]")
 	for _, row := range []struct {
@@ -291,7 +291,7 @@ func TestRejected(t *testing.T) {
 	require.Contains(t, out, "spec.ingress[0].ports[1].port")
 }
 
-// Pods that are not in both folders, or moved, are not passed over in silence.
+// diff lists the pods that are in one folder only, or whose addresses changed.
 func TestDiffOfPods(t *testing.T) {
 	changed := folderOf(t, "name: visitor", "name: traveller", "10.65.0.30", "10.65.0.33", "10.65.0.40", "10.65.0.44",
 		"fd00:65::40", "fd00:65::44")
@@ -299,7 +299,7 @@ func TestDiffOfPods(t *testing.T) {
 	require.Equal(t, 1, status, errs)
 	require.Contains(t, out, "in OLD only, not compared: guests/visitor\n")
 	require.Contains(t, out, "in NEW only, not compared: guests/traveller\n")
-	require.Contains(t, out, "with other addresses, compared by those in both alone: kube-system/dns-0 shop/db-0\n")
+	require.Contains(t, out, "with other addresses, compared only by the addresses in both: kube-system/dns-0 shop/db-0\n")
 	require.Contains(t, out, "no verdict changes\n")
 	status, out, _ = call(t, "diff", "testdata/shop", changed, "--json")
 	require.Equal(t, 1, status)
@@ -321,10 +321,10 @@ status: {podIPs: [{ip: 10.0.0.1}]}
 `)
 	status, out, errs := call(t, "diff", rule, rule)
 	require.Zero(t, status, errs)
-	require.Contains(t, out, "some rules look at source ports: only 40000 was tried\n")
+	require.Contains(t, out, "some rules match source ports: only 40000 was tried\n")
 }
 
-// Every policy that is taken away is found by a diff without flags.
+// A diff without flags finds every removed policy.
 func TestDiffFindsEveryPolicy(t *testing.T) {
 	for _, name := range []string{"dns", "web", "api", "db"} {
 		without := folderOf(t, "metadata: {namespace: shop, name: "+name+"}", "metadata: {namespace: elsewhere, name: "+

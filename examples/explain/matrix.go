@@ -20,8 +20,8 @@ func matrixCommand() cli.Command {
 	return cli.Command{
 		Name:    "matrix",
 		Args:    "PATH...",
-		Summary: "show who may talk to whom",
-		About: `Prints a table for each port that shows who may talk to whom. It reads files and folders of
+		Summary: "show which pods may connect to which",
+		About: `Prints a table for each port that shows which pods may connect to which. It reads files and folders of
 Kubernetes and Calico manifests. Examples:
 
   explain matrix manifests --port tcp/80
@@ -43,7 +43,7 @@ The exit status is 0, or 2 after an error.` + partiesHelp + exitStatuses,
 			flags.BoolVar(&q.json, "json", false, "write JSON, with every pair of pods")
 			return func(ctx context.Context, c cli.Console, args []string) error {
 				q.paths = args
-				return q.ask(ctx, c)
+				return q.run(ctx, c)
 			}
 		},
 	}
@@ -58,7 +58,7 @@ type matrixQuestion struct {
 	width                 int
 }
 
-func (q *matrixQuestion) ask(ctx context.Context, c cli.Console) error {
+func (q *matrixQuestion) run(ctx context.Context, c cli.Console) error {
 	if len(q.paths) == 0 {
 		return cli.Usagef("matrix: want files or folders of manifests")
 	}
@@ -109,7 +109,7 @@ func (q *matrixQuestion) ask(ctx context.Context, c cli.Console) error {
 		}
 		return q.status(c, 0, f)
 	}
-	for i, o := range f.Book.Excluded() {
+	for i, o := range f.Index.Excluded() {
 		if i == 0 {
 			c.Printf("\nNot in the table:\n")
 		}
@@ -120,18 +120,18 @@ func (q *matrixQuestion) ask(ctx context.Context, c cli.Console) error {
 
 // config returns the configuration of the matrix: its pods and addresses.
 func (q *matrixQuestion) config(f *folder.Folder) (matrix.Config, error) {
-	cfg := matrix.Config{Evaluator: f.Evaluator, Pods: f.Book.Endpoints()}
+	cfg := matrix.Config{Evaluator: f.Evaluator, Pods: f.Index.Endpoints()}
 	if !q.all {
 		cfg.Partition = probe.NewPartition(f.World)
 	}
 	var err error
 	if len(q.pods) > 0 {
-		if cfg.Pods, err = f.Book.FindAll(q.pods...); err != nil {
+		if cfg.Pods, err = f.Index.FindAll(q.pods...); err != nil {
 			return cfg, err
 		}
 		for _, p := range cfg.Pods {
 			if p.Endpoint.Name == "" {
-				return cfg, fmt.Errorf("--pods: %s is no pod that policy applies to", p.Name)
+				return cfg, fmt.Errorf("--pods: %s is not a pod to which policy applies", p.Name)
 			}
 		}
 	}
@@ -166,7 +166,7 @@ func addresses(name string, list texts) ([]probe.Party, error) {
 	for _, text := range list {
 		found, err := index.Find(text)
 		if err != nil {
-			return nil, cli.Usagef("--%s: %q is no address", name, text)
+			return nil, cli.Usagef("--%s: %q is not an address", name, text)
 		}
 		out = append(out, found...)
 	}
@@ -195,7 +195,7 @@ func writeMatrix(c cli.Console, f *folder.Folder, tables []*matrix.Matrix) error
 		NotJudged []notJudged `json:"notJudged"`
 		Rejected  []string    `json:"rejected"`
 	}{[]notJudged{}, rejections(f)}
-	for _, o := range f.Book.Excluded() {
+	for _, o := range f.Index.Excluded() {
 		head.NotJudged = append(head.NotJudged, notJudged{o.Name, o.Why})
 	}
 	text, err := json.Marshal(head)

@@ -142,14 +142,14 @@ func (r *report) summary(out io.Writer) {
 	}{
 		{r.OnlyOld, "in OLD only, not compared"},
 		{r.OnlyNew, "in NEW only, not compared"},
-		{r.Moved, "with other addresses, compared by those in both alone"},
+		{r.Moved, "with other addresses, compared only by the addresses in both"},
 	} {
 		if len(list.pods) > 0 {
 			_, _ = fmt.Fprintf(out, "%s: %s\n", list.what, strings.Join(list.pods, " "))
 		}
 	}
 	if r.SourcePorts {
-		_, _ = fmt.Fprintf(out, "some rules look at source ports: only %d was tried\n", probe.DefaultSourcePort)
+		_, _ = fmt.Fprintf(out, "some rules match source ports: only %d was tried\n", probe.DefaultSourcePort)
 	}
 	_, _ = fmt.Fprintf(out, "tried %s between %s on: %s\n", count(r.Flows, "flow"),
 		plural(len(r.Parties), "party", "parties"), strings.Join(r.Ports, " "))

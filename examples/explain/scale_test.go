@@ -13,9 +13,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// cluster writes a folder of 1,000 pods of 100 workloads in 10 namespaces, and of 200 policies that
-// the even namespaces and the odd ones have alike: pods talk to others of their workload and to the
-// next one.
+// cluster writes a folder with 1,000 pods of 100 workloads in 10 namespaces, and 200 policies. In
+// each namespace, the pods of a workload may be reached from their own workload and from the next
+// one.
 func cluster(tb testing.TB) string {
 	tb.Helper()
 	var pods, policies strings.Builder
@@ -44,8 +44,8 @@ func cluster(tb testing.TB) string {
 	return dir
 }
 
-// A folder of a size that clusters have is answered whole: a row for each workload, and every pair
-// of pods in JSON.
+// The matrix of a large folder is complete: the table has a row for each workload, and the JSON
+// form has every pair of pods.
 func TestThousandPods(t *testing.T) {
 	dir := cluster(t)
 	status, out, errs := call(t, "matrix", dir, "--port", "http", "--width", "0")
@@ -56,7 +56,7 @@ func TestThousandPods(t *testing.T) {
 	require.Zero(t, status, errs)
 	require.Equal(t, 1000*999, strings.Count(out, `"from":`))
 	require.Equal(t, 1000*19, strings.Count(out, `"ipv4":"Allow","ipv6":"Allow"`),
-		"the 9 others of the workload, and the 10 of the next one")
+		"the 9 other pods of the workload, and the 10 pods of the next one")
 
 	status, out, errs = call(t, "diff", dir, dir)
 	require.Zero(t, status, errs)

@@ -39,7 +39,7 @@ The exit status is 0, or 1 if a policy selects nothing, or 2 after an error.` + 
 			flags.BoolVar(&q.json, "json", false, "write JSON")
 			return func(_ context.Context, c cli.Console, args []string) error {
 				q.paths = args
-				return q.answer(c)
+				return q.run(c)
 			}
 		},
 	}
@@ -58,7 +58,7 @@ type selection struct {
 	Endpoints []string `json:"endpoints"`
 }
 
-func (q *selectsQuestion) answer(c cli.Console) error {
+func (q *selectsQuestion) run(c cli.Console) error {
 	if len(q.paths) == 0 {
 		return cli.Usagef("selects: want files or folders of manifests")
 	}

@@ -14,8 +14,9 @@ import (
 	"github.com/wayleave/wayleave/policy/worlds"
 )
 
-// What the index matches is what the evaluator enforces, in random worlds.
-func TestSelectionsAreThoseOfTheEvaluator(t *testing.T) {
+// In random worlds, the endpoints that a policy selects are those to which the evaluator applies
+// it.
+func TestSelectionsMatchEvaluator(t *testing.T) {
 	selected := 0
 	for seed := range uint64(300) {
 		world := verdict.World{}

@@ -33,7 +33,7 @@ func whyCommand() cli.Command {
 	return cli.Command{
 		Name:    "why",
 		Args:    "PATH...",
-		Summary: "say whether A may talk to B, and why (not)",
+		Summary: "show whether A may connect to B, and why",
 		About: `Prints the verdict of policy for a flow, and each tier, policy and rule that led to it. It
 reads files and folders of Kubernetes and Calico manifests. Pods need an address, as in the output of "kubectl
 get pods -o yaml". Examples:
@@ -63,7 +63,7 @@ The exit status is
 			flags.BoolVar(&q.json, "json", false, "write JSON")
 			return func(_ context.Context, c cli.Console, args []string) error {
 				q.paths = args
-				return q.ask(c)
+				return q.run(c)
 			}
 		},
 	}
@@ -78,14 +78,14 @@ type whyQuestion struct {
 	json           bool
 }
 
-func (q *whyQuestion) ask(c cli.Console) error {
+func (q *whyQuestion) run(c cli.Console) error {
 	switch {
 	case len(q.paths) == 0:
 		return cli.Usagef("why: want files or folders of manifests")
 	case q.from == "" || q.to == "" || q.port == "":
 		return cli.Usagef("why: --from, --to and --port are required")
 	case q.sourcePort == 0 || q.sourcePort > 65535:
-		return cli.Usagef("why: --source-port: %d is no port", q.sourcePort)
+		return cli.Usagef("why: --source-port: %d is not a port", q.sourcePort)
 	}
 	port, err := probe.ParsePort(q.port)
 	if err != nil {
@@ -95,7 +95,7 @@ func (q *whyQuestion) ask(c cli.Console) error {
 	if err != nil {
 		return err
 	}
-	queries, err := f.Book.Queries([]string{q.from}, []string{q.to}, []probe.Port{port})
+	queries, err := f.Index.Queries([]string{q.from}, []string{q.to}, []probe.Port{port})
 	if err != nil {
 		return err
 	}

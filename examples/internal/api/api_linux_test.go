@@ -17,7 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// serve serves at a socket of the test's own, as if the agent were run by a user.
+// serve serves on a socket of the test, as if a given user ran the agent.
 func serve(t *testing.T, uid uint32, handler http.HandlerFunc) *Client {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "deep", "agent.sock")
@@ -32,12 +32,12 @@ func serve(t *testing.T, uid uint32, handler http.HandlerFunc) *Client {
 	return NewClient(path)
 }
 
-func TestAskAndAnswer(t *testing.T) {
+func TestRequestGetsResponse(t *testing.T) {
 	c := serve(t, uint32(os.Geteuid()), func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case "/ok":
 			Answer(w, Wait{Endpoint: r.Method})
-		case "/v1/cut": // the connection ends, as with the process
+		case "/v1/cut": // the connection ends, as if the process ended
 			Answer(w, Event{Text: "one"})
 			_ = http.NewResponseController(w).Flush()
 			panic(http.ErrAbortHandler)
@@ -69,9 +69,9 @@ func TestAskAndAnswer(t *testing.T) {
 	require.ErrorIs(t, Stream[Event](ctx, c, "/v1/watch", nil), context.Canceled)
 }
 
-// Users other than root and the agent's are refused, even if the socket's mode is open to all. So is a connection whose
-// user is unknown.
-func TestOthersAreRefused(t *testing.T) {
+// Users other than root and the agent's user are refused, even if the mode of the socket allows
+// everyone. A connection whose user is unknown is refused, too.
+func TestOtherUsersAreRefused(t *testing.T) {
 	reached := false
 	inner := http.HandlerFunc(func(http.ResponseWriter, *http.Request) { reached = true })
 	for _, row := range []struct {
@@ -87,13 +87,13 @@ func TestOthersAreRefused(t *testing.T) {
 		require.Equal(t, row.allowed, reached)
 		require.Equal(t, !row.allowed, w.status == http.StatusForbidden)
 	}
-	// The credentials are the kernel's: this process is let in under its own id.
+	// The credentials come from the kernel: this process is accepted with its own user ID.
 	left, right := net.Pipe()
 	defer func() { require.NoError(t, errors.Join(left.Close(), right.Close())) }()
 	require.Equal(t, t.Context(), WithPeer(t.Context(), left))
 }
 
-// recorder keeps the status alone.
+// recorder keeps only the status of a response.
 type recorder struct {
 	header http.Header
 	status int
@@ -109,7 +109,7 @@ func TestNoAgent(t *testing.T) {
 	require.ErrorIs(t, err, ErrNoAgent)
 	require.ErrorContains(t, err, path)
 
-	// A socket that an earlier run left is taken over; anything else is not.
+	// The socket of an earlier run is replaced. Another kind of file is not.
 	listener, err := net.Listen("unix", path)
 	require.NoError(t, err)
 	listener.(*net.UnixListener).SetUnlinkOnClose(false)
@@ -121,10 +121,10 @@ func TestNoAgent(t *testing.T) {
 	require.NoError(t, errors.Join(again.Close(), lock.Close()))
 	require.NoError(t, os.WriteFile(path, nil, 0o600))
 	_, _, err = Listen(t.Context(), path)
-	require.ErrorContains(t, err, "is no socket")
+	require.ErrorContains(t, err, "is not a socket")
 }
 
-// neverAccept listens at a socket and takes no connection. One waits; for more there is no room.
+// neverAccept listens on a socket and accepts no connection. The backlog has room for one.
 func neverAccept(t *testing.T, path string) {
 	t.Helper()
 	fd, err := syscall.Socket(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
@@ -134,8 +134,8 @@ func neverAccept(t *testing.T, path string) {
 	require.NoError(t, syscall.Listen(fd, 0))
 }
 
-// An agent that does not take connections any more, or takes them and does not answer, is not
-// awaited for ever; following ends only where it does not begin.
+// A request has a timeout if the agent does not accept the connection or does not answer. For a
+// stream, the timeout ends when the response begins.
 func TestNoAnswer(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "agent.sock")
 	neverAccept(t, path)
@@ -147,19 +147,19 @@ func TestNoAnswer(t *testing.T) {
 	require.ErrorIs(t, err, ErrNoAnswer)
 	require.ErrorContains(t, err, "too many connections wait")
 
-	said := make(chan struct{})
+	received := make(chan struct{})
 	c = serve(t, uint32(os.Geteuid()), func(w http.ResponseWriter, r *http.Request) {
 		Answer(w, Event{})
 		_ = http.NewResponseController(w).Flush()
-		if r.URL.Path == "/v1/status" { // the rest does not come
+		if r.URL.Path == "/v1/status" { // the rest of the response never arrives
 			<-r.Context().Done()
 		}
-		<-said
+		<-received
 	}).WithTimeout(time.Second)
 	seen := 0
 	require.NoError(t, Stream(t.Context(), c, "/v1/watch", func(Event) error {
 		seen++
-		close(said)
+		close(received)
 		return nil
 	}))
 	require.Equal(t, 1, seen)

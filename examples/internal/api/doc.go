@@ -16,8 +16,8 @@
 //	GET    /livez /readyz /metrics               as over HTTP
 //
 // A registered endpoint is one that a CNI plugin has passed to the agent. Requests that wait accept
-// the parameter timeout, as in timeout=20s. If the time is over, the answer says what the agent
-// still waits for. DELETE accepts the parameter mac: an endpoint with another MAC address is not
+// the parameter timeout, as in timeout=20s. After that time, the answer has the reason why the
+// agent still waits. DELETE accepts the parameter mac: an endpoint with another MAC address is not
 // deleted. The agent also serves /livez, /readyz and /metrics on its HTTP address, with the same
 // answers.
 //

@@ -14,8 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// An agent has its socket for itself for as long as it holds the lock, also after the socket's file
-// was removed.
+// While an agent holds the lock of its socket, no other agent can use the socket, even if the file
+// of the socket was removed.
 func TestSecondAgentIsRefused(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "run", "agent.sock")
 	listener, lock, err := Listen(t.Context(), path)
@@ -38,7 +38,7 @@ func TestSecondAgentIsRefused(t *testing.T) {
 	require.NoError(t, errors.Join(listener.Close(), lock.Close()))
 }
 
-// A socket with a full backlog counts as one in use, also if its owner does not hold the lock.
+// A socket with a full backlog is in use, even if its owner does not hold the lock.
 func TestFullBacklogIsAnAgent(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "agent.sock")
 	neverAccept(t, path)
@@ -48,7 +48,7 @@ func TestFullBacklogIsAnAgent(t *testing.T) {
 	_, _, err = Listen(t.Context(), path)
 	require.ErrorIs(t, err, ErrRunning)
 	_, err = os.Lstat(path)
-	require.NoError(t, err, "the socket is still there")
+	require.NoError(t, err, "the socket stays")
 }
 
 // Commands share the lock, and an agent waits until they have released it.
@@ -69,5 +69,5 @@ func TestAgentWaitsForCommands(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, errors.Join(listener.Close(), lock.Close()))
 	_, err = Lock(filepath.Join("/proc/self", "agent.sock"))
-	require.Error(t, err, "no file can be made there")
+	require.Error(t, err, "the lock file cannot be created")
 }

@@ -13,7 +13,7 @@ import (
 func peer(conn net.Conn) (uid uint32, err error) {
 	unix, ok := conn.(*net.UnixConn)
 	if !ok {
-		return 0, errors.New("api: no unix connection")
+		return 0, errors.New("api: not a Unix connection")
 	}
 	raw, err := unix.SyscallConn()
 	if err != nil {

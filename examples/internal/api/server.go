@@ -51,7 +51,7 @@ func Listen(ctx context.Context, path string) (l net.Listener, lock io.Closer, e
 }
 
 // clear removes a socket on which no process listens. An agent of an earlier version listens
-// without the lock, so clear checks whether somebody listens.
+// without the lock, so clear checks whether a process listens.
 func clear(path string) error {
 	info, err := os.Lstat(path)
 	switch {
@@ -60,7 +60,7 @@ func clear(path string) error {
 	case err != nil:
 		return err
 	case info.Mode().Type() != fs.ModeSocket:
-		return fmt.Errorf("%s: is there, and is no socket", path)
+		return fmt.Errorf("%s: exists but is not a socket: remove it, or set another --socket", path)
 	}
 	conn, err := net.Dial("unix", path)
 	switch {

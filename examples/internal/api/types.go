@@ -49,8 +49,8 @@ type Status struct {
 	Drifts   uint64 `json:"drifts"`
 	Repairs  uint64 `json:"repairs"`
 	Queue    int    `json:"queue"`
-	// Kernel lists features that the kernel lacks. The agent works without them; each text says
-	// what the agent then does differently.
+	// Kernel lists features that the kernel lacks. The agent works without them; each text
+	// describes the difference.
 	Kernel []string `json:"kernel,omitempty"`
 	// Policy has the cost of policy, and the limits of this cost. It is nil before the first apply.
 	Policy *PolicyCost `json:"policy,omitempty"`
@@ -79,8 +79,8 @@ type Wireguard struct {
 	// Keys are the keys that the Node resource must have, in the format of
 	// policy.WireguardKey.String.
 	Keys []string `json:"keys"`
-	// Error says why the keys cannot be written to the Kubernetes API. It is empty if they are
-	// written, or if there is no API.
+	// Error is the reason why the keys cannot be written to the Kubernetes API. It is empty if they
+	// are written, or if there is no API.
 	Error string `json:"error,omitempty"`
 }
 
@@ -90,7 +90,7 @@ type Doubt struct {
 	Problem string     `json:"problem"`
 }
 
-// PolicyCost says how much kernel memory policy takes, and what the limits are. The comment of
+// PolicyCost has the kernel memory that policy takes, and its limits. The comment of
 // render.ClassesConfig explains the unit and the limits.
 //
 // The agent writes the nftables rules for policy in one of two ways. Lookups, which search maps for
@@ -326,7 +326,7 @@ type Verdict struct {
 	Direction   string            `json:"direction,omitempty"`
 	Rule        *int              `json:"rule,omitempty"`
 	Annotations map[string]string `json:"annotations,omitempty"`
-	// Reason says in words why the packet was allowed or denied, if no rule decided.
+	// Reason describes why the packet was allowed or denied, if no rule decided.
 	Reason string `json:"reason,omitempty"`
 	// Missed is the number of verdicts that were left out before this one, because there were too
 	// many.
@@ -364,7 +364,7 @@ type Flow struct {
 	Policy    *policy.Key `json:"policy,omitempty"`
 	Direction string      `json:"direction,omitempty"`
 	Rule      *int        `json:"rule,omitempty"`
-	// Reason says in words why the flow was allowed or denied, if no rule decided.
+	// Reason describes why the flow was allowed or denied, if no rule decided.
 	Reason string `json:"reason,omitempty"`
 	// Connections is the number of connections that were allowed.
 	Connections uint64 `json:"connections"`

@@ -69,8 +69,8 @@ type Command struct {
 	// Group is the title above the command in the list of commands. Commands of one group must
 	// follow each other.
 	Group string
-	// About is the whole description. The help breaks each paragraph into lines anew. But if a line
-	// of a paragraph is indented, the paragraph keeps its line breaks.
+	// About is the whole description. The help wraps each paragraph to the width of the terminal.
+	// But if a line of a paragraph is indented, the paragraph keeps its line breaks.
 	About string
 	// Examples are command lines without the name of the program, for the help.
 	Examples []string
@@ -85,7 +85,7 @@ type Action func(ctx context.Context, c Console, args []string) error
 type Program struct {
 	// Name is the name of the program on the command line.
 	Name string
-	// About says in one line what the program does.
+	// About describes the program in one line.
 	About string
 	// Commands in the order of the help.
 	Commands []Command

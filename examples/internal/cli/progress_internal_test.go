@@ -36,7 +36,7 @@ func (b *buffer) Reset() {
 	b.b.Reset()
 }
 
-// A person at a terminal sees a line after two seconds, which is rewritten and removed in the end.
+// At a terminal, a line appears after two seconds, is updated, and is removed at the end.
 func TestProgress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var errs buffer
@@ -44,7 +44,7 @@ func TestProgress(t *testing.T) {
 		p.start()
 		time.Sleep(progressDelay - time.Millisecond)
 		synctest.Wait()
-		require.Empty(t, errs.String(), "too short to be worth a line")
+		require.Empty(t, errs.String(), "no line before two seconds")
 		time.Sleep(2 * time.Millisecond)
 		synctest.Wait()
 		require.Equal(t, "\r\x1b[Kwork, 2 s", errs.String())
@@ -64,7 +64,7 @@ func TestProgress(t *testing.T) {
 	})
 }
 
-// A file gets no progress, however long it takes.
+// If the output is a file, no progress is written.
 func TestNoProgressInFile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var errs buffer

@@ -55,12 +55,12 @@ func letters(text string) string {
 	return string(all)
 }
 
-// A folded line keeps its indent, and what follows is indented further.
+// A folded line keeps its indent, and its continuations are indented further.
 func TestFold(t *testing.T) {
 	text := "short\n  rule 1 Allow (shop.yaml:7: ingress[0]): no: protocol: the packet is TCP\n"
 	require.Equal(t, text, cli.Fold(text, 0))
 	require.Equal(t, text, cli.Fold(text, 80))
 	require.Equal(t, "short\n  rule 1 Allow (shop.yaml:7:\n      ingress[0]): no: protocol:\n      the packet is TCP\n",
 		cli.Fold(text, 32))
-	require.Equal(t, text, cli.Fold(text, 10), "there is no room")
+	require.Equal(t, text, cli.Fold(text, 10), "the width is too small for folded lines")
 }

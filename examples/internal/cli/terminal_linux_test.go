@@ -14,7 +14,7 @@ import (
 	"github.com/wayleave/wayleave/examples/internal/cli/clitest"
 )
 
-// A terminal has colours, unless the environment says otherwise, a width, and progress.
+// A terminal has a width, progress, and colours unless the environment disables them.
 func TestTerminal(t *testing.T) {
 	t.Setenv("NO_COLOR", "")
 	t.Setenv("TERM", "xterm")
@@ -48,7 +48,7 @@ func TestTerminal(t *testing.T) {
 	require.Contains(t, text, "Takes a while, and says so in more than\nforty columns.\n\n  kept\n  lines\n")
 }
 
-// A device that is no terminal has neither.
+// A device that is not a terminal has none of these.
 func TestNoTerminal(t *testing.T) {
 	null, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
 	require.NoError(t, err)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package fence has a Log for tests that use testing/synctest. The Log keeps what the code under
-// test logs. Its method Cross prevents false reports of the race detector.
+// Package fence has a Log for tests that use testing/synctest. The Log keeps the log of the code
+// under test. Its method Cross prevents false reports of the race detector.
 //
 // In such a test, the code under test calls fakes. The fakes write memory, and the test reads this
 // memory after synctest.Wait. Wait orders these writes before the reads. But nothing orders the

@@ -22,8 +22,8 @@ const Mixed verdict.Outcome = "Mixed"
 type Config struct {
 	// Evaluator evaluates flows. Required.
 	Evaluator *verdict.Evaluator
-	// Partition says which pods are alike for policy. It must have been made from the same
-	// resources as Evaluator. Nil means that each pod is evaluated by itself.
+	// Partition has the groups of pods that are alike for policy. It must have been made from the
+	// same resources as Evaluator. Nil means that each pod is evaluated by itself.
 	Partition *probe.Partition
 	// Pods are senders and destinations.
 	Pods []probe.Party

@@ -29,8 +29,8 @@ func pod(name, app string, addrs ...string) *policy.WorkloadEndpoint {
 	return w
 }
 
-// world: everyone may talk to everyone, but over IPv6 nobody reaches what has the label app ==
-// "db".
+// world returns a world in which all pods may connect to all pods, except over IPv6 to pods with
+// the label app == "db".
 func world(pods ...*policy.WorkloadEndpoint) verdict.World {
 	w := verdict.World{}
 	all := []policy.Rule{{Action: policy.Allow}}
@@ -81,8 +81,8 @@ tcp/80
 `, "\n"), compute(t, cfg).Text(matrix.Style{}))
 }
 
-// What is not judged by any policy, and what differs between the ports of one name, is shown as
-// such.
+// The table marks flows to which no policy applies, and flows whose verdict differs between the
+// ports of one name.
 func TestTextOfOneFamily(t *testing.T) {
 	a, b := pod("a", "web", "10.0.0.1"), pod("b", "web", "10.0.0.2")
 	b.Ports = []policy.EndpointPort{
@@ -100,12 +100,12 @@ func TestTextOfOneFamily(t *testing.T) {
 		compute(t, config(w, "x")).Text(matrix.Style{Width: 1}), "narrower than a name")
 
 	gone := config(w, "tcp/9")
-	gone.Evaluator = verdict.New(verdict.World{}) // knows neither pod
+	gone.Evaluator = verdict.New(verdict.World{}) // has neither pod
 	require.Contains(t, compute(t, gone).Text(matrix.Style{Title: "all gone"}), "all gone\n          1 2\n"+
 		"1 shop/a    -\n")
 }
 
-// Long names do not stretch the table beyond measure, and are told in full.
+// Long names are cut in the table, and listed in full below it.
 func TestTextOfLongNames(t *testing.T) {
 	long := strings.Repeat("payment-service-", 12)
 	var pods []*policy.WorkloadEndpoint

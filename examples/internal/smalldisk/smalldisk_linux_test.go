@@ -16,7 +16,7 @@ import (
 
 func TestMain(m *testing.M) { nstest.Main(m) }
 
-func TestItIsFullAndEmptyAgain(t *testing.T) {
+func TestFillAndFree(t *testing.T) {
 	disk, err := smalldisk.New(16 << 10)
 	require.NoError(t, err)
 	defer func() { require.NoError(t, disk.Close()) }()

@@ -38,13 +38,13 @@ type Config struct {
 // Cluster is the connection of this node to the shared etcd. It is safe for concurrent use; see the
 // package comment.
 type Cluster struct {
-	cfg      Config
-	store    *etcd.Store
-	source   *etcd.Source
-	reporter *etcd.Reporter
-	settled  chan struct{} // closed once the settings have been read
-	news     chan struct{} // holds a token after delivered has changed
-	replica  replica
+	cfg          Config
+	store        *etcd.Store
+	source       *etcd.Source
+	reporter     *etcd.Reporter
+	settingsRead chan struct{} // closed once the settings have been read
+	news         chan struct{} // holds a token after delivered has changed
+	replica      replica
 
 	reporting sync.Mutex // held while a report is made, so that reports are in order
 
@@ -63,7 +63,7 @@ func New(cfg Config) (*Cluster, error) {
 		return nil, errors.New("cluster: Config: Settings, Rejected and Logger are required")
 	}
 	c := &Cluster{
-		cfg: cfg, settled: make(chan struct{}), news: make(chan struct{}, 1),
+		cfg: cfg, settingsRead: make(chan struct{}), news: make(chan struct{}, 1),
 		problems: map[string]string{},
 	}
 	var err, all error
@@ -106,7 +106,7 @@ type objects struct{ cluster *Cluster }
 func (o objects) Run(ctx context.Context, r datastore.Receiver) error {
 	defer o.cluster.setDelivered(0, nil) // the next receiver has nothing yet
 	select {
-	case <-o.cluster.settled:
+	case <-o.cluster.settingsRead:
 	case <-ctx.Done():
 		return ctx.Err()
 	}

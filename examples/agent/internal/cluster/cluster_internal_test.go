@@ -40,7 +40,7 @@ func unreachable(t *testing.T) *parts {
 	raw, err := clientv3.New(clientv3.Config{
 		Endpoints: []string{"http://192.0.2.1:2379"}, Logger: zap.NewNop(),
 		DialOptions: []grpc.DialOption{grpc.WithContextDialer(func(context.Context, string) (net.Conn, error) {
-			return nil, errors.New("nobody there")
+			return nil, errors.New("no server")
 		})},
 	})
 	require.NoError(t, err)
@@ -73,7 +73,7 @@ func newCluster(t *testing.T) (*Cluster, *parts) {
 	return c, p
 }
 
-// lines is a log, a line at a time.
+// lines receives the lines of a log.
 type lines chan string
 
 func (l lines) Write(p []byte) (int, error) {
@@ -114,13 +114,13 @@ func TestUnreachableIsLoggedAtOnce(t *testing.T) {
 	}()
 	line := log.await(t, settingsProblem)
 	require.Contains(t, line, "127.0.0.1:1: connect: ")
-	require.Contains(t, c.State().Error, "127.0.0.1:1: connect: ", "the status has it, too")
+	require.Contains(t, c.State().Error, "127.0.0.1:1: connect: ", "the error is also in the status")
 	cancel()
 	<-ended
 }
 
 func TestNew(t *testing.T) {
-	for says, change := range map[string]func(*Config){
+	for want, change := range map[string]func(*Config){
 		"Settings, Rejected and Logger are required": func(c *Config) { c.Logger = nil },
 		"SourceConfig.Client: required":              func(c *Config) { c.Client = nil },
 		"Node: want 1 to 265 letters":                func(c *Config) { c.Node = "a/b" },
@@ -128,7 +128,7 @@ func TestNew(t *testing.T) {
 		p := unreachable(t)
 		change(&p.Config)
 		_, err := New(p.Config)
-		require.ErrorContains(t, err, says)
+		require.ErrorContains(t, err, want)
 	}
 }
 
@@ -147,7 +147,7 @@ func TestUnreachable(t *testing.T) {
 	require.False(t, s.Connected)
 	require.Contains(t, s.Error, "etcd: read settings: ")
 	require.Zero(t, s.Delivered+s.Applied)
-	require.Equal(t, etcd.SourceStats{}.Lists, c.Stats().Lists, "nothing was asked for before the settings")
+	require.Equal(t, etcd.SourceStats{}.Lists, c.Stats().Lists, "no objects are read before the settings")
 	cancel()
 	require.ErrorIs(t, <-ended, context.Canceled)
 	require.ErrorIs(t, <-ended, context.Canceled)
@@ -155,22 +155,23 @@ func TestUnreachable(t *testing.T) {
 	require.Equal(t, 1, strings.Count(p.log.String(), settingsProblem), p.log.String())
 }
 
-func TestTroubleIsLoggedOnce(t *testing.T) {
+func TestProblemIsLoggedOnce(t *testing.T) {
 	c, p := newCluster(t)
 	c.solved(objectsProblem)
-	require.Empty(t, p.log.String(), "there was none")
+	require.Empty(t, p.log.String(), "there was no problem")
 	require.True(t, c.logProblem(objectsProblem, errors.New("first")))
 	require.False(t, c.logProblem(objectsProblem, errors.New("first")))
-	require.True(t, c.logProblem(reportsProblem, errors.New("first")), "of another kind")
+	require.True(t, c.logProblem(reportsProblem, errors.New("first")), "another kind of problem")
 	require.True(t, c.logProblem(objectsProblem, errors.New("second")))
 	require.Equal(t, 3, strings.Count(p.log.String(), "level=WARN"))
 	c.solved(objectsProblem)
 	c.solved(objectsProblem)
 	require.Equal(t, 1, strings.Count(p.log.String(), "can be read again"))
-	require.True(t, c.logProblem(objectsProblem, errors.New("second")), "anew")
+	require.True(t, c.logProblem(objectsProblem, errors.New("second")), "another error")
 }
 
-// Settings that cannot be read are a problem beside the valid ones. A store that does not answer is not such a problem.
+// If some settings cannot be read, they are reported as a problem, and the valid ones are used. A store that does not
+// answer is not such a problem.
 func TestProblemsOfSettings(t *testing.T) {
 	c, p := newCluster(t)
 	now := etcd.Settings{Global: json.RawMessage(`{"apply-burst":7}`), Node: json.RawMessage(`{"apply-burst":8}`)}
@@ -194,10 +195,10 @@ func TestProblemsOfSettings(t *testing.T) {
 	require.Len(t, p.layers[2].Global, 1)
 }
 
-// The revision of one source is not that of the next one, which another pipeline has.
+// The source of a new pipeline does not inherit the delivered revision of the previous source.
 func TestDeliveredIsReset(t *testing.T) {
 	c, _ := newCluster(t)
-	close(c.settled)
+	close(c.settingsRead)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	c.setDelivered(7, &etcd.History{})
@@ -206,8 +207,8 @@ func TestDeliveredIsReset(t *testing.T) {
 	require.Zero(t, c.State().Delivered)
 }
 
-// Nothing of a new history counts as applied before it is applied, whatever its revisions are.
-func TestOtherHistory(t *testing.T) {
+// After a change of the history, no revision is applied until a revision of the new history is.
+func TestNewHistoryResetsApplied(t *testing.T) {
 	c, _ := newCluster(t)
 	first, second := &etcd.History{}, &etcd.History{}
 	c.setDelivered(10, first)
@@ -219,8 +220,8 @@ func TestOtherHistory(t *testing.T) {
 	require.Equal(t, int64(12), c.State().Delivered)
 }
 
-// A revision that is applied while the history changes does not count for the new history.
-func TestOtherHistoryMeanwhile(t *testing.T) {
+// A revision of the old history that is applied during the change is not an applied revision of the new history.
+func TestHistoryChangesDuringApply(t *testing.T) {
 	c, _ := newCluster(t)
 	first, second := &etcd.History{}, &etcd.History{}
 	c.setDelivered(10, first)
@@ -231,7 +232,7 @@ func TestOtherHistoryMeanwhile(t *testing.T) {
 	require.Equal(t, int64(15), c.State().Applied)
 	c.setDelivered(17, second)
 	c.reached(15, second)
-	require.Equal(t, int64(15), c.State().Applied, "one that is later is not there yet")
+	require.Equal(t, int64(15), c.State().Applied, "a later revision is not applied yet")
 }
 
 func TestFaults(t *testing.T) {
@@ -254,12 +255,12 @@ func TestFaults(t *testing.T) {
 	}{
 		{"none", dataplane.Status{Endpoints: failed(nil)}, nil},
 		{
-			"of a policy, and of the endpoint that needs it",
+			"policy, and endpoint that uses it",
 			dataplane.Status{LastError: at(allow), Endpoints: failed(at(allow))},
 			[]policy.Key{allow, web},
 		},
 		{
-			"none of an endpoint that is down",
+			"no fault of an endpoint that is down",
 			dataplane.Status{Endpoints: map[policy.Key]dataplane.EndpointStatus{
 				web: {State: dataplane.EndpointDown, Err: at(web)},
 			}},
@@ -268,7 +269,7 @@ func TestFaults(t *testing.T) {
 		{"of two", dataplane.Status{LastError: errors.Join(at(allow), at(web))}, []policy.Key{allow, web}},
 		{"of the whole", dataplane.Status{LastError: at(policy.Key{})}, []policy.Key{node}},
 		{
-			"of an object and the whole",
+			"object, and failure without an object",
 			dataplane.Status{LastError: errors.Join(at(allow), errors.New("refused"))},
 			[]policy.Key{allow, node},
 		},

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package cluster connects a node to an etcd that it shares with other nodes. It reads objects and
-// settings from etcd. It also writes to etcd what the node has applied, under a lease.
+// settings from etcd. It also writes the progress of the node to etcd, under a lease.
 //
 //	etcd ──objects──▶ Cluster ──▶ pipeline ──▶ kernel
 //	     ──settings─▶ Settings                   │
@@ -12,7 +12,7 @@
 //	c, err := cluster.New(cluster.Config{Client: client, Node: "n1", Settings: ..., Rejected: ..., Logger: ...})
 //	go c.Run(ctx)                        // reads settings and writes reports, as long as the agent runs
 //	sources = append(sources, datastore.NamedSource{Name: cluster.Name, Source: c.Source()})
-//	go c.Follow(ctx, p)                  // makes reports of what p has applied, as long as p runs
+//	go c.Follow(ctx, p)                  // reports the progress of p, as long as p runs
 //
 // A pipeline (here p) is the part of the agent that programs the kernel. A change of settings ends
 // it, and starts a new one. A Cluster keeps the objects that it last read from etcd. If etcd is

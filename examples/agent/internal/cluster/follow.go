@@ -12,7 +12,7 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// Follow reports what the pipeline has applied, until ctx is done. Cancel ctx before the pipeline
+// Follow reports the progress of the pipeline until ctx is done. Cancel ctx before the pipeline
 // ends.
 func (c *Cluster) Follow(ctx context.Context, p *pipeline.Pipeline) {
 	var following sync.WaitGroup

@@ -24,8 +24,8 @@ type replica struct {
 const maxUpdates = 5000
 
 // begin sends the kept objects to out, if they are complete. It returns a receiver for a complete
-// list from etcd, and for later changes. That receiver sends to out only what differs from the kept
-// objects.
+// list from etcd, and for later changes. That receiver sends to out only the differences from the
+// kept objects.
 func (r *replica) begin(ctx context.Context, out datastore.Receiver) (datastore.Receiver, error) {
 	f := &refresher{replica: r, out: out, seen: map[policy.Key]struct{}{}}
 	if !r.inSync {

@@ -12,7 +12,7 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// recorder records what it receives.
+// recorder records the calls that it receives.
 type recorder struct{ log []string }
 
 func (r *recorder) Update(_ context.Context, updates []policy.Update) error {
@@ -47,8 +47,8 @@ func profiles(text string) (updates []policy.Update) {
 	return updates
 }
 
-// A new pipeline receives the kept objects, and then the differences of the store. One that starts before the objects
-// were complete receives none at first.
+// A new pipeline receives the kept objects, and then the differences from the store. If the kept
+// objects were never complete, it receives only those of the store.
 func TestReplica(t *testing.T) {
 	var r replica
 	ctx := t.Context()
@@ -66,10 +66,10 @@ func TestReplica(t *testing.T) {
 		}
 		return out.log
 	}
-	require.Equal(t, []string{"a=1 x=1"}, run("a=1 x=1"), "cut off before it was complete")
+	require.Equal(t, []string{"a=1 x=1"}, run("a=1 x=1"), "interrupted before the list was complete")
 	require.Equal(t, []string{"a=1 b=1", "c=1", "in sync", "b=2", "-c"}, run("a=1 b=1", "c=1", "in sync", "b=2", "-c"))
-	require.Equal(t, []string{"a=1 b=2", "in sync"}, run(), "the store is away")
+	require.Equal(t, []string{"a=1 b=2", "in sync"}, run(), "the store is unavailable")
 	require.Equal(t, []string{"a=1 b=2", "in sync", "d=1", "-b", "-d"}, run("a=1", "d=1", "in sync", "-d"))
-	require.Equal(t, []string{"a=1", "in sync", "a=2"}, run("a=2"), "cut off while it was read again")
+	require.Equal(t, []string{"a=1", "in sync", "a=2"}, run("a=2"), "interrupted while the store was read again")
 	require.Equal(t, []string{"a=2", "in sync", "e=1"}, run("e=1 a=2", "in sync", "a=2"))
 }

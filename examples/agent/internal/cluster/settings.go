@@ -30,7 +30,7 @@ func (c *Cluster) watchSettings(ctx context.Context) {
 	if !ok {
 		return
 	}
-	close(c.settled)
+	close(c.settingsRead)
 	for {
 		next, err := c.store.WatchSettings(ctx, c.cfg.Node, now, func(err error) { c.reportProblem(now, err) })
 		if err != nil {

@@ -67,7 +67,7 @@ func Install(cfg Config) error {
 
 // Remove removes the configuration, so that the container runtime no longer uses the plugin for new
 // pods. It does not remove the plugin itself, because the runtime still calls it when a pod ends. A
-// missing configuration is no error.
+// missing configuration is not an error.
 //
 // Errors: those of the file system.
 func Remove(confDir string) error {

@@ -19,7 +19,7 @@ func TestMain(m *testing.M) { nstest.Main(m) }
 
 const conflist = `{"cniVersion": "1.0.0", "name": "net", "plugins": [{"type": "wayleave"}]}`
 
-// node returns what to install on a node.
+// node returns the configuration of an installation on a node.
 func node(t *testing.T) cniinstall.Config {
 	t.Helper()
 	dir := t.TempDir()
@@ -31,12 +31,12 @@ func node(t *testing.T) cniinstall.Config {
 	return cfg
 }
 
-// installed returns what is there.
+// installed returns the content of the installed files, by name.
 func installed(t *testing.T, cfg cniinstall.Config) map[string]string {
 	t.Helper()
 	found := map[string]string{}
 	for _, folder := range []string{cfg.BinDir, cfg.ConfDir} {
-		entries, _ := os.ReadDir(folder) // one that does not exist has none
+		entries, _ := os.ReadDir(folder) // a missing folder has no entries
 		for _, e := range entries {
 			data, err := os.ReadFile(filepath.Join(folder, e.Name()))
 			require.NoError(t, err)
@@ -53,7 +53,8 @@ func inode(t *testing.T, path string) (inode uint64, mode os.FileMode) {
 	return stat.Ino, os.FileMode(stat.Mode & 0o777)
 }
 
-// A new version replaces the file as a whole, and what has not changed stays. What a killed run left is removed.
+// A new version replaces the file atomically. Unchanged files are not written. Unfinished files of a killed run are
+// removed.
 func TestInstall(t *testing.T) {
 	cfg := node(t)
 	plugin, config := filepath.Join(cfg.BinDir, "wayleave"), filepath.Join(cfg.ConfDir, "10-wayleave.conflist")
@@ -78,18 +79,18 @@ func TestInstall(t *testing.T) {
 	old := make([]byte, 9)
 	_, err = running.Read(old)
 	require.NoError(t, err)
-	require.Equal(t, "version 1", string(old), "the open file is the old one, whole")
+	require.Equal(t, "version 1", string(old), "an open file keeps the old content")
 }
 
-// A configuration that is not valid is refused before anything is installed, and the plugin comes first.
+// An invalid configuration is refused before anything is installed. The plugin is installed before the configuration.
 func TestInstallRefuses(t *testing.T) {
 	cfg := node(t)
-	for text, says := range map[string]string{
+	for text, want := range map[string]string{
 		"{": "is not valid",
 		`{"cniVersion": "1.0.0", "name": "net", "plugins": [{"type": "bridge"}]}`: `no plugin of type "wayleave"`,
 	} {
 		cfg.Conflist = []byte(text)
-		require.ErrorContains(t, cniinstall.Install(cfg), says)
+		require.ErrorContains(t, cniinstall.Install(cfg), want)
 	}
 	require.Empty(t, installed(t, cfg))
 	cfg.Conflist = []byte(conflist)
@@ -98,7 +99,7 @@ func TestInstallRefuses(t *testing.T) {
 	require.Empty(t, installed(t, cfg))
 }
 
-// On a full disk, the former plugin stays whole, no part of the new one does, and no configuration is installed.
+// On a full disk, the old plugin stays unchanged, no part of the new one is left, and no configuration is installed.
 func TestInstallOnAFullDisk(t *testing.T) {
 	disk, err := smalldisk.New(64 << 10)
 	require.NoError(t, err)

@@ -74,7 +74,7 @@ func Legend(coloured bool) string {
 	}
 	lines := legend
 	for _, mark := range []string{".", "X", "!", "?"} {
-		lines = strings.Replace(lines, "  "+mark+"  ", "  "+paint(mark)+"  ", 1)
+		lines = strings.Replace(lines, "  "+mark+"  ", "  "+colour(mark)+"  ", 1)
 	}
 	return lines
 }
@@ -84,9 +84,9 @@ const legend = `Rows are senders, columns are receivers. Each cell has the mark 
   !  NOT BLOCKED, but policy denies it      ?  NO ANSWER, but policy allows it
 `
 
-// paint colours marks for a terminal: green for allowed, grey for blocked, red for a result that
+// colour colours marks for a terminal: green for allowed, grey for blocked, red for a result that
 // differs from policy.
-func paint(marks string) string {
+func colour(marks string) string {
 	return strings.NewReplacer(
 		".", "\x1b[32m.\x1b[0m", "X", "\x1b[90mX\x1b[0m", "!", "\x1b[1;31m!\x1b[0m", "?", "\x1b[1;31m?\x1b[0m",
 	).Replace(marks)
@@ -99,15 +99,16 @@ func (m *Matrix) Differences() []string {
 		if !c.Differs() {
 			continue
 		}
-		says, got := "blocks", "it got through"
+		decision, result := "blocks", "an answer arrived"
 		if c.Allowed {
-			says, got = "allows", "no answer came"
+			decision, result = "allows", "no answer arrived"
 		}
 		if c.Answer.Err != nil {
-			got = c.Answer.Err.Error()
+			result = c.Answer.Err.Error()
 		}
 		to := m.Parties[m.Columns[c.Column].To].Name
-		out = append(out, fmt.Sprintf("%s -> %s: %s: policy %s it; %s", m.Parties[c.From].Name, to, c.Flow, says, got))
+		out = append(out, fmt.Sprintf("%s -> %s: %s: policy %s it; %s", m.Parties[c.From].Name, to, c.Flow, decision,
+			result))
 	}
 	return out
 }
@@ -211,7 +212,7 @@ func (m *Matrix) block(rows [][]string, widths []int, first, last int, coloured 
 		for j := first + 1; j <= last; j++ {
 			cell := fmt.Sprintf(" %-*s", widths[j], row[j])
 			if coloured && i >= 2 {
-				cell = paint(cell)
+				cell = colour(cell)
 			}
 			line += cell
 		}

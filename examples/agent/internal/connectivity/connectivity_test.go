@@ -20,7 +20,7 @@ import (
 	"github.com/wayleave/wayleave/policy/verdict"
 )
 
-// parties are three: one with both families, one with IPv6 alone, and one with IPv4 alone.
+// parties returns three parties: with both families, with IPv6 only, and with IPv4 only.
 func parties() []node.Party {
 	addr := netip.MustParseAddr
 	return []node.Party{
@@ -34,7 +34,7 @@ func parties() []node.Party {
 	}
 }
 
-// world lets a/both be reached over TCP alone, and everything else be reached.
+// world returns a policy that allows only TCP to a/both, and everything to the other parties.
 func world() *verdict.Evaluator {
 	w := verdict.World{}
 	w.Set(
@@ -57,22 +57,23 @@ func world() *verdict.Evaluator {
 	return verdict.New(w)
 }
 
-// network answers flows as policy says, unless told otherwise, and counts.
+// network returns the answer that policy decides, unless lie returns another one. It counts the
+// probes.
 type network struct {
 	mu    sync.Mutex
-	asked map[string]int
+	flows map[string]int
 	ports map[uint16]int
 	lie   func(from, to int, flow verdict.Flow, attempt int) *probe.Answer
 }
 
-func (n *network) ask(_ context.Context, from, to int, flow verdict.Flow, _ time.Duration) probe.Answer {
+func (n *network) probe(_ context.Context, from, to int, flow verdict.Flow, _ time.Duration) probe.Answer {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.ports[flow.SrcPort]++
 	flow.SrcPort = 0
-	n.asked[flow.String()]++
+	n.flows[flow.String()]++
 	if n.lie != nil {
-		if a := n.lie(from, to, flow, n.asked[flow.String()]); a != nil {
+		if a := n.lie(from, to, flow, n.flows[flow.String()]); a != nil {
 			return *a
 		}
 	}
@@ -86,9 +87,9 @@ func measure(
 	t *testing.T, lie func(from, to int, flow verdict.Flow, attempt int) *probe.Answer,
 ) (*connectivity.Matrix, *network) {
 	t.Helper()
-	n := &network{asked: map[string]int{}, ports: map[uint16]int{}, lie: lie}
+	n := &network{flows: map[string]int{}, ports: map[uint16]int{}, lie: lie}
 	m, err := connectivity.Measure(t.Context(), connectivity.Config{
-		Parties: parties(), Evaluator: world(), Ask: n.ask, Ports: &connectivity.Ports{},
+		Parties: parties(), Evaluator: world(), Probe: n.probe, Ports: &connectivity.Ports{},
 	})
 	require.NoError(t, err)
 	for port, times := range n.ports {
@@ -97,7 +98,7 @@ func measure(
 	return m, n
 }
 
-func TestMatrixThatAgrees(t *testing.T) {
+func TestMatrixAgreesWithPolicy(t *testing.T) {
 	m, n := measure(t, nil)
 	require.Empty(t, m.Differences())
 	require.Equal(t, strings.TrimPrefix(`
@@ -108,7 +109,7 @@ a/both                        .             .
 a/a-long-name   .   X   X
 out            .   X   X
 `, "\n"), m.String())
-	for flow, times := range n.asked {
+	for flow, times := range n.flows {
 		require.Equal(t, 1, times, flow)
 	}
 	coloured := m.Text(connectivity.Style{Coloured: true})
@@ -131,11 +132,11 @@ a/a-long-name
 out
 `, "\n"), m.Text(connectivity.Style{Width: 44}))
 	require.Equal(t, m.String(), m.Text(connectivity.Style{Width: 48}))
-	require.Equal(t, 3, strings.Count(m.Text(connectivity.Style{Width: 1}), "icmp"), "a party a part, however narrow")
+	require.Equal(t, 3, strings.Count(m.Text(connectivity.Style{Width: 1}), "icmp"), "the narrowest table has a part for each party")
 	require.Contains(t, connectivity.Legend(true), "  \x1b[1;31m!\x1b[0m  NOT BLOCKED")
 }
 
-// What got through although it must not is believed at once: no second measurement hides it.
+// An answer to a blocked flow is not measured again, because a second measurement could hide it.
 func TestLeakIsNotMeasuredAgain(t *testing.T) {
 	m, n := measure(t, func(from, to int, f verdict.Flow, attempt int) *probe.Answer {
 		if from == 2 && f.Protocol == policy.ProtocolUDP && attempt == 1 {
@@ -147,11 +148,11 @@ func TestLeakIsNotMeasuredAgain(t *testing.T) {
 		return nil
 	})
 	require.Equal(t, []string{
-		"out -> a/both: UDP 10.0.0.3:20006 -> 10.0.0.1:53: policy blocks it; it got through",
+		"out -> a/both: UDP 10.0.0.3:20006 -> 10.0.0.1:53: policy blocks it; an answer arrived",
 		"out -> a/both: ICMP type 8 code 0 10.0.0.3 -> 10.0.0.1: policy blocks it; it arrived",
 	}, anyPort(m.Differences(), "20006"))
 	require.Contains(t, m.String(), "\nout            .   !   !\n")
-	for flow, times := range n.asked {
+	for flow, times := range n.flows {
 		require.Equal(t, 1, times, flow)
 	}
 }
@@ -167,8 +168,8 @@ func anyPort(lines []string, port string) []string {
 	return lines
 }
 
-// A slow machine gets more time, but not for ever.
-func TestSilenceIsMeasuredAgain(t *testing.T) {
+// A missing answer is measured again with longer waits, a limited number of times.
+func TestMissingAnswerIsMeasuredAgain(t *testing.T) {
 	m, n := measure(t, func(from, _ int, f verdict.Flow, attempt int) *probe.Answer {
 		if from == 2 && f.Protocol == policy.ProtocolTCP && attempt < 4 {
 			return &probe.Answer{Outcome: probe.Blocked}
@@ -182,20 +183,20 @@ func TestSilenceIsMeasuredAgain(t *testing.T) {
 		"a/both -> a/a-long-name: ICMPv6 type 128 code 0 2001:db8::1 -> 2001:db8::2: policy allows it; no route",
 	}, m.Differences())
 	require.Contains(t, m.String(), "\na/both                        ?             .\n")
-	require.Equal(t, 4, n.asked["TCP 10.0.0.3:0 -> 10.0.0.1:80"])
-	require.Equal(t, 4, n.asked["ICMPv6 type 128 code 0 2001:db8::1 -> 2001:db8::2"])
+	require.Equal(t, 4, n.flows["TCP 10.0.0.3:0 -> 10.0.0.1:80"])
+	require.Equal(t, 4, n.flows["ICMPv6 type 128 code 0 2001:db8::1 -> 2001:db8::2"])
 }
 
 func TestMeasureEndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	n := &network{asked: map[string]int{}, ports: map[uint16]int{}, lie: func(
+	n := &network{flows: map[string]int{}, ports: map[uint16]int{}, lie: func(
 		int, int, verdict.Flow, int,
 	) *probe.Answer {
 		return &probe.Answer{Outcome: probe.Blocked}
 	}}
 	_, err := connectivity.Measure(ctx, connectivity.Config{
-		Parties: parties(), Evaluator: world(), Ask: n.ask, Ports: &connectivity.Ports{},
+		Parties: parties(), Evaluator: world(), Probe: n.probe, Ports: &connectivity.Ports{},
 	})
 	require.ErrorIs(t, err, context.Canceled)
 	_, err = connectivity.Measure(ctx, connectivity.Config{Parties: parties()})

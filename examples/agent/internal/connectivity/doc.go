@@ -6,7 +6,7 @@
 // # Usage
 //
 //	cfg := connectivity.Config{
-//		Parties: n.Parties, Evaluator: verdict.New(world), Ask: ask, Ports: &connectivity.Ports{},
+//		Parties: n.Parties, Evaluator: verdict.New(world), Probe: send, Ports: &connectivity.Ports{},
 //	}
 //	m, err := connectivity.Measure(ctx, cfg)
 //	...

@@ -26,10 +26,10 @@ type Config struct {
 	Parties []node.Party
 	// Evaluator has the policy that is enforced. Required.
 	Evaluator *verdict.Evaluator
-	// Ask sends the first packet of a flow from one party to another, and waits for an answer for
-	// up to the given time. The parameters from and to are the indexes of the two parties. Ask is
+	// Probe sends the first packet of a flow from one party to another, and waits for an answer for
+	// up to the given time. The parameters from and to are the indexes of the two parties. Probe is
 	// called from many goroutines. Required.
-	Ask func(ctx context.Context, from, to int, flow verdict.Flow, wait time.Duration) probe.Answer
+	Probe func(ctx context.Context, from, to int, flow verdict.Flow, wait time.Duration) probe.Answer
 	// Ports gives each attempt its own source port or ICMP identifier. Required.
 	Ports *Ports
 }
@@ -50,8 +50,8 @@ func (p *Ports) Next() uint16 {
 // Measure tests flows from each party to each Column (a port, or ICMP echo) of every other party.
 // There is one flow for each address family that both parties have.
 func Measure(ctx context.Context, cfg Config) (*Matrix, error) {
-	if cfg.Evaluator == nil || cfg.Ask == nil || cfg.Ports == nil {
-		return nil, errors.New("connectivity: Config: Evaluator, Ask and Ports are required")
+	if cfg.Evaluator == nil || cfg.Probe == nil || cfg.Ports == nil {
+		return nil, errors.New("connectivity: Config: Evaluator, Probe and Ports are required")
 	}
 	m := &Matrix{Parties: cfg.Parties, Columns: columns(cfg.Parties)}
 	for from := range m.Parties {
@@ -131,7 +131,7 @@ func (m *Matrix) measure(ctx context.Context, cfg Config, c *Cell) {
 	for _, wait := range []time.Duration{500 * time.Millisecond, time.Second, 3 * time.Second, 15 * time.Second} {
 		c.Flow.SrcPort = cfg.Ports.Next()
 		c.Allowed = cfg.Evaluator.Evaluate(c.Flow).Combined == verdict.Allow
-		c.Answer = cfg.Ask(ctx, c.From, m.Columns[c.Column].To, c.Flow, wait)
+		c.Answer = cfg.Probe(ctx, c.From, m.Columns[c.Column].To, c.Flow, wait)
 		if !c.Allowed || !c.Differs() || ctx.Err() != nil {
 			return
 		}

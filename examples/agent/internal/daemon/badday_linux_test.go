@@ -35,13 +35,13 @@ func nft(t *testing.T, node *netns.NS, args ...string) string {
 	}
 	cmd.Stdout, cmd.Stderr = &out, &out
 	err := node.Do(cmd.Run)
-	if refused := (*exec.ExitError)(nil); !errors.As(err, &refused) { // the caller looks at the output of a refusal
+	if refused := (*exec.ExitError)(nil); !errors.As(err, &refused) { // if the kernel refuses, the caller checks the output
 		require.NoError(t, err)
 	}
 	return out.String()
 }
 
-// ip runs ip on the node, and returns what it prints.
+// ip runs ip on the node, and returns its output.
 func ip(t *testing.T, node *netns.NS, args ...string) string {
 	t.Helper()
 	var out []byte
@@ -53,7 +53,7 @@ func ip(t *testing.T, node *netns.NS, args ...string) string {
 }
 
 // Manifests that are replaced by invalid files are absent, so no packet passes, and the log has the files and errors.
-func TestManifestsBecomeGarbage(t *testing.T) {
+func TestInvalidManifestsAreAbsent(t *testing.T) {
 	node, dir := shop(t)
 	r := start(t, node, dir, t.TempDir())
 	r.until(t, well)
@@ -63,7 +63,7 @@ func TestManifestsBecomeGarbage(t *testing.T) {
 	write(t, dir, "policy.yaml", "kind: NetworkPolicy\nspec: [")
 	r.until(t, func(s pipeline.State) bool { return well(s) && !strings.Contains(s.Table().String(), iface) })
 	require.NotContains(t, nft(t, node, "list", "table", "inet", "wayleave"), iface,
-		"to the table it is an interface that nobody accounts for")
+		"without an endpoint, the interface is not in the table")
 	require.Contains(t, r.log.String(), "file=pods.yaml")
 	require.Contains(t, r.log.String(), "not UTF-8")
 	require.True(t, get[api.Status](t, r, "/v1/status").Ready)
@@ -92,9 +92,9 @@ func TestFlushRulesetKeepsTheTable(t *testing.T) {
 	require.Empty(t, nft(t, node, "delete", "table", "inet", "wayleave"), "once the agent has ended")
 }
 
-// The agent restores a ruleset that another process flushes repeatedly. It needs no timer for that.
-// The log names the process. For that the table has to be shared.
-func TestSomebodyFlushesTheRuleset(t *testing.T) {
+// The agent restores a ruleset that another process flushes repeatedly. It needs no timer for that. The log names the
+// process. Only a shared table can be flushed.
+func TestFlushedRulesetIsRestored(t *testing.T) {
 	const times = 20
 	node, dir := shop(t)
 	r := startWith(t, node, dir, t.TempDir(), map[string]string{"resync-interval": "0s", "shared-table": "true"})
@@ -106,14 +106,14 @@ func TestSomebodyFlushesTheRuleset(t *testing.T) {
 		r.until(t, func(pipeline.State) bool { return nft(t, node, "-s", "list", "table", "inet", "wayleave") == want })
 	}
 	status := get[api.Status](t, r, "/v1/status")
-	require.False(t, status.Ready, "while another process does that repeatedly")
+	require.False(t, status.Ready, "not ready during a dispute")
 	require.Len(t, status.Disputes, 1)
 	require.Contains(t, status.Disputes[0], "nft: table inet wayleave is changed repeatedly by nft (")
 	require.NotZero(t, status.Drifts)
 	require.NotZero(t, status.Repairs)
 	require.Contains(t, r.log.String(), `msg="drift detected" backend=nft object="table inet wayleave" process="nft (`)
 
-	// What changes meanwhile is programmed as ever.
+	// Changes are programmed meanwhile.
 	write(t, dir, "policy.yaml", allow("cart", "web", 81))
 	r.until(t, func(s pipeline.State) bool { return well(s) && strings.Contains(s.Table().String(), "81") })
 	require.NotEqual(t, want, nft(t, node, "-s", "list", "table", "inet", "wayleave"))
@@ -121,7 +121,7 @@ func TestSomebodyFlushesTheRuleset(t *testing.T) {
 }
 
 // If the interfaces of 200 endpoints disappear at once, each is reported with the cause, and others are not delayed.
-func TestManyInterfacesVanish(t *testing.T) {
+func TestVanishedInterfacesAreReported(t *testing.T) {
 	const many = 200
 	node, dir := shop(t)
 	var pods strings.Builder
@@ -148,7 +148,7 @@ func TestManyInterfacesVanish(t *testing.T) {
 	nstest.NewWorkload(t, node, convert.InterfaceName("shop", "late"), "10.0.0.3")
 	write(t, dir, "late.yaml", pod("late", "10.0.0.3"))
 	_, err := api.Send[struct{}](t.Context(), r.Client, "POST", "/v1/wait", api.Wait{Endpoint: "shop/late"})
-	require.NoError(t, err, "others go on")
+	require.NoError(t, err, "other connections continue")
 
 	require.NoError(t, os.Remove(filepath.Join(dir, "many.yaml")))
 	r.awaitStatus(t, func(s api.Status) bool { return s.Endpoints["down"] == 0 })
@@ -167,17 +167,17 @@ func TestWithoutRights(t *testing.T) {
 	defer cancel()
 	cmd := exec.CommandContext(ctx, binary, "run", "--node", "n", "--manifests", dir, "--http-address", "",
 		"--socket", filepath.Join(state, "s"), "--endpoint-dir", filepath.Join(state, "endpoints"))
-	// Root of a user namespace that the network namespace does not belong to.
+	// The process is root in a user namespace to which the network namespace does not belong.
 	cmd.SysProcAttr = &syscall.SysProcAttr{
 		Cloneflags:  syscall.CLONE_NEWUSER,
 		UidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Geteuid(), Size: 1}},
 		GidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getegid(), Size: 1}},
 	}
-	var said bytes.Buffer
-	cmd.Stderr = &said
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
 	err = node.Do(cmd.Run)
 	var exit *exec.ExitError
-	require.ErrorAs(t, err, &exit, said.String())
-	require.Equal(t, 1, exit.ExitCode(), said.String())
-	require.Contains(t, said.String(), "run needs root, or CAP_NET_ADMIN in the network namespace")
+	require.ErrorAs(t, err, &exit, stderr.String())
+	require.Equal(t, 1, exit.ExitCode(), stderr.String())
+	require.Contains(t, stderr.String(), "run needs root, or CAP_NET_ADMIN in the network namespace")
 }

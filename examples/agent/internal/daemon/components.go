@@ -94,18 +94,18 @@ func (d *Daemon) sourcesNote() string {
 
 // components returns the parts of the agent that its health depends on.
 func (d *Daemon) components() []health.Component {
-	with := func(ask func(*pipeline.Pipeline) string) func() string {
+	with := func(state func(*pipeline.Pipeline) string) func() string {
 		return func() string {
 			if p := d.current(); p != nil {
-				return ask(p)
+				return state(p)
 			}
 			return d.starting().Error()
 		}
 	}
-	progress := func(ask func(*pipeline.Pipeline) (bool, uint64)) func() (bool, uint64) {
+	progress := func(read func(*pipeline.Pipeline) (bool, uint64)) func() (bool, uint64) {
 		return func() (bool, uint64) {
 			if p := d.current(); p != nil {
-				return ask(p)
+				return read(p)
 			}
 			return false, 0
 		}
@@ -136,8 +136,8 @@ func (d *Daemon) components() []health.Component {
 				return "nothing is in the kernel yet"
 			}),
 			Progress: progress(func(p *pipeline.Pipeline) (bool, uint64) {
-				// An object that fails and is retried now and then is no reason to restart the
-				// agent.
+				// A restart of the agent does not help if one object fails and is retried from time
+				// to time.
 				s := p.Driver().Stats()
 				return s.Applying, s.Attempts
 			}),

@@ -30,12 +30,12 @@ type stored struct {
 	waiting func(cause error) // called when the directory cannot be read at the start
 	ready   chan struct{}     // closed once all files have been read
 
-	mu      sync.Mutex
-	settled bool
-	cause   error                         // why the directory cannot be read
-	layers  map[policy.Key]settings.Layer // as last read; may contain deleted objects
-	present map[policy.Key]struct{}
-	shared  cluster.Layers // settings of the store that nodes share
+	mu       sync.Mutex
+	complete bool                          // all files have been read
+	cause    error                         // why the directory cannot be read
+	layers   map[policy.Key]settings.Layer // as last read; may contain deleted objects
+	present  map[policy.Key]struct{}
+	shared   cluster.Layers // settings of the store that nodes share
 }
 
 // newStored returns the settings for a node. change is called once all settings have been read, and
@@ -58,7 +58,7 @@ func (s *stored) setUnreadable(cause error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.cause = cause
-	if cause != nil && !s.settled {
+	if cause != nil && !s.complete {
 		s.waiting(cause)
 	}
 }
@@ -112,23 +112,23 @@ func (s *stored) Update(_ context.Context, updates []policy.Update) error {
 
 // InSync records that all files have been read.
 func (s *stored) InSync(context.Context) error {
-	s.settle()
+	s.setComplete()
 	return nil
 }
 
-func (s *stored) settle() {
+func (s *stored) setComplete() {
 	s.mu.Lock()
-	s.settled = true
+	s.complete = true
 	s.mu.Unlock()
 	s.change()
 	close(s.ready)
 }
 
-// current returns the layers, once all files have been read.
-func (s *stored) current() (layers []settings.Layer, settled bool) {
+// current returns the layers, and whether all files have been read.
+func (s *stored) current() (layers []settings.Layer, complete bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.currentLocked(), s.settled
+	return s.currentLocked(), s.complete
 }
 
 // currentLocked returns the layers for this node, in order of increasing precedence. Layers for all
@@ -152,7 +152,7 @@ func (s *stored) currentLocked() []settings.Layer {
 		}
 		if len(*list) > 0 && list != &wrong {
 			l.Problems = append(slices.Clip(l.Problems), &settings.Problem{
-				Source: l.Source, Err: fmt.Errorf("does not count: %s is there before", (*list)[0].Source),
+				Source: l.Source, Err: fmt.Errorf("ignored: %s takes precedence", (*list)[0].Source),
 			})
 			l.Values = nil
 		}
@@ -164,13 +164,12 @@ func (s *stored) currentLocked() []settings.Layer {
 	return slices.Concat(all, s.shared.Global, own, s.shared.Node, wrong)
 }
 
-// reconsider computes the effective settings from all layers, and restarts the pipeline if
-// necessary.
-func (d *Daemon) reconsider() {
-	d.deciding.Lock()
-	defer d.deciding.Unlock()
-	layers, settled := d.stored.current()
-	if !settled {
+// resolve computes the effective settings from all layers, and restarts the pipeline if necessary.
+func (d *Daemon) resolve() {
+	d.resolving.Lock()
+	defer d.resolving.Unlock()
+	layers, complete := d.stored.current()
+	if !complete {
 		return
 	}
 	effective, err := settings.Resolve(slices.Concat(d.below, layers, d.above)...)
@@ -182,8 +181,8 @@ func (d *Daemon) reconsider() {
 	d.problems = problems
 	if err != nil {
 		d.mu.Unlock()
-		d.complain(slog.LevelError, "settings are invalid: no change of settings takes effect until all are valid",
-			problems)
+		d.reportProblems(slog.LevelError,
+			"settings are invalid: no change of settings takes effect until all are valid", problems)
 		return
 	}
 	before := d.effective.Settings
@@ -198,8 +197,8 @@ func (d *Daemon) reconsider() {
 	d.level.Set(effective.LogLevel)
 }
 
-// complain reports problems of settings. The previous settings stay in effect.
-func (d *Daemon) complain(level slog.Level, message string, problems []string) {
+// reportProblems reports problems of settings. The previous settings stay in effect.
+func (d *Daemon) reportProblems(level slog.Level, message string, problems []string) {
 	for _, problem := range problems {
 		d.logger.Log(context.Background(), level, message, "err", problem)
 		d.events.publish("settings", "", problem)
@@ -230,9 +229,9 @@ func (d *Daemon) replace(below []settings.Layer) {
 		level, message = slog.LevelWarn, "a setting takes effect with the next start of the agent"
 		d.logger.Info("settings have been read again")
 		pinned, err = settings.Pin(d.local, fresh)
-		d.deciding.Lock()
+		d.resolving.Lock()
 		d.below, d.above = below, slices.Concat(d.cfg.Above, pinned)
-		d.deciding.Unlock()
+		d.resolving.Unlock()
 	}
 	if err != nil {
 		problems = strings.Split(err.Error(), "\n")
@@ -240,6 +239,6 @@ func (d *Daemon) replace(below []settings.Layer) {
 	d.mu.Lock()
 	d.unread = problems
 	d.mu.Unlock()
-	d.complain(level, message, problems)
-	d.reconsider()
+	d.reportProblems(level, message, problems)
+	d.resolve()
 }

@@ -25,8 +25,7 @@ metadata: {name: default}
 spec: {conntrack-policy: keep, tcp-from-syn: false}
 `
 
-// A connection that an edited policy denies ends, unless the settings among the manifests say
-// otherwise.
+// A connection ends if an edited policy denies it, unless a setting in the manifests keeps it.
 func TestDeniedConnectionsEnd(t *testing.T) {
 	for name, kept := range map[string]bool{"end": false, "keep": true} {
 		t.Run(name, func(t *testing.T) {
@@ -59,7 +58,7 @@ func TestDeniedConnectionsEnd(t *testing.T) {
 	}
 }
 
-// connect opens a TCP connection, of which the other end sends back what it gets.
+// connect opens a TCP connection to an echo server.
 func connect(t *testing.T, from, to *netns.NS, address string) (conn net.Conn) {
 	t.Helper()
 	var listener net.Listener
@@ -80,7 +79,7 @@ func connect(t *testing.T, from, to *netns.NS, address string) (conn net.Conn) {
 	return conn
 }
 
-// answered reports whether a byte comes back.
+// answered reports whether the server sends a byte back.
 func answered(conn net.Conn, timeout time.Duration) bool {
 	_ = conn.SetDeadline(time.Now().Add(timeout))
 	if _, err := conn.Write([]byte{1}); err != nil {

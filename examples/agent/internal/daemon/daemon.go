@@ -85,19 +85,19 @@ type Daemon struct {
 
 	verifying sync.Mutex // held by verify
 
-	deciding     sync.Mutex // held while the effective settings are computed
+	resolving    sync.Mutex // held while the effective settings are computed
 	below, above []settings.Layer
 
-	mu        sync.Mutex
-	effective *settings.Effective
-	problems  []string // with the datastore's settings
-	unread    []string // with the settings that were last read again
-	pipeline  *pipeline.Pipeline
-	outdate   func()                 // ends the pipeline, so that a new one starts; nil before the first
-	replaced  chan struct{}          // closed and replaced when there is another pipeline
-	table     func() *ruleset.Table  // nil before the first attempt
-	books     map[*ruleBook]struct{} // of clients that follow verdicts
-	recording recordingState
+	mu         sync.Mutex
+	effective  *settings.Effective
+	problems   []string // with the datastore's settings
+	unread     []string // with the settings that were last read again
+	pipeline   *pipeline.Pipeline
+	outdate    func()                  // ends the pipeline, so that a new one starts; nil before the first
+	replaced   chan struct{}           // closed and replaced when there is another pipeline
+	table      func() *ruleset.Table   // nil before the first attempt
+	ruleCaches map[*ruleCache]struct{} // of clients that follow verdicts
+	recording  recordingState
 }
 
 // Run runs the agent until ctx is done. The kernel then stays as it is.
@@ -130,7 +130,7 @@ func (d *Daemon) run(ctx context.Context) error {
 		tasks = append(tasks, d.newWireguardRemoval().run)
 	}
 	if d.local.Manifests == "" {
-		d.stored.settle()
+		d.stored.setComplete()
 	} else {
 		source, err := d.stored.source(d.local.Manifests)
 		if err != nil {
@@ -155,7 +155,7 @@ func newDaemon(cfg Config) (*Daemon, error) {
 	}
 	d := &Daemon{
 		cfg: cfg, below: cfg.Below, above: cfg.Above, local: local, effective: local, level: &slog.LevelVar{},
-		events: newHub(), flows: newFlowCounter(), books: map[*ruleBook]struct{}{}, started: time.Now(),
+		events: newHub(), flows: newFlowCounter(), ruleCaches: map[*ruleCache]struct{}{}, started: time.Now(),
 		gate: newStartGate(), inSync: newMilestone(), replaced: make(chan struct{}),
 		watchLimit: func(ctx context.Context) error { return cfg.Memory.Watch(ctx, 0) },
 	}
@@ -164,8 +164,8 @@ func newDaemon(cfg Config) (*Daemon, error) {
 	})
 	d.level.Set(local.LogLevel)
 	d.logger = slog.New(slog.NewTextHandler(cfg.Log, &slog.HandlerOptions{Level: d.level}))
-	d.stored = newStored(local.Node, d.reconsider, func(cause error) {
-		d.logger.Error("waiting for a directory; nothing is programmed until it is there",
+	d.stored = newStored(local.Node, d.resolve, func(cause error) {
+		d.logger.Error("waiting for a directory; nothing is programmed until it exists",
 			"source", pipeline.SourceManifests, "err", cause)
 	})
 	if cfg.Etcd != nil {

@@ -65,7 +65,7 @@ func write(t testing.TB, dir, name, content string) {
 	require.NoError(t, os.Rename(half, filepath.Join(dir, name)))
 }
 
-// log is what was logged.
+// log has the text that was logged.
 type log struct {
 	mu      sync.Mutex
 	text    bytes.Buffer
@@ -100,7 +100,7 @@ func (l *log) String() string {
 	return l.text.String()
 }
 
-// running is an agent at work on a node of the test's own.
+// running is a running agent on a node of the test.
 type running struct {
 	*api.Client
 	dir, state string
@@ -111,8 +111,8 @@ type running struct {
 	ended      chan error
 }
 
-// start runs an agent on a node; dir has the manifests, state what outlasts the agent. Its
-// configuration may be changed.
+// start runs an agent on a node. dir has the manifests, and state has the files that the agent
+// keeps over a restart. change can change its configuration.
 func start(t testing.TB, node *netns.NS, dir, state string, change ...func(*daemon.Config)) *running {
 	t.Helper()
 	return startWith(t, node, dir, state, nil, change...)
@@ -140,21 +140,21 @@ func startWith(
 	for _, do := range change {
 		do(&cfg)
 	}
-	// In the namespace of the node, so that it listens there: that of an ordinary user's test has
-	// no loopback.
+	// The agent runs in the node's namespace, so that it listens there. If an ordinary user runs
+	// the test, the namespace of the process has no loopback.
 	go func() { r.ended <- node.Do(func() error { return daemon.Run(ctx, cfg) }) }()
 	t.Cleanup(cancel)
 	return r
 }
 
-// until waits for a state of the kernel that will do.
-func (r *running) until(t testing.TB, will func(pipeline.State) bool) {
+// until waits for a state for which holds reports true.
+func (r *running) until(t testing.TB, holds func(pipeline.State) bool) {
 	t.Helper()
 	timeout := time.After(patience)
 	for {
 		select {
 		case s := <-r.states:
-			if will(s) {
+			if holds(s) {
 				return
 			}
 		case err := <-r.ended:
@@ -165,10 +165,10 @@ func (r *running) until(t testing.TB, will func(pipeline.State) bool) {
 	}
 }
 
-// well is any state without a fault.
+// well reports whether a state has a table and no fault.
 func well(s pipeline.State) bool { return s.Err == nil && s.Table() != nil }
 
-// end stops the agent, which is no error.
+// end stops the agent, and requires that it ends without an error.
 func (r *running) end(t testing.TB) {
 	t.Helper()
 	r.stop()
@@ -220,7 +220,7 @@ func shop(t *testing.T) (node *netns.NS, dir string) {
 	return node, dir
 }
 
-func TestQuestions(t *testing.T) {
+func TestSocketRequests(t *testing.T) {
 	node, dir := shop(t)
 	write(t, dir, "broken.yaml", "kind: [")
 	r := start(t, node, dir, t.TempDir())
@@ -257,15 +257,15 @@ func TestQuestions(t *testing.T) {
 	require.Len(t, get[[]api.Route](t, r, "/v1/routes"), 2)
 	require.Contains(t, get[api.Ruleset](t, r, "/v1/ruleset").Table, "table inet wayleave {")
 
-	ask := func(q api.Question) ([]api.Explanation, error) {
+	explain := func(q api.Question) ([]api.Explanation, error) {
 		return api.Send[[]api.Explanation](t.Context(), r.Client, http.MethodPost, "/v1/explain", q)
 	}
-	list, err := ask(api.Question{From: "shop/cart", To: "shop/web", Port: "tcp/80"})
+	list, err := explain(api.Question{From: "shop/cart", To: "shop/web", Port: "tcp/80"})
 	require.NoError(t, err)
 	require.Len(t, list, 1)
 	require.Contains(t, list[0].Text, ": Allow\n")
 	require.Contains(t, string(list[0].Explanation), `"combined":"Allow"`)
-	_, err = ask(api.Question{From: "shop/nobody", To: "shop/web", Port: "tcp/80"})
+	_, err = explain(api.Question{From: "shop/nobody", To: "shop/web", Port: "tcp/80"})
 	require.ErrorContains(t, err, `"shop/nobody"`)
 	_, err = api.Get[api.Status](t.Context(), r.Client, "/v1/nothing")
 	require.ErrorContains(t, err, "404")
@@ -316,7 +316,8 @@ func TestPlan(t *testing.T) {
 	require.Equal(t, "Allow Deny", flips["shop/web shop/cart tcp/80"])
 	require.NotContains(t, flips, "shop/web shop/cart tcp/81")
 
-	// Flows that one side denied and another denies now are no change.
+	// If egress policy denies a flow that ingress policy denied before, the verdict does not
+	// change.
 	noEgress := strings.NewReplacer("name: to-web", "name: none", "app: web", "app: cart", "Ingress",
 		"Egress").Replace(allow("cart", "web", 80))
 	noEgress, _, _ = strings.Cut(noEgress, "  ingress:")
@@ -333,7 +334,7 @@ func TestPlan(t *testing.T) {
 	r.end(t)
 }
 
-// An endpoint that is registered is in the kernel when the answer comes, and after a restart.
+// A registered endpoint is in the kernel when the request returns, and after a restart.
 func TestRegister(t *testing.T) {
 	node, dir, state := nstest.New(t), t.TempDir(), t.TempDir()
 	r := start(t, node, dir, state)
@@ -379,7 +380,7 @@ func TestRegister(t *testing.T) {
 	r.end(t)
 }
 
-// jsonText is JSON that is sent as it stands.
+// jsonText is JSON that is sent unchanged.
 type jsonText string
 
 func (t jsonText) MarshalJSON() ([]byte, error) { return []byte(t), nil }
@@ -470,7 +471,7 @@ func TestRunFails(t *testing.T) {
 	require.ErrorContains(t, run(map[string]string{"http-address": ""}), "Sources are required")
 }
 
-// A profile of the process is there for go tool pprof, and to read.
+// The agent serves profiles of its process, in the format of go tool pprof and as text.
 func TestProfile(t *testing.T) {
 	node, dir := shop(t)
 	r := start(t, node, dir, t.TempDir())

@@ -9,8 +9,8 @@
 //	                                                  │
 //	                                                  └──▶ pipeline, a new one when settings change
 //
-// A new pipeline continues with the kernel state of the previous one and changes only what differs.
-// Therefore policy is enforced all the time.
+// A new pipeline continues with the kernel state of the previous one and changes only the
+// differences. Therefore policy is enforced all the time.
 //
 // # Usage
 //

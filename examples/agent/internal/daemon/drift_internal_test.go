@@ -10,7 +10,8 @@ import (
 	"github.com/wayleave/wayleave/dataplane"
 )
 
-// The event of a drift has the object once, and refers to the explanation of a change of an interface.
+// The text of a drift does not repeat the object. For a changed interface, it refers to the
+// 'endpoint' events.
 func TestDriftText(t *testing.T) {
 	for want, drift := range map[string]dataplane.Drift{
 		"changed by nft (4711)": {Backend: "nft", Object: "table inet wayleave", Process: "nft (4711)", Foreign: true},

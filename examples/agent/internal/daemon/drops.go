@@ -22,15 +22,15 @@ var errNotLogged = errors.New(
 	"verdicts are not logged: set verdict-log-group, or give --group with one that something else logs to",
 )
 
-// wish has the parameters of a client's request for verdicts.
-type wish struct {
+// dropsRequest has the parameters of a client's request for verdicts.
+type dropsRequest struct {
 	group uint16
 	own   bool // the request named no group: group is the one that the agent logs to
 	rate  int
 	all   bool
 }
 
-func wishOf(r *http.Request, log render.VerdictLog) (w wish, err error) {
+func parseDropsRequest(r *http.Request, log render.VerdictLog) (w dropsRequest, err error) {
 	query := r.URL.Query()
 	w.all = query.Get("all") == "true"
 	if w.rate, err = strconv.Atoi(query.Get("rate")); err != nil || w.rate < 1 {
@@ -59,23 +59,23 @@ func (d *Daemon) drops(w http.ResponseWriter, r *http.Request) {
 		api.Fail(w, http.StatusServiceUnavailable, d.starting())
 		return
 	}
-	wish, err := wishOf(r, p.VerdictLog())
+	request, err := parseDropsRequest(r, p.VerdictLog())
 	if err != nil {
 		api.Fail(w, http.StatusUnprocessableEntity, err)
 		return
 	}
-	book := newRuleBook()
-	d.follow(book) // before World is called, so that no update in between is missed
-	defer d.unfollow(book)
-	book.fill(p.World())
-	l, err := d.taps.join(wish.group)
+	rules := newRuleCache()
+	d.follow(rules) // before World is called, so that no update in between is missed
+	defer d.unfollow(rules)
+	rules.fill(p.World())
+	l, err := d.taps.join(request.group)
 	if err != nil {
 		api.Fail(w, http.StatusServiceUnavailable, err)
 		return
 	}
 	defer func() { d.taps.leave(l) }()
 	out, flush := json.NewEncoder(w), http.NewResponseController(w)
-	limit := limiter{rate: wish.rate, left: wish.rate, since: time.Now()}
+	limit := limiter{rate: request.rate, left: request.rate, since: time.Now()}
 	w.Header().Set("Content-Type", "application/json")
 	started, begun := l.started, false
 	for {
@@ -95,15 +95,15 @@ func (d *Daemon) drops(w http.ResponseWriter, r *http.Request) {
 			}
 		case <-replaced:
 			p, replaced = d.latest()
-			if l, err = d.retune(l, &wish, p.VerdictLog()); err != nil {
+			if l, err = d.retune(l, &request, p.VerdictLog()); err != nil {
 				return
 			}
-		case <-book.full:
-			book.age()
-			book.fill(d.current().World())
+		case <-rules.full:
+			rules.age()
+			rules.fill(d.current().World())
 		case e := <-l.entries:
-			v := book.verdict(e, d.interfaceName)
-			if v.Missed = limit.pass(v.Decision == "deny" || wish.all, e.Missed, time.Now()); v.Missed < 0 {
+			v := rules.verdict(e, d.interfaceName)
+			if v.Missed = limit.pass(v.Decision == "deny" || request.all, e.Missed, time.Now()); v.Missed < 0 {
 				continue
 			}
 			begun = true
@@ -116,7 +116,7 @@ func (d *Daemon) drops(w http.ResponseWriter, r *http.Request) {
 
 // retune makes a listener listen to the group to which the agent now logs, if the request named no
 // group. If it fails, it returns the error of join and the old listener.
-func (d *Daemon) retune(l *listener, w *wish, log render.VerdictLog) (*listener, error) {
+func (d *Daemon) retune(l *listener, w *dropsRequest, log render.VerdictLog) (*listener, error) {
 	if !w.own || !log.Enabled || log.Group == w.group {
 		return l, nil
 	}
@@ -160,26 +160,26 @@ func (l *limiter) allows(now time.Time) bool {
 	return true
 }
 
-// follow makes a book process every update of the sources.
-func (d *Daemon) follow(b *ruleBook) {
+// follow sends every further update of the sources to a cache, until unfollow.
+func (d *Daemon) follow(c *ruleCache) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.books[b] = struct{}{}
+	d.ruleCaches[c] = struct{}{}
 }
 
-func (d *Daemon) unfollow(b *ruleBook) {
+func (d *Daemon) unfollow(c *ruleCache) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	delete(d.books, b)
+	delete(d.ruleCaches, c)
 }
 
-// updated sends updates to all books that are followed.
+// updated sends updates to the caches that follow the sources.
 func (d *Daemon) updated(updates []policy.Update) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for b := range d.books {
+	for c := range d.ruleCaches {
 		for _, u := range updates {
-			b.note(u)
+			c.record(u)
 		}
 	}
 }
@@ -187,7 +187,7 @@ func (d *Daemon) updated(updates []policy.Update) {
 // interfaceName returns the name of the interface of the node with an index; empty if there is
 // none.
 func (d *Daemon) interfaceName(index uint32) (name string) {
-	ask := func() error {
+	find := func() error {
 		i, err := net.InterfaceByIndex(int(index))
 		if err == nil {
 			name = i.Name
@@ -195,9 +195,9 @@ func (d *Daemon) interfaceName(index uint32) (name string) {
 		return err
 	}
 	if d.cfg.NetNS == 0 {
-		_ = ask()
+		_ = find()
 	} else {
-		_ = nsthread.In(d.cfg.NetNS, ask)
+		_ = nsthread.In(d.cfg.NetNS, find)
 	}
 	return name
 }

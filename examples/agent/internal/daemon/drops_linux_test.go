@@ -24,7 +24,7 @@ import (
 	"github.com/wayleave/wayleave/kubernetes/convert"
 )
 
-// annotated is a policy for web with an annotated rule.
+// annotated is a policy for web that has an annotated rule.
 const annotated = `apiVersion: projectcalico.org/v3
 kind: NetworkPolicy
 metadata: {namespace: shop, name: default.web}
@@ -36,19 +36,19 @@ spec:
     - {action: Deny, protocol: TCP, destination: {ports: [%d]}, metadata: {annotations: {why: not for shops}}}
 `
 
-// A logged packet is reported with the names of both sides, and with the policy and rule by the id in the kernel, also
-// if the rule was deleted.
+// A logged packet is reported with the names of both endpoints, and with the policy and rule that have the ID in its
+// log prefix, even if the rule was deleted.
 func TestDrops(t *testing.T) {
 	node, dir := nstest.New(t), t.TempDir()
 	nstest.NewWorkload(t, node, convert.InterfaceName("shop", "web"), "10.0.0.1")
 	cart := nstest.NewWorkload(t, node, convert.InterfaceName("shop", "cart"), "10.0.0.2")
 	write(t, dir, "pods.yaml", namespace+pod("web", "10.0.0.1")+pod("cart", "10.0.0.2"))
 	write(t, dir, "policy.yaml", fmt.Sprintf(annotated, 81))
-	// where the ids are in the prefixes of messages, to another group than the one that is listened to
+	// The agent logs with the IDs of rules, to another group than the one from which the test reads.
 	r := startWith(t, node, dir, t.TempDir(), map[string]string{"verdict-log-group": "4"})
 	r.until(t, well)
 
-	// The rules' own ids, as they are in the table.
+	// The IDs of the rules in the table.
 	ids := regexp.MustCompile(`"[^"\n]*\b([a-z2-7]{24})\b[^"\n]*"`).FindAllStringSubmatch(
 		get[api.Ruleset](t, r, "/v1/ruleset").Table, -1,
 	)
@@ -72,14 +72,14 @@ func TestDrops(t *testing.T) {
 			return nil
 		})
 	}()
-	until := func(will func(api.Verdict) bool) api.Verdict {
+	until := func(holds func(api.Verdict) bool) api.Verdict {
 		ticker, timeout := time.NewTicker(10*time.Millisecond), time.After(patience)
 		defer ticker.Stop()
 		for {
 			select {
 			case v := <-verdicts:
-				require.Equal(t, "deny", v.Decision, "what is allowed was not asked for")
-				if will(v) {
+				require.Equal(t, "deny", v.Decision, "allowed packets were not requested")
+				if holds(v) {
 					return v
 				}
 			case err := <-ended:
@@ -87,7 +87,7 @@ func TestDrops(t *testing.T) {
 			case <-timeout:
 				t.Fatal("no such verdict")
 			case <-ticker.C:
-				_ = cart.NS.Do(func() error { // nobody listens, or it is denied
+				_ = cart.NS.Do(func() error { // fails: no server listens, or policy denies it
 					conn, err := net.DialTimeout("tcp", "10.0.0.1:81", time.Millisecond)
 					if err == nil {
 						err = conn.Close()
@@ -107,8 +107,8 @@ func TestDrops(t *testing.T) {
 	v = until(func(v api.Verdict) bool { return v.Policy == nil })
 	require.Equal(t, "no rule at all", v.Reason)
 
-	// The rule is edited, so that there is another in its place: packets that the old one judged
-	// are known still.
+	// The rule is replaced by another one. A packet about which the old rule decided is still reported with the old
+	// rule.
 	write(t, dir, "policy.yaml", fmt.Sprintf(annotated, 82))
 	r.until(t, func(s pipeline.State) bool { return well(s) && s.Events > 0 })
 	for len(verdicts) > 0 {
@@ -118,17 +118,17 @@ func TestDrops(t *testing.T) {
 		return v.Rule != nil && *v.Rule == 1 && v.Annotations["why"] == "not for shops"
 	})
 
-	// A second command receives it, too; but another program cannot follow the agent's group.
+	// A second client receives the verdicts, too. Another program cannot follow the agent's group.
 	second, leave := context.WithCancel(t.Context())
-	heard := make(chan error, 1)
+	secondEnded := make(chan error, 1)
 	go func() {
-		heard <- api.Stream(second, r.Client, "/v1/drops?group=3&rate=10000", func(api.Verdict) error {
+		secondEnded <- api.Stream(second, r.Client, "/v1/drops?group=3&rate=10000", func(api.Verdict) error {
 			leave()
 			return nil
 		})
 	}()
 	until(func(api.Verdict) bool { return second.Err() != nil })
-	require.ErrorIs(t, <-heard, context.Canceled)
+	require.ErrorIs(t, <-secondEnded, context.Canceled)
 	other := nflog.Config{Group: 3, NetNS: node.FD()}
 	require.ErrorContains(t, nflog.Follow(t.Context(), other, nil), "group 3: ")
 	cancel()
@@ -136,7 +136,8 @@ func TestDrops(t *testing.T) {
 	r.end(t)
 }
 
-// If another program follows a group, the agent cannot, and reports that. It also reports invalid parameters.
+// If another program follows a group, the agent cannot follow it, and the request fails. A request with invalid
+// parameters fails, too.
 func TestDropsRefused(t *testing.T) {
 	node, dir := shop(t)
 	r := start(t, node, dir, t.TempDir())
@@ -191,7 +192,7 @@ func TestDropsOfAgent(t *testing.T) {
 	group(3)
 	seen := map[string]bool{}
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	var knocking sync.WaitGroup // its end comes before that of the workload's namespace
+	var knocking sync.WaitGroup // ends before the workload's namespace is closed
 	defer knocking.Wait()
 	defer cancel()
 	var moved atomic.Bool

@@ -25,8 +25,8 @@ import (
 	"github.com/wayleave/wayleave/internal/netns/nstest"
 )
 
-// Hundreds of idle connections to the HTTP address, and of ones that send their header slowly, keep
-// out neither a probe there nor the commands on the socket.
+// Hundreds of idle or slow connections to the HTTP address prevent neither a probe there nor
+// commands on the socket.
 func TestFloodOfConnections(t *testing.T) {
 	const many = 600
 	node, dir := shop(t)
@@ -42,13 +42,13 @@ func TestFloodOfConnections(t *testing.T) {
 	require.Contains(t, r.log.String(), "connection limit reached")
 	for _, path := range []string{"/livez", "/readyz", "/metrics"} {
 		_, err := r.Raw(t.Context(), path)
-		require.NoError(t, err, "on the socket, too")
+		require.NoError(t, err, "the socket serves it, too")
 	}
 	r.end(t)
 }
 
-// flood opens connections to an address of a node until the test ends: idle ones, ones that have
-// begun a header, and ones that send nothing.
+// flood opens connections to an address of a node until the test ends. They are idle, have sent a
+// part of a header, or have sent nothing.
 func flood(t *testing.T, node *netns.NS, address string, many int) {
 	t.Helper()
 	var conns []net.Conn
@@ -73,9 +73,9 @@ func flood(t *testing.T, node *netns.NS, address string, many int) {
 	}))
 }
 
-// Clients that reconnect to the HTTP address all the time, with requests and without, keep out
-// neither a probe there nor a command on the socket: the limit of connections does not close the
-// connection of a probe before it has its answer.
+// Clients that reconnect to the HTTP address all the time, with or without requests, prevent
+// neither a probe there nor a command on the socket. The limit of connections does not close the
+// connection of a probe before the probe has its answer.
 func TestReconnectingClientsKeepNoProbeOut(t *testing.T) {
 	const clients, times, probes = 400, 10_000, 20
 	node, dir := shop(t)
@@ -133,9 +133,9 @@ func live(node *netns.NS, address string) error {
 	})
 }
 
-// reconnect starts clients that connect repeatedly, each at most so many times, until stop is
-// called, which returns the number of connections. They ask for health or metrics, send a part of a
-// header, send nothing, or disconnect at once.
+// reconnect starts clients that connect repeatedly, each at most the given number of times, until
+// stop is called. stop returns the number of connections. The clients request health or metrics,
+// send a part of a header, send nothing, or disconnect at once.
 func reconnect(t *testing.T, node *netns.NS, address string, clients, times int) (stop func() int64) {
 	t.Helper()
 	var running sync.WaitGroup
@@ -180,8 +180,8 @@ func reconnect(t *testing.T, node *netns.NS, address string, clients, times int)
 	return stop
 }
 
-// An agent with few descriptors has enough of them for the socket, however many connections there
-// are to the HTTP address; one that is stopped leaves no command waiting.
+// An agent with few file descriptors has enough of them for the socket, however many connections
+// the HTTP address has. If the agent is stopped by SIGSTOP, commands end with a timeout.
 func TestFloodWithFewDescriptors(t *testing.T) {
 	node, dir := shop(t)
 	state := t.TempDir()
@@ -192,7 +192,7 @@ func TestFloodWithFewDescriptors(t *testing.T) {
 	cmd := exec.CommandContext(t.Context(), "sh", "-c", `ulimit -n 256 && exec "$0" "$@"`, binary, "run", "--node", "n",
 		"--manifests", dir, "--http-address", "127.0.0.1:0", "--socket", socket,
 		"--endpoint-dir", filepath.Join(state, "endpoints"))
-	said, err := cmd.StderrPipe()
+	stderr, err := cmd.StderrPipe()
 	require.NoError(t, err)
 	require.NoError(t, node.Do(cmd.Start))
 	var rest bytes.Buffer
@@ -205,16 +205,16 @@ func TestFloodWithFewDescriptors(t *testing.T) {
 			t.Logf("the agent's log:\n%s", rest.String())
 		}
 	}()
-	address, lines := "", bufio.NewScanner(io.TeeReader(said, &rest))
+	address, lines := "", bufio.NewScanner(io.TeeReader(stderr, &rest))
 	serving := regexp.MustCompile(`serving health and metrics" address=(\S+)`)
 	for address == "" && lines.Scan() {
 		if found := serving.FindStringSubmatch(lines.Text()); found != nil {
 			address = found[1]
 		}
 	}
-	go func() { // the agent is never held up
+	go func() { // reads all, so that the agent's writes never block
 		defer close(read)
-		_, _ = io.Copy(&rest, said)
+		_, _ = io.Copy(&rest, stderr)
 	}()
 	require.NotEmpty(t, address)
 

@@ -81,10 +81,10 @@ func (d *Daemon) countLogged(ctx context.Context, p *pipeline.Pipeline) error {
 	}
 	d.flows.use(conn)
 	defer d.flows.use(nil)
-	book := newRuleBook()
-	d.follow(book) // before World is called, so that no update in between is missed
-	defer d.unfollow(book)
-	book.fill(p.World())
+	rules := newRuleCache()
+	d.follow(rules) // before World is called, so that no update in between is missed
+	defer d.unfollow(rules)
+	rules.fill(p.World())
 	l, err := d.taps.join(p.VerdictLog().Group)
 	if err != nil {
 		return err
@@ -96,25 +96,25 @@ func (d *Daemon) countLogged(ctx context.Context, p *pipeline.Pipeline) error {
 				NetNS: d.cfg.NetNS, Ended: d.flows.table.Ended, Missed: d.flows.table.Missed,
 			})
 		},
-		func(ctx context.Context) error { return d.countEntries(ctx, p, book, l) },
+		func(ctx context.Context) error { return d.countEntries(ctx, p, rules, l) },
 		d.flows.updates,
 	)
 }
 
 // countEntries counts the entries that a listener receives.
-func (d *Daemon) countEntries(ctx context.Context, p *pipeline.Pipeline, book *ruleBook, l *listener) error {
+func (d *Daemon) countEntries(ctx context.Context, p *pipeline.Pipeline, rules *ruleCache, l *listener) error {
 	for {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-l.done:
 			return l.err
-		case <-book.full:
-			book.age()
-			book.fill(p.World())
+		case <-rules.full:
+			rules.age()
+			rules.fill(p.World())
 		case e := <-l.entries:
 			d.flows.missed.Add(uint64(e.Missed))
-			d.flows.table.Verdict(book.flow(e))
+			d.flows.table.Verdict(rules.flow(e))
 		}
 	}
 }
@@ -188,12 +188,12 @@ func (c *flowCounter) stats() *metrics.Flows {
 }
 
 // flow returns the verdict that an nflog entry reports.
-func (b *ruleBook) flow(e nflog.Entry) flows.Verdict {
+func (c *ruleCache) flow(e nflog.Entry) flows.Verdict {
 	decision, by, _ := strings.Cut(e.Prefix, " ")
-	b.mu.Lock()
-	defer b.mu.Unlock()
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	name := func(a netip.Addr) string {
-		if name := b.endpointLocked(a); name != "" {
+		if name := c.endpointLocked(a); name != "" {
 			return name
 		}
 		return a.String()
@@ -201,7 +201,7 @@ func (b *ruleBook) flow(e nflog.Entry) flows.Verdict {
 	v := flows.Verdict{Tuple: flows.TupleOf(e), Length: e.Length}
 	v.Source, v.Destination, v.Protocol, v.Port = name(e.Src), name(e.Dst), e.Protocol, e.DstPort
 	v.Allowed = decision == "allow"
-	r, ok := b.ruleLocked(by)
+	r, ok := c.ruleLocked(by)
 	if !ok {
 		v.Reason = by
 		return v

@@ -17,7 +17,7 @@ import (
 	"github.com/wayleave/wayleave/examples/agent/internal/pipeline"
 )
 
-// dumps is a connection tracking table whose dumps are functions.
+// dumps is a fake connection tracking table: each dump calls the function.
 type dumps func() error
 
 func (d dumps) EachCounted(context.Context, func(), func(*conntrack.Flow, conntrack.Counters)) error {
@@ -40,11 +40,11 @@ func TestVerdictsDuringDump(t *testing.T) {
 
 	l := &listener{tap: &tap{done: make(chan struct{})}, entries: make(chan nflog.Entry)}
 	counted := make(chan error)
-	go func() { counted <- d.countEntries(t.Context(), nil, newRuleBook(), l) }()
+	go func() { counted <- d.countEntries(t.Context(), nil, newRuleCache(), l) }()
 	stats := make(chan *metrics.Flows)
 	go func() {
 		l.entries <- nflog.Entry{Prefix: "allow test", Missed: 3}
-		l.entries <- nflog.Entry{Prefix: "allow test"} // it has counted the first one
+		l.entries <- nflog.Entry{Prefix: "allow test"} // the first one has been counted by then
 		stats <- d.flows.stats()
 	}()
 	select {
@@ -60,7 +60,7 @@ func TestVerdictsDuringDump(t *testing.T) {
 	require.NoError(t, <-updated)
 }
 
-// Counts are as old as the last dump that did not fail.
+// The counts are those of the last successful dump.
 func TestFailedUpdate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, failed := newFlowCounter(), errors.New("failed")

@@ -31,7 +31,7 @@ func TestFlows(t *testing.T) {
 	r := startWith(t, node, dir, t.TempDir(), map[string]string{"verdict-log-group": "4", "flows": "true"})
 	r.until(t, well)
 
-	// Until the agent follows the group, nothing counts.
+	// Packets are not counted until the agent follows the group.
 	dropped := func(f api.Flow) bool { return f.Decision == "deny" && f.Packets > 0 }
 	awaitFlow(t, r, dropped, func() { require.True(t, nstest.Dropped(t, cart.NS, "10.0.0.1:81")) })
 	f := awaitFlow(t, r, dropped, func() {})
@@ -41,9 +41,9 @@ func TestFlows(t *testing.T) {
 	require.Equal(t, uint64(60), f.Bytes/f.Packets, "a SYN with the kernel's options")
 
 	conn, stop := talk(t, web.NS, cart.NS)
-	const said = 3 * 1000
+	const atLeast = 3 * 1000 // bytes
 	for _, direction := range []string{"ingress", "egress"} {
-		allowed := func(f api.Flow) bool { return f.Direction == direction && f.Bytes > said && f.ReplyBytes > said }
+		allowed := func(f api.Flow) bool { return f.Direction == direction && f.Bytes > atLeast && f.ReplyBytes > atLeast }
 		f = awaitFlow(t, r, allowed, func() {})
 		require.Equal(t, "shop/cart shop/web TCP 80", ends(f))
 		require.Equal(t, uint64(1), f.Connections)
@@ -62,7 +62,8 @@ func TestFlows(t *testing.T) {
 	r.end(t)
 }
 
-// Connections without replies, and two pings at a time, count as what was sent. Without traffic their counts stay.
+// Connections without replies, and two simultaneous pings, are counted by their packets. Without traffic, the counts
+// stay the same.
 func TestFlowsWithoutReplies(t *testing.T) {
 	node, dir := nstest.New(t), t.TempDir()
 	require.NoError(t, node.SetSysctl("net/ipv4/ip_forward", "1"))
@@ -89,7 +90,7 @@ func TestFlowsWithoutReplies(t *testing.T) {
 	to := func(port uint16, packets int) func(api.Flow) bool {
 		return func(f api.Flow) bool { return f.Port == port && f.Packets >= uint64(packets) }
 	}
-	awaitFlow(t, r, to(515, 1), func() { send(515) }) // until the agent follows the group, nothing counts
+	awaitFlow(t, r, to(515, 1), func() { send(515) }) // packets are not counted until the agent follows the group
 	const echoes = 5
 	for id := range byte(2) {
 		for range echoes {
@@ -131,14 +132,14 @@ func ends(f api.Flow) string {
 	return fmt.Sprint(f.Source, " ", f.Destination, " ", f.Protocol, " ", f.Port)
 }
 
-// awaitFlow returns the flow that is wanted, once there is one. It calls attempt before each question.
+// awaitFlow returns a wanted flow, once there is one. It calls attempt before each request.
 func awaitFlow(t *testing.T, r *running, wanted func(api.Flow) bool, attempt func()) (found api.Flow) {
 	t.Helper()
 	require.Eventually(t, func() bool {
 		attempt()
 		all, err := api.Get[api.Flows](t.Context(), r.Client, "/v1/flows")
 		if err != nil {
-			return false // it has just begun
+			return false // the flow has just begun
 		}
 		i := slices.IndexFunc(all.Flows, wanted)
 		if i >= 0 {
@@ -194,7 +195,7 @@ func talk(t *testing.T, web, cart *netns.NS) (conn net.Conn, stop func()) {
 }
 
 // Without the setting, the error names the setting.
-func TestFlowsAreOff(t *testing.T) {
+func TestFlowsWithoutSetting(t *testing.T) {
 	node, dir := shop(t)
 	r := start(t, node, dir, t.TempDir())
 	r.until(t, well)
@@ -206,8 +207,8 @@ func TestFlowsAreOff(t *testing.T) {
 	r.end(t)
 }
 
-// BenchmarkNewFlow is the time for the first packet of a flow between two workloads, as its sender sees it, and the
-// processor time for it, that of the agent included. With flows the packets are logged, and the agent counts them.
+// BenchmarkNewFlow measures the time for the first packet of a flow between two workloads, as its sender sees it, and
+// the processor time for it, including that of the agent. With flows, packets are logged, and the agent counts them.
 func BenchmarkNewFlow(b *testing.B) {
 	const burst = 200
 	for name, change := range map[string]map[string]string{
@@ -223,7 +224,7 @@ func BenchmarkNewFlow(b *testing.B) {
 			write(b, dir, "pods.yaml", namespace+pod("web", "10.0.0.1")+pod("cart", "10.0.0.2"))
 			r := startWith(b, node, dir, b.TempDir(), change)
 			r.until(b, well)
-			conn := receiveAll(b, web.NS, cart.NS)
+			conn := discardAll(b, web.NS, cart.NS)
 			if change["flows"] != "" {
 				require.Eventually(b, func() bool {
 					_, err := conn.WriteTo([]byte("x"), &net.UDPAddr{IP: net.IPv4(10, 0, 0, 1), Port: 1})
@@ -258,8 +259,8 @@ func BenchmarkNewFlow(b *testing.B) {
 	}
 }
 
-// receiveAll drops all packets at one workload, and returns a socket of the other.
-func receiveAll(b *testing.B, to, from *netns.NS) (conn net.PacketConn) {
+// discardAll makes one workload drop all packets, and returns a socket of the other workload.
+func discardAll(b *testing.B, to, from *netns.NS) (conn net.PacketConn) {
 	b.Helper()
 	const rules = "table inet t { chain c { type filter hook prerouting priority -400; policy drop; }; }"
 	nstest.NFT(b, to, rules, "-f", "-")

@@ -15,9 +15,9 @@ import (
 	"github.com/wayleave/wayleave/examples/internal/api"
 )
 
-// Names of objects cannot begin a line of the log, nor write control characters to a terminal:
-// those of objects in manifests and in resources, and of registered endpoints. Neither can they do
-// that in events and in answers.
+// The name of an object cannot start a new line in the log, and cannot write control characters to
+// a terminal. The same holds for events and responses. The object may come from manifests or
+// resources, or be a registered endpoint.
 func TestObjectNamesForgeNoLogLine(t *testing.T) {
 	const forged = "web\ntime=now level=INFO msg=\"all is well\"\x1b[2J\u202e"
 	name, err := json.Marshal(forged)

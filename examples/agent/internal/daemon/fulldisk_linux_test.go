@@ -34,7 +34,7 @@ func has(text string) func(pipeline.State) bool {
 	return func(s pipeline.State) bool { return well(s) && strings.Contains(s.Table().String(), text) }
 }
 
-// replayed plays a recording to its end, and returns all batches.
+// replayed replays a recording, and returns all batches.
 func replayed(t *testing.T, path string) string {
 	t.Helper()
 	file, err := os.Open(path)
@@ -49,8 +49,8 @@ func replayed(t *testing.T, path string) string {
 	return batches.String()
 }
 
-// A full disk ends the recording, which is reported once, and nothing else: policy is programmed as before, and
-// registered endpoints stay. The recording up to then can be replayed.
+// A full disk ends only the recording, which is reported once. Policy is still programmed, and
+// registered endpoints stay. The recording up to that moment can be replayed.
 func TestFullDisk(t *testing.T) {
 	node, dir := shop(t)
 	disk, err := smalldisk.New(64 << 10)
@@ -71,7 +71,7 @@ func TestFullDisk(t *testing.T) {
 	require.Contains(t, body, `{"name":"recording","ok":true}`)
 
 	require.NoError(t, disk.Fill())
-	for i := range 3 { // each is more than the file's last page has room for
+	for i := range 3 { // each is larger than the free space in the file's last page
 		write(t, dir, "more.yaml", strings.Repeat("# \n", 10)+allow("cart", "web", 1000+i)+manyPolicies(50, 2000+i))
 		r.until(t, has(fmt.Sprint(2000+i)))
 	}
@@ -97,14 +97,14 @@ func TestFullDisk(t *testing.T) {
 	r.end(t)
 	batches := replayed(t, record)
 	require.Contains(t, batches, "shop/early")
-	require.NotContains(t, batches, "shop/late", "what has ended does not begin again with a gap in it")
+	require.NotContains(t, batches, "shop/late", "an ended recording does not continue after a gap")
 
 	r = startWith(t, node, dir, state, more)
 	r.until(t, has(`"way1"`))
 	require.Empty(t, get[api.Status](t, r, "/v1/status").RecordingError)
 	r.end(t)
 	require.Contains(t, replayed(t, record), "shop/late")
-	require.Equal(t, batches, replayed(t, record+".1"), "that of the run before is kept")
+	require.Equal(t, batches, replayed(t, record+".1"), "the recording of the previous run is kept")
 }
 
 // manyPolicies returns policies for one port.
@@ -116,12 +116,12 @@ func manyPolicies(n, port int) string {
 	return all.String()
 }
 
-// Where nothing can be recorded from the start the agent runs all the same.
-func TestNothingCanBeRecorded(t *testing.T) {
+// If the recording cannot be created, the agent runs without it.
+func TestAgentRunsWithoutRecording(t *testing.T) {
 	node, dir := shop(t)
 	r := startWith(t, node, dir, t.TempDir(), map[string]string{"record-file": "/dev/full"})
 	r.until(t, well)
-	require.Contains(t, get[api.Status](t, r, "/v1/status").RecordingError, "/dev/full: is no regular file")
+	require.Contains(t, get[api.Status](t, r, "/v1/status").RecordingError, "/dev/full: is not a regular file")
 	require.Contains(t, r.log.String(), "the recording has ended; the agent continues")
 	r.end(t)
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/wayleave/wayleave/kubernetes/convert"
 )
 
-// S105: a pod reaches its own node with endpoint-to-host "accept" alone. verify proves both.
+// S105: a pod reaches its own node only with endpoint-to-host "accept". verify proves both cases.
 func TestEndpointToHost(t *testing.T) {
 	node, dir := nstest.New(t), t.TempDir()
 	require.NoError(t, node.AddAddr("lo", netip.MustParsePrefix("192.0.2.1/32")))

@@ -104,12 +104,12 @@ func (d *Daemon) config(*http.Request, *pipeline.Pipeline) (any, error) {
 
 func (d *Daemon) ruleset(*http.Request, *pipeline.Pipeline) (any, error) {
 	d.mu.Lock()
-	ask := d.table
+	copyTable := d.table
 	d.mu.Unlock()
-	if ask == nil {
+	if copyTable == nil {
 		return nil, errors.New("nothing is in the kernel yet: 'agent status' has the reason")
 	}
-	table := ask() // without mu, because it waits for the transaction in progress
+	table := copyTable() // without mu, because it waits for the transaction in progress
 	if table == nil {
 		return nil, errors.New("nothing is in the kernel yet: 'agent status' has the reason")
 	}
@@ -269,7 +269,7 @@ func (d *Daemon) explain(r *http.Request, p *pipeline.Pipeline) (any, error) {
 		return nil, err
 	}
 	world := p.World()
-	asked, err := flows.Parse(world, q.From, q.To, q.Port)
+	parsed, err := flows.Parse(world, q.From, q.To, q.Port)
 	if err != nil {
 		var party *flows.PartyError
 		if errors.As(err, &party) {
@@ -277,7 +277,7 @@ func (d *Daemon) explain(r *http.Request, p *pipeline.Pipeline) (any, error) {
 		}
 		return nil, err
 	}
-	return flows.Explain(world, asked, func(policies []policy.Key) flows.Origins {
+	return flows.Explain(world, parsed, func(policies []policy.Key) flows.Origins {
 		return d.ruleOrigins(r.Context(), p, policies)
 	})
 }
@@ -339,7 +339,7 @@ func (d *Daemon) unprogrammed(p *pipeline.Pipeline, key policy.Key) error {
 	case !known:
 		return errors.New("no source has such an endpoint: 'agent endpoints' lists those of this node")
 	case !sent:
-		return errors.New("the graph has not got to it")
+		return errors.New("the graph has not processed it yet: see 'agent status'")
 	}
-	return errors.New("its turn has not come")
+	return errors.New("the driver has not programmed it yet: see 'agent status'")
 }

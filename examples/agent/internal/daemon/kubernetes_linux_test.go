@@ -84,7 +84,7 @@ func newAPIServer(t *testing.T) *apiServer {
 	refuse := func(clienttesting.Action) (bool, k8sruntime.Object, error) {
 		return s.away.Load(), nil, errors.New("the API server is away")
 	}
-	// The fake API server loses what is created between a list and its watch.
+	// The fake API server loses objects that are created between a list and its watch.
 	s.client.PrependWatchReactor("*", func(a clienttesting.Action) (bool, watch.Interface, error) {
 		w, err := s.client.Tracker().Watch(a.GetResource(), a.GetNamespace())
 		s.watches <- struct{}{}
@@ -147,7 +147,7 @@ func (s *apiServer) allow(from, to string, port int64) {
 	require.NoError(s.t, err)
 }
 
-// kubernetesNode is a node whose agent has its objects from an API.
+// kubernetesNode is a node whose agent reads its objects from an API.
 type kubernetesNode struct {
 	*running
 	t      *testing.T
@@ -196,7 +196,7 @@ func (n *kubernetesNode) pod(command string, pod *netns.NS, name, ip string) err
 	return n.cni(command, pod, "id-"+name, ip, args, "20s")
 }
 
-// connects reports whether a namespace gets a connection to an address, where something listens.
+// connects reports whether a namespace can connect to an address, at which a server listens.
 func (n *kubernetesNode) connects(from, to *netns.NS, address string) bool {
 	n.t.Helper()
 	var listener net.Listener
@@ -243,8 +243,8 @@ func newKubernetesNode(t *testing.T) *kubernetesNode {
 	return n
 }
 
-// A pod has the labels and the policy of the API when ADD returns, after a restart of the agent, and until DEL. Nothing
-// of it is in the network's configuration.
+// A pod has the labels and the policy of the API when ADD returns, after a restart of the agent, and until DEL. The
+// network configuration has neither.
 func TestPodsOfTheAPI(t *testing.T) {
 	n := newKubernetesNode(t)
 	n.server.allow("cart", "web", 80)
@@ -257,7 +257,7 @@ func TestPodsOfTheAPI(t *testing.T) {
 	err := n.cni("ADD", web, "id-web", "10.0.0.1", "K8S_POD_NAMESPACE=shop;K8S_POD_NAME=web;K8S_POD_UID=uid-web", "1s")
 	require.ErrorContains(t, err, "the Kubernetes API has no pod shop/web with the UID uid-web on node n")
 	_, err = web.Link("eth0")
-	require.Error(t, err, "nothing is left")
+	require.Error(t, err, "the interface is removed")
 	require.Empty(t, n.endpointStates())
 	err = n.cni("ADD", web, "id-web", "10.0.0.1", "K8S_POD_NAMESPACE=shop;K8S_POD_NAME=web", "20s")
 	require.ErrorContains(t, err, "K8S_POD_UID")
@@ -289,7 +289,7 @@ func TestPodsOfTheAPI(t *testing.T) {
 	require.NoError(t, n.node.Do(exec.Command("ip", "addr", "add", "10.9.9.9", "dev", "lo").Run))
 	require.True(t, n.connects(cart, n.node, "10.9.9.9:443"), "pods reach their own node")
 
-	// The API server is away while the agent restarts: the kernel stays as it is, and the agent is not ready.
+	// The API server is unavailable while the agent restarts: the kernel state stays, and the agent is not ready.
 	n.end(t)
 	holds("without an agent")
 	n.server.away.Store(true)
@@ -312,7 +312,7 @@ func TestPodsOfTheAPI(t *testing.T) {
 	require.Contains(t, body, `wayleave_kubernetes_readable{kind="tiers.projectcalico.org"} 1`)
 
 	require.NoError(t, n.pod("CHECK", web, "web", ""))
-	// After DEL nothing is left of the pod, although the API still has it.
+	// After DEL, the kernel has no object of the pod, although the API still has the pod.
 	require.NoError(t, n.pod("DEL", web, "web", ""))
 	require.Equal(t, map[string]string{"shop/cart": "up", "shop/other": "up"}, n.endpointStates())
 	require.NoError(t, n.pod("DEL", web, "web", ""), "again")
@@ -323,7 +323,7 @@ func TestPodsOfTheAPI(t *testing.T) {
 	n.end(t)
 }
 
-// An object that is not understood is reported, and a kind that cannot be read keeps the agent from being ready.
+// An object that is not understood is reported. If a kind cannot be read, the agent is not ready.
 func TestFaultsOfTheAPI(t *testing.T) {
 	n := newKubernetesNode(t)
 	n.server.dynamic.PrependReactor("list", "tiers", func(clienttesting.Action) (bool, k8sruntime.Object, error) {
@@ -357,8 +357,8 @@ func TestFaultsOfTheAPI(t *testing.T) {
 	n.end(t)
 }
 
-// The agent writes to the API that its node has a network, once the first state is in the kernel, and Events on
-// objects at fault.
+// Once the first state is in the kernel, the agent writes to the API that its node has a network. It also writes Events
+// of objects at fault.
 func TestStateIsReportedToTheAPI(t *testing.T) {
 	n := newKubernetesNode(t)
 	nodes := n.server.client.CoreV1().Nodes()
@@ -390,8 +390,8 @@ func TestStateIsReportedToTheAPI(t *testing.T) {
 	n.end(t)
 }
 
-// Settings come from ConfigMaps, those for the node over those for all. Before they have been read, nothing is
-// programmed. Invalid ones do not count, and the former ones stay.
+// Settings come from ConfigMaps. The one for the node takes precedence over the one for all nodes. Before both have
+// been read, nothing is programmed. Invalid settings are ignored, and the previous ones stay in effect.
 func TestSettingsOfConfigMaps(t *testing.T) {
 	n := newKubernetesNode(t)
 	maps := n.server.client.CoreV1().ConfigMaps("wayleave")

@@ -20,17 +20,17 @@ import (
 	"github.com/wayleave/wayleave/internal/netns/nstest"
 )
 
-// A client that follows verdicts or events and leaves costs nothing any more, without any packet or
-// event: the handler ends, and the kernel's group is followed no more. Also a client that sends a
-// body with its request, as earlier versions did.
-func TestFollowersLeave(t *testing.T) {
+// If a client that follows verdicts or events disconnects, its handler ends, and the agent stops
+// following the kernel's group. This needs no further packet or event. It also works for a client
+// that sends a body with its request, as earlier versions did.
+func TestFollowerThatDisconnectsIsRemoved(t *testing.T) {
 	p, err := pipeline.New(pipeline.Config{
 		Manifests: t.TempDir(), Node: "n", NetNS: nstest.New(t).FD(),
 		VerdictLog: render.VerdictLog{Enabled: true, Group: 3},
 	})
 	require.NoError(t, err)
 	unfollowed := make(chan uint16, 100)
-	d := &Daemon{events: newHub(), books: map[*ruleBook]struct{}{}, pipeline: p, replaced: make(chan struct{})}
+	d := &Daemon{events: newHub(), ruleCaches: map[*ruleCache]struct{}{}, pipeline: p, replaced: make(chan struct{})}
 	d.taps = newTaps(func(ctx context.Context, group uint16, started func(), _ func(nflog.Entry) error) error {
 		started()
 		<-ctx.Done()
@@ -67,7 +67,7 @@ func TestFollowersLeave(t *testing.T) {
 				_, err = io.WriteString(c, head+"\r\n"+body)
 				require.NoError(t, err)
 				_, err = io.ReadFull(c, make([]byte, len("HTTP/1.1 200 OK")))
-				require.NoError(t, err, "the answer begins before there is anything to say")
+				require.NoError(t, err, "the response begins before the first event")
 				require.NoError(t, c.Close())
 				<-ended
 				if request != "GET /v1/watch" {
@@ -77,7 +77,7 @@ func TestFollowersLeave(t *testing.T) {
 		}
 	}
 	require.Empty(t, d.events.watchers)
-	require.Empty(t, d.books)
+	require.Empty(t, d.ruleCaches)
 	cancel()
 	require.ErrorIs(t, <-stopped, context.Canceled)
 	done, stop := context.WithCancel(t.Context())

@@ -21,10 +21,10 @@ func TestLimiter(t *testing.T) {
 }
 
 // The number of missed packets is reported with the next packet that is not left out.
-func TestLimiterForgetsNothing(t *testing.T) {
+func TestLimiterCountsMissedPackets(t *testing.T) {
 	now := time.Unix(0, 0)
 	l := limiter{rate: 1, left: 1, since: now}
-	require.Equal(t, -1, l.pass(false, 3, now), "it was not asked for")
+	require.Equal(t, -1, l.pass(false, 3, now), "it was not requested")
 	require.Equal(t, 3, l.pass(true, 0, now))
 	require.Equal(t, -1, l.pass(true, 2, now), "too many")
 	require.Equal(t, 4, l.pass(true, 1, now.Add(time.Second)))

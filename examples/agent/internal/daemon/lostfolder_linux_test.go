@@ -68,7 +68,7 @@ func TestSettingsChangeWhileDirectoryIsUnreadable(t *testing.T) {
 	log := r.log.String()
 	require.Contains(t, log, `level=ERROR msg="the directory cannot be read" source=manifests`)
 	require.Contains(t, log, `level=INFO msg="the directory can be read again" source=manifests`)
-	require.NotContains(t, log, "msg=rejected", "no object makes no sense")
+	require.NotContains(t, log, "msg=rejected", "no object is rejected")
 }
 
 // An agent that starts before its directory exists waits for it. It is not ready, and its status

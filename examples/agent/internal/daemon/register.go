@@ -71,7 +71,7 @@ func (r *registered) put(ctx context.Context, e *policy.WorkloadEndpoint) error 
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, addr := range e.Addresses {
-		if other := r.Holder(addr); other != nil && other.Key() != e.Key() {
+		if other := r.Owner(addr); other != nil && other.Key() != e.Key() {
 			return fmt.Errorf("address %s belongs to endpoint %s/%s, which is registered: remove that endpoint first",
 				addr, other.Namespace, other.Name)
 		}
@@ -129,9 +129,9 @@ func (r *registered) endRemoval(key policy.Key, removal *removal) {
 	}
 }
 
-// previousHolders returns the sorted keys of removed endpoints that had one of the addresses and
+// previousOwners returns the sorted keys of removed endpoints that had one of the addresses and
 // that may still be in the kernel.
-func (r *registered) previousHolders(addrs []netip.Addr) (keys []policy.Key) {
+func (r *registered) previousOwners(addrs []netip.Addr) (keys []policy.Key) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for key, theirs := range r.removals {
@@ -194,7 +194,7 @@ func (d *Daemon) register(r *http.Request, p *pipeline.Pipeline) (any, error) {
 	if err := d.waitOn(ctx, p, func(p *pipeline.Pipeline) error { return d.waitRegistered(ctx, p, e) }); err != nil {
 		return nil, fmt.Errorf("%s is registered and not programmed yet: %w", e.Key(), err)
 	}
-	for _, key := range d.registry.previousHolders(e.Addresses) {
+	for _, key := range d.registry.previousOwners(e.Addresses) {
 		if err := d.waitRemoved(ctx, p, key); err != nil {
 			return nil, err
 		}
@@ -262,7 +262,7 @@ func readEndpoint(r *http.Request) (*policy.WorkloadEndpoint, error) {
 	}
 	e, ok := resource.(*policy.WorkloadEndpoint)
 	if !ok {
-		return nil, fmt.Errorf("%s is no workload endpoint", resource.Key())
+		return nil, fmt.Errorf("%s is not a workload endpoint", resource.Key())
 	}
 	return e, nil
 }

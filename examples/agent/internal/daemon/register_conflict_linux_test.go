@@ -25,7 +25,7 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// stateOf returns the state of an endpoint and its error, as /v1/endpoints has them.
+// stateOf returns the state of an endpoint and its error, from /v1/endpoints.
 func (r *running) stateOf(t *testing.T, name string) string {
 	t.Helper()
 	for _, e := range get[[]api.Endpoint](t, r, "/v1/endpoints") {
@@ -181,7 +181,7 @@ func TestStoredRegistrationDoesNotInterruptOwner(t *testing.T) {
 	}))
 	r = start(t, node, dir, state)
 	packets := 0
-	r.until(t, func(s pipeline.State) bool { // the packets go on during the start
+	r.until(t, func(s pipeline.State) bool { // packets are sent during the start, too
 		for _, conn := range conns {
 			require.True(t, answered(conn, patience))
 			packets++
@@ -248,7 +248,7 @@ func hostManifest(spec string) string {
 // expects one of its addresses. A host endpoint for all interfaces does not govern those of
 // workloads, so it leaves other interfaces free (S108).
 func TestRegisterRefusesInterfaceOfHost(t *testing.T) {
-	for spec, says := range map[string]string{
+	for spec, want := range map[string]string{
 		"interfaceName: way1":                                belongsTo("way1", "HostEndpoint/uplink"),
 		"expectedIPs: [192.0.2.1]":                           "; it has the address 192.0.2.1",
 		"expectedIPs: ['2001:db8:1::1']":                     "; it has the address 2001:db8:1::1",
@@ -268,11 +268,11 @@ func TestRegisterRefusesInterfaceOfHost(t *testing.T) {
 			require.NoError(t, r.put(t, "timeout=20s", registeredBody("pod", "way0", "10.0.0.9")),
 				"an interface that the host does not have")
 			err := r.put(t, "timeout=20s", registeredBody("new", "way1", "10.0.0.8"))
-			if says == "" {
+			if want == "" {
 				require.NoError(t, err)
 				require.Equal(t, "up", r.stateOf(t, "new"))
 			} else {
-				require.ErrorContains(t, err, says)
+				require.ErrorContains(t, err, want)
 				require.Equal(t, "absent", r.stateOf(t, "new"))
 			}
 			require.Equal(t, "up", r.stateOf(t, "pod"))

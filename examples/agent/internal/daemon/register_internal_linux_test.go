@@ -22,26 +22,26 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// gate is a recording of the graph's input. Once it is shut, it blocks the next write that contains
-// the word, and with it the graph, until open is closed.
+// gate receives the recording of the graph's input. Once it is closed, it blocks the next write
+// that contains the word, and with it the graph, until the channel open is closed.
 type gate struct {
 	word          []byte
 	reached, open chan struct{}
 
-	mu   sync.Mutex
-	shut bool
+	mu     sync.Mutex
+	closed bool
 }
 
 func (g *gate) close() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.shut = true
+	g.closed = true
 }
 
 func (g *gate) Write(p []byte) (int, error) {
 	g.mu.Lock()
-	blocks := g.shut && bytes.Contains(p, g.word)
-	g.shut = g.shut && !blocks
+	blocks := g.closed && bytes.Contains(p, g.word)
+	g.closed = g.closed && !blocks
 	g.mu.Unlock()
 	if blocks {
 		close(g.reached)
@@ -50,8 +50,8 @@ func (g *gate) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// gated returns a node and an agent that programs it, from the returned memory and what is
-// registered. The gate holds up its graph. The agent ends with the test.
+// gated returns a node and an agent that programs it. The agent's sources are the returned memory
+// and its registered endpoints. The gate can block the agent's graph. The agent ends with the test.
 func gated(t *testing.T, g *gate) (*netns.NS, *Daemon, *datastore.Memory) {
 	t.Helper()
 	node, memory := nstest.New(t), &datastore.Memory{}
@@ -79,7 +79,7 @@ func gated(t *testing.T, g *gate) (*netns.NS, *Daemon, *datastore.Memory) {
 	return node, d, memory
 }
 
-// registerAt registers an endpoint as over the socket.
+// registerAt sends a request to register an endpoint to the handler of the socket.
 func registerAt(t *testing.T, d *Daemon, query string, e *policy.WorkloadEndpoint) error {
 	t.Helper()
 	body, err := json.Marshal(e)
@@ -89,10 +89,10 @@ func registerAt(t *testing.T, d *Daemon, query string, e *policy.WorkloadEndpoin
 	return err
 }
 
-// A registration waits until the previous holder of the address is out of the kernel, also where
-// the endpoint itself is programmed already. Here a source has the endpoint, and the removal of the
-// previous holder does not reach the driver before the gate opens.
-func TestRegisterWaitsForPreviousHolder(t *testing.T) {
+// A registration waits until the previous owner of the address is removed from the kernel, even if
+// the endpoint itself is already programmed. Here a source has the endpoint, and the removal of the
+// previous owner does not reach the driver before the gate opens.
+func TestRegisterWaitsForPreviousOwner(t *testing.T) {
 	g := &gate{word: []byte("previous"), reached: make(chan struct{}), open: make(chan struct{})}
 	node, d, memory := gated(t, g)
 	p, r := d.pipeline, d.registry.Registry
@@ -120,12 +120,12 @@ func TestRegisterWaitsForPreviousHolder(t *testing.T) {
 	close(g.open)
 	require.NoError(t, put(""))
 	require.NotContains(t, p.Driver().Status().Endpoints, previous.Key())
-	require.Empty(t, d.registry.previousHolders(next.Addresses), "the address has no previous holder any more")
+	require.Empty(t, d.registry.previousOwners(next.Addresses), "the address has no previous owner any more")
 }
 
-// An interface that an endpoint of another source has is refused, also where that endpoint is still
-// on its way to the driver.
-func TestRegisterRefusesInterfaceOfEndpointOnItsWay(t *testing.T) {
+// A registration is refused if an endpoint of another source has the interface, even if the driver
+// has not received that endpoint yet.
+func TestRegisterRefusesInterfaceOfQueuedEndpoint(t *testing.T) {
 	g := &gate{word: []byte("way7"), reached: make(chan struct{}), open: make(chan struct{})}
 	_, d, memory := gated(t, g)
 	defer close(g.open)
@@ -161,14 +161,14 @@ func TestRegistrationInConflictDoesNotWait(t *testing.T) {
 	waits := make(chan error, 1)
 	go func() { waits <- d.pipeline.WaitProgrammed(t.Context(), second) }()
 	require.NoError(t, memory.Update(t.Context(), []policy.Update{{Key: first.Key(), Resource: first}}))
-	require.NoError(t, d.registry.put(t.Context(), second), "the registry does not know the first endpoint")
+	require.NoError(t, d.registry.put(t.Context(), second), "the registry does not have the first endpoint")
 	require.ErrorContains(t, <-waits, `interface "way7" belongs to endpoint WorkloadEndpoint/shop/first`)
 	require.ErrorContains(t, d.pipeline.WaitProgrammed(t.Context(), second), "WorkloadEndpoint/shop/first")
 	require.NotContains(t, d.pipeline.Driver().Status().Endpoints, second.Key())
 }
 
 // The end of a removal does not end a later removal of the same endpoint: its address still has a
-// previous holder.
+// previous owner.
 func TestEndOfRemovalKeepsLaterRemoval(t *testing.T) {
 	stored, _, err := registry.Open(t.TempDir())
 	require.NoError(t, err)
@@ -184,13 +184,13 @@ func TestEndOfRemovalKeepsLaterRemoval(t *testing.T) {
 	first := remove()
 	second := remove()
 	r.endRemoval(e.Key(), first)
-	require.Equal(t, []policy.Key{e.Key()}, r.previousHolders(addrs))
+	require.Equal(t, []policy.Key{e.Key()}, r.previousOwners(addrs))
 	r.endRemoval(e.Key(), second)
-	require.Empty(t, r.previousHolders(addrs))
+	require.Empty(t, r.previousOwners(addrs))
 }
 
-// An endpoint that is registered again is no previous holder any more.
-func TestRegisteredAgainDoesNotLeave(t *testing.T) {
+// If a removed endpoint is registered again, it is not a previous owner of its address.
+func TestReregistrationCancelsRemoval(t *testing.T) {
 	stored, _, err := registry.Open(t.TempDir())
 	require.NoError(t, err)
 	r := &registered{Registry: stored, removals: map[policy.Key]*removal{}}
@@ -201,14 +201,14 @@ func TestRegisteredAgainDoesNotLeave(t *testing.T) {
 	require.NoError(t, r.put(t.Context(), e))
 	_, err = r.remove(t.Context(), e.Key(), "", "")
 	require.NoError(t, err)
-	require.Equal(t, []policy.Key{e.Key()}, r.previousHolders(addrs))
+	require.Equal(t, []policy.Key{e.Key()}, r.previousOwners(addrs))
 	require.NoError(t, r.put(t.Context(), e))
-	require.Empty(t, r.previousHolders(addrs))
+	require.Empty(t, r.previousOwners(addrs))
 }
 
-// An address that another endpoint has is refused, whichever of an endpoint's addresses it is. Its
-// interface is refused, too.
-func TestRegisteredAddressIsTaken(t *testing.T) {
+// A registration is refused if another registered endpoint has its interface or one of its
+// addresses.
+func TestAddressOfAnotherEndpointIsRefused(t *testing.T) {
 	stored, _, err := registry.Open(t.TempDir())
 	require.NoError(t, err)
 	r := &registered{Registry: stored, removals: map[policy.Key]*removal{}}
@@ -225,5 +225,5 @@ func TestRegisteredAddressIsTaken(t *testing.T) {
 	require.Nil(t, r.Get(policy.Key{Kind: policy.KindWorkloadEndpoint, Namespace: "shop", Name: "two"}))
 	require.NoError(t, put("one", "way0", "10.0.0.9", "10.0.0.7"), "its own addresses")
 	require.ErrorContains(t, put("two", "way0", "10.0.0.8"), `interface "way0" belongs to endpoint`)
-	require.NoError(t, put("two", "way1", "10.0.0.8", "2001:db8::9"), "nobody has them any more")
+	require.NoError(t, put("two", "way1", "10.0.0.8", "2001:db8::9"), "no endpoint has these addresses any more")
 }

@@ -60,7 +60,7 @@ func (r *running) forget(t *testing.T, query string) (api.Registered, error) {
 	return api.Send[api.Registered](t.Context(), r.Client, http.MethodDelete, "/v1/registry?namespace=shop&"+query, nil)
 }
 
-// late is a source that is in sync when it is closed.
+// late is a source that is in sync once its channel is closed.
 type late chan struct{}
 
 func (l late) Run(ctx context.Context, r datastore.Receiver) error {
@@ -102,8 +102,8 @@ func startWaiting(
 	}
 }
 
-// An unregister request ends when the endpoint is out of the kernel. Until then, a registration
-// with its address does not succeed.
+// A request to unregister returns once the endpoint is removed from the kernel. Until then, a
+// registration with its address does not succeed.
 func TestUnregister(t *testing.T) {
 	node, dir, state := nstest.New(t), t.TempDir(), t.TempDir()
 	r := start(t, node, dir, state)
@@ -122,7 +122,7 @@ func TestUnregister(t *testing.T) {
 	require.ErrorContains(t,
 		r.put(t, "", `{"namespace":"shop","name":"away","node":"other","interface":"way2","addresses":["10.0.0.7"]}`),
 		"of node other, and this is n")
-	require.Nil(t, get[api.Registered](t, r, "/v1/registry?namespace=shop&name=away").Endpoint, "nothing is kept of it")
+	require.Nil(t, get[api.Registered](t, r, "/v1/registry?namespace=shop&name=away").Endpoint, "it is not registered")
 	_, err := r.forget(t, "name=one&timeout=soon")
 	require.ErrorContains(t, err, "timeout")
 
@@ -141,7 +141,7 @@ func TestUnregister(t *testing.T) {
 	}
 	require.Nil(t, get[api.Registered](t, r, "/v1/registry?namespace=shop&name=one").Endpoint)
 	require.ErrorContains(t, r.put(t, "timeout=10ms", two), "not read completely: late: context deadline exceeded")
-	require.Nil(t, get[api.Registered](t, r, "/v1/registry?namespace=shop&name=two").Endpoint, "nothing is kept of it")
+	require.Nil(t, get[api.Registered](t, r, "/v1/registry?namespace=shop&name=two").Endpoint, "it is not registered")
 
 	close(source)
 	require.NoError(t, r.put(t, "timeout=20s", two))
@@ -153,7 +153,7 @@ func TestUnregister(t *testing.T) {
 	r.end(t)
 }
 
-// Without endpoint-dir, no endpoint is registered, and a removal is no error.
+// Without endpoint-dir, no endpoint is registered, and a removal is not an error.
 func TestUnregisterWithoutRegistry(t *testing.T) {
 	node, dir := shop(t)
 	r := start(t, node, dir, t.TempDir(), func(cfg *daemon.Config) { cfg.Below[0].Values["endpoint-dir"] = "" })
@@ -180,8 +180,8 @@ func TestUnregisterEndpointOfAnotherSource(t *testing.T) {
 }
 
 // Several addresses move from endpoint to endpoint at once. Each endpoint is up when its
-// registration ends, and out of the kernel when its removal ends.
-func TestRegisterInTurns(t *testing.T) {
+// registration returns, and removed from the kernel when its removal returns.
+func TestAddressesMoveBetweenEndpoints(t *testing.T) {
 	node, dir := nstest.New(t), t.TempDir()
 	r := start(t, node, dir, t.TempDir())
 	r.until(t, well)
@@ -229,7 +229,7 @@ func TestRegisterRefuses(t *testing.T) {
 	one := `{"namespace":".half-x","name":"one","interface":"way0","addresses":["10.0.0.9"]}`
 	require.NoError(t, r.put(t, "", one))
 	taken := convert.InterfaceName("shop", "web")
-	for body, says := range map[string]string{
+	for body, want := range map[string]string{
 		`{"namespace":"shop","name":"a","name":"b","interface":"way1","addresses":["10.0.0.8"]}`: "name: given twice",
 		`{"namespace":"shop","Name":"a","name":"b","interface":"way1"}`: `Name: unknown field; ` +
 			`it is written "name"`,
@@ -241,7 +241,7 @@ func TestRegisterRefuses(t *testing.T) {
 		`{"namespace":"shop","name":"a","interface":"way1","addresses":["10.0.0.8"]}x`: "invalid character 'x' " +
 			"after top-level value",
 		`{"namespace":"shop","name":"a","interface":"way1","addresses":null}`: "addresses: want a list, not null",
-		`{"kind":"Profile","name":"a"}`:                                       "Profile/a is no workload endpoint",
+		`{"kind":"Profile","name":"a"}`:                                       "Profile/a is not a workload endpoint",
 		`[]`:                                                                  "want an object, not a list",
 		``:                                                                    "unexpected end of JSON input",
 		`{}`:                                                                  "name: required",
@@ -250,10 +250,10 @@ func TestRegisterRefuses(t *testing.T) {
 		`{"namespace":"x","name":"y","interface":"` + taken + `","addresses":["10.0.0.8"]}`: "belongs to endpoint " +
 			"WorkloadEndpoint/shop/web: remove that endpoint first",
 	} {
-		require.ErrorContains(t, r.putText(t, "timeout=5s", body), says, body)
+		require.ErrorContains(t, r.putText(t, "timeout=5s", body), want, body)
 	}
 	for _, name := range []string{"a", "b", "two"} {
-		require.Nil(t, get[api.Registered](t, r, "/v1/registry?namespace=shop&name="+name).Endpoint, "nothing is kept")
+		require.Nil(t, get[api.Registered](t, r, "/v1/registry?namespace=shop&name="+name).Endpoint, "it is not registered")
 	}
 	for _, timeout := range []string{"-1s", "0s"} {
 		require.ErrorContains(t, r.put(t, "timeout="+timeout, one), "timeout: want more than 0s, not "+timeout)

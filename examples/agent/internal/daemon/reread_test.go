@@ -17,8 +17,8 @@ import (
 )
 
 // rereadable runs an agent on a node with two pods. It returns a function that makes the agent read the settings of a
-// file again. The function returns the effective value of a key, how often the pipeline was restarted, and the problems
-// of settings.
+// file again. The function returns the effective value of a key, the number of restarts of the pipeline, and the
+// problems of settings.
 func rereadable(t *testing.T) (*running, func(key string, file map[string]string) (string, uint64, []string)) {
 	t.Helper()
 	node, dir := shop(t)
@@ -33,7 +33,7 @@ func rereadable(t *testing.T) (*running, func(key string, file map[string]string
 		t.Helper()
 		layer := settings.Layer{Source: "file", Values: maps.Clone(base.Values)}
 		maps.Copy(layer.Values, values)
-		for range 2 { // when it takes the second the first has been dealt with
+		for range 2 { // when the agent receives the second, it has processed the first
 			select {
 			case file <- []settings.Layer{layer}:
 			case err := <-r.ended:
@@ -62,7 +62,7 @@ func TestReread(t *testing.T) {
 	require.Empty(t, problems)
 	value, restarts, _ = reread("log-level", map[string]string{"log-level": "DEBUG"})
 	require.Equal(t, "DEBUG from file", value)
-	require.Zero(t, restarts, "that needs none")
+	require.Zero(t, restarts, "a new log level needs no restart")
 
 	value, _, problems = reread("apply-burst", map[string]string{"apply-burst": "7"})
 	require.Equal(t, "7 from file", value)
@@ -88,7 +88,7 @@ func TestReread(t *testing.T) {
 		r.log.String())
 	_, restarts, problems = reread("table", map[string]string{"apply-burst": "7"})
 	require.Equal(t, uint64(1), restarts)
-	require.Empty(t, problems, "it was taken back")
+	require.Empty(t, problems, "the setting was reverted")
 	r.end(t)
 }
 

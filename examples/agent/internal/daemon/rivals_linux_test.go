@@ -92,7 +92,7 @@ func (r *running) requireDispute(t *testing.T, text string) {
 	require.Contains(t, body, "is changed repeatedly by")
 }
 
-// threeRoutes waits until the routes of all three pods are there.
+// threeRoutes waits until the kernel has the routes of all three pods.
 func threeRoutes(t *testing.T, node *netns.NS) {
 	t.Helper()
 	routes, err := rtnl.Listen(rtnl.Config{NetNS: node.FD()}, rtnl.GroupRoutes)

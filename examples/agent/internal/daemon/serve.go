@@ -133,7 +133,7 @@ func (d *Daemon) socketHandler(public http.Handler) http.Handler {
 	mux.Handle("/", public)
 	// These requests are answered even while the first pipeline waits for a directory.
 	early := map[string]bool{"GET /v1/status": true, "GET /v1/config": true}
-	ask := func(pattern string, answer func(*http.Request, *pipeline.Pipeline) (any, error)) {
+	handle := func(pattern string, answer func(*http.Request, *pipeline.Pipeline) (any, error)) {
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 			p := d.current()
 			if p == nil && (!early[pattern] || len(d.unreadable(nil)) == 0) {
@@ -148,20 +148,20 @@ func (d *Daemon) socketHandler(public http.Handler) http.Handler {
 			api.Answer(w, body)
 		})
 	}
-	ask("GET /v1/status", d.status)
-	ask("GET /v1/config", d.config)
-	ask("GET /v1/endpoints", d.endpoints)
-	ask("GET /v1/policies", d.policies)
-	ask("GET /v1/sets", d.sets)
-	ask("GET /v1/routes", d.routes)
-	ask("GET /v1/ruleset", d.ruleset)
-	ask("GET /v1/flows", d.answerFlows)
-	ask("POST /v1/explain", d.explain)
-	ask("POST /v1/plan", d.plan)
-	ask("POST /v1/wait", d.wait)
-	ask("PUT /v1/registry", d.register)
-	ask("GET /v1/registry", d.registered)
-	ask("DELETE /v1/registry", d.unregister)
+	handle("GET /v1/status", d.status)
+	handle("GET /v1/config", d.config)
+	handle("GET /v1/endpoints", d.endpoints)
+	handle("GET /v1/policies", d.policies)
+	handle("GET /v1/sets", d.sets)
+	handle("GET /v1/routes", d.routes)
+	handle("GET /v1/ruleset", d.ruleset)
+	handle("GET /v1/flows", d.answerFlows)
+	handle("POST /v1/explain", d.explain)
+	handle("POST /v1/plan", d.plan)
+	handle("POST /v1/wait", d.wait)
+	handle("PUT /v1/registry", d.register)
+	handle("GET /v1/registry", d.registered)
+	handle("DELETE /v1/registry", d.unregister)
 	mux.HandleFunc("GET /v1/verify", d.verify)
 	mux.HandleFunc("GET /v1/watch", d.watch)
 	mux.HandleFunc("GET /v1/drops", d.drops)

@@ -14,7 +14,7 @@ import (
 	"github.com/wayleave/wayleave/internal/netns/nstest"
 )
 
-// runs is a source that has the contexts of its runs.
+// runs is a source that sends the context of each run.
 type runs chan context.Context
 
 func (r runs) Run(ctx context.Context, _ datastore.Receiver) error {
@@ -23,8 +23,9 @@ func (r runs) Run(ctx context.Context, _ datastore.Receiver) error {
 	return ctx.Err()
 }
 
-// A change of settings ends the pipeline before it returns. Only then may a source that waits for settings send its
-// objects: the former pipeline would program them by the former settings.
+// A change of settings ends the pipeline before the call that reports the change returns. A source
+// that waits for settings then sends its objects: the previous pipeline would program them with the
+// previous settings.
 func TestChangeOfSettingsEndsThePipelineFirst(t *testing.T) {
 	source := make(runs)
 	d, err := newDaemon(Config{
@@ -34,7 +35,7 @@ func TestChangeOfSettingsEndsThePipelineFirst(t *testing.T) {
 		},
 	})
 	require.NoError(t, err)
-	d.stored.settle()
+	d.stored.setComplete()
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- d.supervise(ctx) }()
@@ -45,7 +46,7 @@ func TestChangeOfSettingsEndsThePipelineFirst(t *testing.T) {
 		}}})
 	}
 	share("DEBUG", "1")
-	require.NoError(t, first.Err(), "that needs no other pipeline")
+	require.NoError(t, first.Err(), "a new log level needs no restart")
 	share("DEBUG", "2")
 	require.Error(t, first.Err())
 	second := <-source

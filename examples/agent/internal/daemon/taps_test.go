@@ -40,7 +40,8 @@ func (k *kernel) follow(ctx context.Context, group uint16, started func(), do fu
 	}
 }
 
-// Every listener receives all entries from then on. The group is followed once, and only while there are listeners.
+// Every listener receives all entries after its join. The group is followed once, and only while
+// there are listeners.
 func TestTaps(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := &kernel{busy: map[uint16]bool{9: true}, log: make(chan nflog.Entry)}
@@ -70,7 +71,7 @@ func TestTaps(t *testing.T) {
 		synctest.Wait()
 		require.True(t, k.busy[3])
 		taps.leave(two)
-		again, err := taps.join(3) // at once, when the kernel may not have let go yet
+		again, err := taps.join(3) // at once: the kernel may not have released the group yet
 		require.NoError(t, err)
 		k.log <- nflog.Entry{Prefix: "b"}
 		require.Equal(t, "b", (<-again.entries).Prefix)
@@ -81,7 +82,7 @@ func TestTaps(t *testing.T) {
 		<-refused.done
 		select {
 		case <-refused.started:
-			t.Fatal("a group that is refused is not followed")
+			t.Fatal("the tap still follows a group that the kernel refused")
 		default:
 		}
 		require.ErrorIs(t, refused.err, errBusy)

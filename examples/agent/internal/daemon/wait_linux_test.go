@@ -102,7 +102,7 @@ func TestWaitContinuesWithNextPipeline(t *testing.T) {
 		return get[api.Registered](t, r, "/v1/registry?namespace=shop&name="+name).Endpoint != nil
 	}
 	changes.until(t, func() bool { return !registered("old") })
-	require.False(t, registered("new"), "its interface is not known to be free")
+	require.False(t, registered("new"), "another endpoint may have its interface")
 	go func() {
 		_, err := api.Send[struct{}](t.Context(), r.Client, http.MethodPost, "/v1/wait?timeout=20s",
 			api.Wait{Endpoint: "shop/new"})

@@ -21,13 +21,13 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// leftObjects are the WireGuard objects of an earlier run. They fail with err.
+// leftObjects are the WireGuard objects of an earlier run. Teardown returns err.
 type leftObjects struct {
 	*fence.Log
 	plan   string
 	err    error
 	closed int
-	steps  []string // with those of the Node
+	steps  []string // the calls, including those for the Node
 }
 
 func (o *leftObjects) PlanTeardown(context.Context) (string, error) {
@@ -50,13 +50,13 @@ func (o *leftObjects) Close() error {
 	return nil
 }
 
-// removalTest runs a removal, with an API unless none is set.
+// removalTest runs a removal. It has an API, unless a test sets withdraw to nil.
 type removalTest struct {
 	*wireguardRemoval
 	objects *leftObjects
 	log     *fence.Log
 	ready   *milestone
-	// err is of a withdrawal.
+	// err is the result of a withdrawal.
 	err error
 }
 
@@ -86,10 +86,10 @@ func (r *removalTest) start(t *testing.T) {
 	})
 }
 
-// after returns the steps that were taken after a time of the bubble.
+// after waits for a time of the bubble, and returns all steps so far.
 func (r *removalTest) after(d time.Duration) []string {
 	r.objects.Cross()
-	time.Sleep(d) // of the bubble
+	time.Sleep(d) // the clock of the bubble
 	synctest.Wait()
 	return r.objects.steps
 }

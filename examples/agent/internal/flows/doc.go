@@ -2,8 +2,8 @@
 
 // Package flows converts the arguments of the command "agent explain" into flows. The arguments are
 // two parties and a port; a flow is the first packet of a connection between the parties. The
-// package also explains what policy decides about these flows. The policy and the pods come from a
-// verdict.World, which contains all objects of the agent's sources.
+// package also explains the decisions of policy about these flows. The policy and the pods come
+// from a verdict.World, which contains all objects of the agent's sources.
 //
 // # Usage
 //

@@ -22,8 +22,8 @@ type explanation struct {
 	Origins Origins `json:"origins,omitempty"`
 }
 
-// Explain explains what policy decides about flows. An explanation also has the places (file and
-// line) of its rules in manifests. To get them, Explain calls the function find once, with the
+// Explain explains the decisions of policy about flows. An explanation also has the places (file
+// and line) of its rules in manifests. To get them, Explain calls the function find once, with the
 // policies of all explanations. If find does not return the place of a rule, the explanation shows
 // the rule without a place.
 func Explain(

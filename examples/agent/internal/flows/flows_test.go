@@ -14,7 +14,7 @@ import (
 )
 
 // A pattern pairs no pod with itself.
-func TestPatternLeavesOutPodsThemselves(t *testing.T) {
+func TestPatternPairsNoPodWithItself(t *testing.T) {
 	world := verdict.World{}
 	for name, addr := range map[string]string{"a": "10.0.0.1", "b": "10.0.0.2"} {
 		e := &policy.WorkloadEndpoint{Namespace: "cni", Name: name, Node: "n", Interface: "way" +
@@ -34,5 +34,5 @@ func TestPatternLeavesOutPodsThemselves(t *testing.T) {
 	require.ErrorContains(t, err, "policy does not apply to what a pod sends to itself")
 	list, err = flows.Parse(world, "cni/a", "cni/a", "tcp/80")
 	require.NoError(t, err)
-	require.Len(t, list, 1, "who asks for it gets it")
+	require.Len(t, list, 1, "a pod can be named explicitly on both sides")
 }

@@ -98,7 +98,7 @@ func (c *Checker) CheckLive() Report {
 				*s = sample{done, now}
 			}
 			if stuck := now.Sub(s.at); stuck > c.cfg.Timeout {
-				detail = fmt.Sprintf("has not got on for %s", stuck.Round(time.Second))
+				detail = fmt.Sprintf("has made no progress for %s", stuck.Round(time.Second))
 			}
 		}
 		r.add(part.Name, detail)

@@ -29,12 +29,12 @@ func TestLiveness(t *testing.T) {
 		require.True(t, c.CheckLive().OK)
 		time.Sleep(2 * time.Second)
 		require.Equal(t, health.Report{Components: []health.Result{
-			{Name: "idle", OK: true}, {Name: "driver", Detail: "has not got on for 11s"},
+			{Name: "idle", OK: true}, {Name: "driver", Detail: "has made no progress for 11s"},
 		}}, c.CheckLive())
 		require.False(t, c.CheckReady().OK)
 		done++
 		require.True(t, c.CheckLive().OK)
-		for range 10 { // busy all the time, and getting on
+		for range 10 { // always busy, and making progress
 			time.Sleep(9 * time.Second)
 			done++
 			require.True(t, c.CheckLive().OK)
@@ -42,8 +42,8 @@ func TestLiveness(t *testing.T) {
 	})
 }
 
-// Nobody has to ask twice to learn that a part is stuck.
-func TestSomebodyAlwaysLooks(t *testing.T) {
+// Run detects a stuck part although no request compares its progress.
+func TestStuckPartIsDetectedWithoutRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := health.New(health.Config{Timeout: 10 * time.Second, Components: []health.Component{
 			{Name: "driver", Progress: func() (bool, uint64) { return true, 7 }},

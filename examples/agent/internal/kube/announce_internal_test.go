@@ -56,11 +56,11 @@ func (a *announcerTest) start(t *testing.T) {
 	})
 }
 
-// after returns the annotations after a time of the bubble.
+// after waits for a time of the bubble, and returns the annotations.
 func (a *announcerTest) after(t *testing.T, d time.Duration) map[string]string {
 	t.Helper()
 	a.log.Cross()
-	time.Sleep(d) // of the bubble
+	time.Sleep(d) // the clock of the bubble
 	synctest.Wait()
 	n, err := a.client.CoreV1().Nodes().Get(t.Context(), "n1", metav1.GetOptions{})
 	require.NoError(t, err)
@@ -72,7 +72,7 @@ func with(keys string) map[string]string {
 	return map[string]string{"other": "kept", convert.AnnotationWireguardKeys: keys}
 }
 
-// The last keys are written at once. Before there are any, nothing is written.
+// The latest keys are written at once. Nothing is written before there are keys.
 func TestAnnounceLastKeys(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newAnnouncerTest(t)

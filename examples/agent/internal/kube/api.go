@@ -235,8 +235,8 @@ func (a *API) State() api.Kubernetes {
 // Status returns the status of each kind.
 func (a *API) Status() kubernetes.Status { return a.source.Status() }
 
-// Problem returns a text that says which kinds or settings cannot be read at the moment, and why.
-// It returns "" if all can be read. Kinds with the same reason are listed together.
+// Problem returns the kinds and settings that cannot be read at the moment, with the reason. It
+// returns "" if all can be read. Kinds with the same reason are listed together.
 func (a *API) Problem() string {
 	kinds := map[string][]string{}
 	for _, k := range a.source.Status().Kinds {

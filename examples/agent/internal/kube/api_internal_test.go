@@ -26,8 +26,8 @@ import (
 	"github.com/wayleave/wayleave/examples/agent/internal/settings"
 )
 
-// Failures of several requests for one reason are reported and logged once.
-func TestTroubleHasEachReasonOnce(t *testing.T) {
+// If several requests fail for the same reason, the reason is reported and logged once.
+func TestReasonsAreDeduplicated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var requests atomic.Int64
 		client := fake.NewClientset()
@@ -48,11 +48,11 @@ func TestTroubleHasEachReasonOnce(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
 		go func() { ended <- a.Run(ctx) }()
-		time.Sleep(time.Minute) // of the bubble
+		time.Sleep(time.Minute) // the clock of the bubble
 		synctest.Wait()
 		require.Equal(t, "settings: refused; namespaces, serviceaccounts, nodes and 2 more: refused", a.Problem())
 		require.Greater(t, requests.Load(), int64(20))
-		require.Equal(t, 2, strings.Count(log.String(), "settings cannot be read"), "of two ConfigMaps")
+		require.Equal(t, 2, strings.Count(log.String(), "settings cannot be read"), "one line for each ConfigMap")
 		cancel()
 		require.NoError(t, <-ended)
 	})

@@ -30,8 +30,8 @@ type Clients struct {
 	Dynamic dynamic.Interface
 }
 
-// Connect returns clients of the API server. The setting Kubeconfig or InCluster says how they
-// connect. Connect returns nil if neither is set. It sends no request yet.
+// Connect returns clients of the API server. The setting Kubeconfig or InCluster determines how
+// they connect. Connect returns nil if neither is set. It sends no request yet.
 //
 // Errors: with Kubeconfig, the file cannot be used; with InCluster, the service account of the pod
 // cannot be used. The error begins with the name of the setting.
@@ -77,7 +77,7 @@ func access(s settings.Settings) (*rest.Config, error) {
 		cfg, err := rest.InClusterConfig()
 		if errors.Is(err, rest.ErrNotInCluster) {
 			return nil, errors.New("in-cluster: KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT are not set: " +
-				"this is no pod of a cluster; set kubeconfig instead")
+				"the process does not run in a pod of a cluster; set kubeconfig instead")
 		}
 		if err != nil {
 			return nil, fmt.Errorf("in-cluster: %w", err)

@@ -67,19 +67,19 @@ func TestConnect(t *testing.T) {
 	require.Nil(t, clients)
 }
 
-// Errors name the setting. A file that is not complete does not lead to the access of a pod.
+// Errors name the setting. With an incomplete file, the service account of the pod is not used.
 func TestConnectErrors(t *testing.T) {
 	t.Setenv("KUBERNETES_SERVICE_HOST", "192.0.2.1")
 	t.Setenv("KUBERNETES_SERVICE_PORT", "443")
 	other := write(t, file)
 	other.KubernetesContext = "three"
-	for says, s := range map[string]settings.Settings{
+	for want, s := range map[string]settings.Settings{
 		"kubeconfig: open /does/not/exist":                                    {Kubeconfig: "/does/not/exist"},
 		"in-cluster: open /var/run/secrets":                                   {InCluster: true},
 		`kubernetes-context: ` + other.Kubeconfig + ` has no context "three"`: other,
 	} {
 		_, err := kube.Connect(s)
-		require.ErrorContains(t, err, says)
+		require.ErrorContains(t, err, want)
 	}
 	for _, text := range []string{"", "kind: [", "{}", strings.ReplaceAll(file, "current-context: one", "")} {
 		_, err := kube.Connect(write(t, text))

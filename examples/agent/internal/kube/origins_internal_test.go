@@ -25,7 +25,8 @@ const (
 "metadata": {"name": "guard"}, "spec": {"egress": [{"action": "Deny"}]}}`
 )
 
-// The rules of policies of the API are placed in their objects. An object that cannot be read costs its own rules only.
+// Each rule of a policy of the API has its place in the object. If an object cannot be read, only
+// its rules have none.
 func TestRuleOriginsOfAPI(t *testing.T) {
 	var objects []runtime.Object
 	for _, text := range []string{webPolicy, guardPolicy} {

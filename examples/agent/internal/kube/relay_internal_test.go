@@ -13,7 +13,7 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// receiver has what it was sent.
+// receiver records the updates that it receives.
 type receiver struct {
 	names    []string
 	inSync   bool
@@ -43,7 +43,8 @@ func profile(name string) policy.Update {
 	return policy.Update{Key: p.Key(), Resource: p}
 }
 
-// A pipeline gets all objects and the changes, also after another one has ended or failed. The source does not notice.
+// A pipeline gets all objects and the changes, also after another one has ended or failed. The
+// source continues.
 func TestRelay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRelay()

@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// Limit says how much memory the process may use.
+// Limit is the memory that the process may use.
 type Limit struct {
 	// Env is the limit that the environment variable GOMEMLIMIT sets for the Go runtime, in bytes.
 	// 0 means no limit.

@@ -18,8 +18,8 @@ import (
 
 const mib = 1 << 20
 
-// The least limit of the cgroups counts, in both versions, wherever the container has them mounted.
-// A limit of the environment comes before.
+// Read returns the smallest limit of the cgroups, in both versions and at any mount point. A limit
+// of the environment takes precedence.
 func TestRead(t *testing.T) {
 	before := debug.SetMemoryLimit(math.MaxInt64)
 	defer debug.SetMemoryLimit(before)
@@ -68,7 +68,7 @@ func TestRead(t *testing.T) {
 	}
 	memory.Set(memory.Limit{})
 	memory.Set(memory.Limit{Env: 900 * mib, Cgroup: 1000 * mib})
-	require.EqualValues(t, math.MaxInt64, debug.SetMemoryLimit(-1), "the environment's stays")
+	require.EqualValues(t, math.MaxInt64, debug.SetMemoryLimit(-1), "the limit of the environment stays")
 	memory.Set(memory.Limit{Cgroup: 1000 * mib})
 	require.EqualValues(t, 900*mib, debug.SetMemoryLimit(-1))
 	limit := memory.Read(fstest.MapFS{})
@@ -101,7 +101,7 @@ func TestWatch(t *testing.T) {
 	}
 }
 
-// allocate allocates memory until something fails.
+// allocate allocates memory until Watch returns an error, and returns that error.
 func allocate(t *testing.T, failed <-chan error) error {
 	t.Helper()
 	var kept []string
@@ -113,6 +113,6 @@ func allocate(t *testing.T, failed <-chan error) error {
 			kept = append(kept, strings.Repeat("x", mib))
 		}
 	}
-	t.Fatalf("nobody notices %d MiB", len(kept))
+	t.Fatalf("Watch returns no error at %d MiB", len(kept))
 	return nil
 }

@@ -19,7 +19,7 @@
 //	                                                  such changes
 //	wayleave_disputes                      gauge      objects that another process changes repeatedly
 //	wayleave_updates_total                 counter    updates from the sources
-//	wayleave_updates_coalesced_total       counter    updates that a later one replaced
+//	wayleave_updates_coalesced_total       counter    updates that a newer one of the same object replaced
 //	wayleave_updates_pending               gauge      updates that wait for the graph
 //	wayleave_graph_flushes_total           counter    flushes of the graph
 //	wayleave_rejected_total                counter    rejections of objects; a rejected object counts
@@ -68,7 +68,7 @@
 //   - history: the store is not the one that was read before, for example because a backup was
 //     restored.
 //   - missed: the agent missed a change.
-//   - uninitialised: nobody has initialised the store.
+//   - uninitialised: the store has not been initialised.
 //   - newer: a newer version of the agent has initialised the store.
 //
 // If objects come from a Kubernetes API, there are also these metrics:

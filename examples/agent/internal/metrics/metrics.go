@@ -105,7 +105,7 @@ func newCollector(take func() Snapshot) *collector {
 		add(prometheus.CounterValue, name, help, func(s Snapshot) float64 { return float64(read(s)) })
 	}
 	gauge := func(name, help string, read func(Snapshot) float64) { add(prometheus.GaugeValue, name, help, read) }
-	gauge("ready", "1 if the agent is ready, as /readyz has it; failed endpoints are in wayleave_endpoints.", ready)
+	gauge("ready", "1 if the agent is ready, as in /readyz; failed endpoints are in wayleave_endpoints.", ready)
 	gauge("queue_batches", "Batches that wait for the kernel.",
 		func(s Snapshot) float64 { return float64(s.Driver.Queue) })
 	gauge("apply_last_timestamp_seconds", "When the last attempt ended.", last)
@@ -126,7 +126,8 @@ func newCollector(take func() Snapshot) *collector {
 	count("drift_repairs_total", "Objects repaired at once, and successful resyncs, because of drifts.",
 		func(s Snapshot) uint64 { return s.Driver.Repairs })
 	count("updates_total", "Updates from the sources.", func(s Snapshot) uint64 { return s.Runner.Updates })
-	count("updates_coalesced_total", "Updates that were overtaken.",
+	count("updates_coalesced_total",
+		"Updates replaced by a newer update of the same object before the graph processed them.",
 		func(s Snapshot) uint64 { return s.Runner.Coalesced })
 	count("graph_flushes_total", "Flushes of the graph.", func(s Snapshot) uint64 { return s.Runner.Flushes })
 	count("rejected_total", "Objects that are rejected.", func(s Snapshot) uint64 { return s.Rejected })

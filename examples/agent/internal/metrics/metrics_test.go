@@ -113,7 +113,7 @@ wayleave_endpoints{state="up"} 1
 	require.NoError(t,
 		testutil.GatherAndCompare(r, strings.NewReader(want), "wayleave_apply_duration_seconds", "wayleave_endpoints"))
 	require.NoError(t, testutil.GatherAndCompare(r, strings.NewReader(`
-# HELP wayleave_store_failures_total What went wrong with the shared store.
+# HELP wayleave_store_failures_total Failures of the shared store, by kind.
 # TYPE wayleave_store_failures_total counter
 wayleave_store_failures_total{kind="compacted"} 0
 wayleave_store_failures_total{kind="missed"} 0
@@ -145,7 +145,7 @@ wayleave_kubernetes_readable{kind="tiers"} 1
 # HELP wayleave_build_info 1; the labels have the version of the agent.
 # TYPE wayleave_build_info gauge
 wayleave_build_info{goversion=%q,revision=%q,version=%q} 1
-# HELP wayleave_ready 1 if the agent is ready, as /readyz has it; failed endpoints are in wayleave_endpoints.
+# HELP wayleave_ready 1 if the agent is ready, as in /readyz; failed endpoints are in wayleave_endpoints.
 # TYPE wayleave_ready gauge
 wayleave_ready 1
 `, b.GoVersion, b.Revision, b.Version)), "wayleave_build_info", "wayleave_ready"))
@@ -161,7 +161,7 @@ wayleave_ready 1
 		m := f.GetMetric()[0]
 		got[f.GetName()] = m.GetGauge().GetValue() + m.GetCounter().GetValue()
 	}
-	require.Len(t, got, strings.Count(doc, "//\twayleave_"), "all that is documented is there")
+	require.Len(t, got, strings.Count(doc, "//\twayleave_"), "the documented metrics exist")
 	require.Equal(t, 10.0, got["wayleave_apply_last_timestamp_seconds"])
 	require.Equal(t, 2.0, got["wayleave_pipeline_restarts_total"])
 	require.Equal(t, 14.0, got["wayleave_graph_flushes_total"])
@@ -189,7 +189,7 @@ wayleave_ready 1
 	require.Empty(t, problems)
 }
 
-func TestBeforeAnything(t *testing.T) {
+func TestMetricsBeforeFirstApply(t *testing.T) {
 	r, err := metrics.New(func() metrics.Snapshot { return metrics.Snapshot{} })
 	require.NoError(t, err)
 	_, err = r.Gather()

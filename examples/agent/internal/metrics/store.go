@@ -17,7 +17,7 @@ type storeMetric struct {
 
 // addStore adds the metrics of a store.
 func (c *collector) addStore() {
-	c.failures = describe("store_failures_total", "What went wrong with the shared store.", "kind")
+	c.failures = describe("store_failures_total", "Failures of the shared store, by kind.", "kind")
 	gauge := func(name, help string, read func(*Store) float64) {
 		c.store = append(c.store, storeMetric{describe("store_"+name, help), prometheus.GaugeValue, read})
 	}

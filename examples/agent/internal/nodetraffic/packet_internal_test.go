@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// testFlow is that of the pods of the two nodes.
+// testFlow returns the flow between the pods of the two nodes.
 func testFlow() flow {
 	addr := netip.MustParseAddr
 	return flow{addr("10.65.1.1"), addr("10.65.2.1"), addr("192.0.2.1"), addr("192.0.2.2")}
@@ -74,13 +74,14 @@ func TestCheck(t *testing.T) {
 			}
 			unencapsulated := frame{etherTypeIPv4, inner(f, request)}
 			_, faults = m.check(append(good, unencapsulated, unencapsulated), f)
-			require.Len(t, faults, 1, "the same fault counts once")
+			require.Len(t, faults, 1, "the same fault is listed once")
 			require.Contains(t, faults[0], ": udp 10.65.1.1 > 10.65.2.1")
 		})
 	}
 }
 
-// A packet with the addresses of the pods is a fault, also without the text, and in a good encapsulation.
+// In the mode WireGuard, every packet in which a pod's address or a payload is readable is a fault.
+// In other modes, such a packet is a fault outside of the encapsulation.
 func TestCheckReadable(t *testing.T) {
 	f := testFlow()
 	m := Modes()[3]
@@ -91,7 +92,7 @@ func TestCheckReadable(t *testing.T) {
 		_, faults := m.check(append(good, readable), f)
 		require.Equal(t, []string{"readable on the wire: udp 192.0.2.1 > 192.0.2.2 port 51820"}, faults, "%q", secret)
 	}
-	// Handshakes alone carry nothing.
+	// Handshakes alone carry no packet.
 	handshake := ipv4(protocolUDP, f.fromNode, f.toNode, udp(51820, append([]byte{1}, make([]byte, 147)...)))
 	_, faults := m.check([]frame{{etherTypeIPv4, handshake}, good[1]}, f)
 	require.Equal(t, []string{"not on the wire: " + m.packet(f)}, faults)

@@ -18,13 +18,13 @@ func (p *Pipeline) Absent(source string) map[policy.Key]error {
 	absent := map[policy.Key]error{}
 	for key, by := range p.source.Overruled(source) {
 		if key.Kind != policy.KindWorkloadEndpoint {
-			absent[key] = fmt.Errorf("pipeline: %s: %s has it in another form, which counts", key, by)
+			absent[key] = fmt.Errorf("pipeline: %s: ignored: %s has a different version, which is used", key, by)
 		}
 	}
 	for _, key := range p.rejected.keys() {
 		invalid := p.source.invalid(key)
 		if len(invalid) == 0 {
-			p.rejected.forget(key)
+			p.rejected.remove(key)
 		}
 		if err := invalid[source]; err != nil {
 			absent[key] = err
@@ -51,7 +51,7 @@ type rejections struct {
 	seen map[policy.Key]struct{}
 }
 
-func (r *rejections) note(key policy.Key) {
+func (r *rejections) record(key policy.Key) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.seen == nil {
@@ -60,7 +60,7 @@ func (r *rejections) note(key policy.Key) {
 	r.seen[key] = struct{}{}
 }
 
-func (r *rejections) forget(key policy.Key) {
+func (r *rejections) remove(key policy.Key) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.seen, key)

@@ -12,7 +12,8 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// What a source has and does not count is known, with the reason, as long as it is so.
+// Absent lists the objects of a source that are not used, with the reason. An object leaves the
+// list when it is used.
 func TestAbsent(t *testing.T) {
 	first, second := &datastore.Memory{}, &datastore.Memory{}
 	update := func(m *datastore.Memory, key policy.Key, r policy.Resource) {
@@ -27,17 +28,17 @@ func TestAbsent(t *testing.T) {
 	update(second, allow.Key(), other)
 	update(first, same.Key(), same)
 	update(second, same.Key(), &policy.Profile{Name: "same"})
-	update(first, endpoint("way-a", "10.0.0.1").Key(), endpoint("way-a", "10.0.0.1")) // as one that is registered
+	update(first, endpoint("way-a", "10.0.0.1").Key(), endpoint("way-a", "10.0.0.1")) // like a registered endpoint
 	update(second, endpoint("way-b", "10.0.0.1").Key(), endpoint("way-b", "10.0.0.1"))
 	update(second, invalid.Key(), invalid)
 	p, r := startSources(t, func(c *pipeline.Config) {
 		c.Sources = []datastore.NamedSource{{Name: "first", Source: first}, {Name: "second", Source: second}}
 	})
 	// Sources send in their own goroutines: the world shows whether their updates have arrived.
-	absent := func(source string, will func(map[policy.Key]error) bool) map[policy.Key]error {
+	absent := func(source string, holds func(map[policy.Key]error) bool) map[policy.Key]error {
 		t.Helper()
 		for t.Context().Err() == nil {
-			if a := p.Absent(source); will(a) {
+			if a := p.Absent(source); holds(a) {
 				return a
 			}
 		}
@@ -46,7 +47,7 @@ func TestAbsent(t *testing.T) {
 	require.NoError(t, p.WaitApplied(t.Context()))
 	require.Empty(t, p.Absent("first"))
 	a := absent("second", func(a map[policy.Key]error) bool { return len(a) == 2 })
-	require.EqualError(t, a[allow.Key()], "pipeline: Policy/shop/allow: first has it in another form, which counts")
+	require.EqualError(t, a[allow.Key()], "pipeline: Policy/shop/allow: ignored: first has a different version, which is used")
 	require.ErrorContains(t, a[invalid.Key()], "selector: ")
 
 	update(first, allow.Key(), nil)

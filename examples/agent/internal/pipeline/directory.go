@@ -93,7 +93,7 @@ type directoryReceiver struct {
 	*directory
 	out      datastore.Receiver
 	synced   bool            // the directory has been read once
-	replayed *packed.Objects // what replay sent in place of the directory's content; nil if nothing
+	replayed *packed.Objects // the objects that replay sent; nil if there are none
 	found    []policy.Update // the directory's content, collected after replay
 }
 

@@ -14,8 +14,9 @@ import (
 	"github.com/wayleave/wayleave/internal/netns/nstest"
 )
 
-// The objects of an unreadable directory go from pipeline to pipeline, also through one that ended
-// before it ran. Without a previous pipeline they are not known, and the pipeline waits.
+// Each pipeline gets the objects of an unreadable directory from the previous one, even if that one
+// ended before it ran. Without a previous pipeline, the objects are unknown, and the pipeline
+// waits.
 func TestDirectoryIsUnreadable(t *testing.T) {
 	node, dir := nstest.New(t), t.TempDir()
 	write(t, dir, "pods.yaml", namespace+"---"+pod("web", "10.0.0.1"))

@@ -8,7 +8,7 @@
 //	datastore.Dir ─┐
 //	 (manifests)   ├▶ calcgraph.Runner ──▶ calcgraph.Graph ──▶ dataplane.Driver ──▶ nft, wireguard, routes
 //	 other sources ┘    (coalesces)          (computes)         (merges, retries)     ▲
-//	                                                                └──── Resync ─────┘ what drifted
+//	                                                                └──── Resync ─────┘ after drift
 //
 // # Usage
 //

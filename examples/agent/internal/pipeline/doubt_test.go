@@ -22,19 +22,19 @@ func TestDoubts(t *testing.T) {
 		require.NoError(t, source.Update(t.Context(), []policy.Update{{Key: p.Key(), Resource: r}}))
 	}
 	set(p)
-	told := make(chan *policy.DoubtError, 10)
+	doubted := make(chan *policy.DoubtError, 10)
 	pl, r := startSources(t, func(c *pipeline.Config) {
 		c.Sources = []datastore.NamedSource{{Name: "first", Source: source}}
-		c.Doubted = func(_ policy.Key, doubt *policy.DoubtError) { told <- doubt }
+		c.Doubted = func(_ policy.Key, doubt *policy.DoubtError) { doubted <- doubt }
 	})
 	require.NoError(t, pl.WaitApplied(t.Context()))
-	require.ErrorContains(t, <-told, "ingress[0].ipVersion: ")
+	require.ErrorContains(t, <-doubted, "ingress[0].ipVersion: ")
 	require.ErrorContains(t, pl.Doubts()[p.Key()], "ingress[0].ipVersion: ")
 	require.Len(t, pl.DoubtsOf("first"), 1)
 	require.Empty(t, pl.DoubtsOf("second"))
 	require.Empty(t, pl.Absent("first"))
 	set(nil)
-	require.Nil(t, <-told)
+	require.Nil(t, <-doubted)
 	require.Empty(t, pl.Doubts())
 	r.stop()
 	require.NoError(t, <-r.ended)

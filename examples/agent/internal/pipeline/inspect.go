@@ -27,7 +27,7 @@ func (p *Pipeline) RunnerStats() calcgraph.RunnerStats { return p.runner.Stats()
 // World returns the current objects of all sources.
 func (p *Pipeline) World() verdict.World { return p.source.World() }
 
-// WorldWith returns what World would return if one source were added and some sources were left
+// WorldWith returns the result of World for other sources: one source is added, and some are left
 // out. The first parameter has the objects of the added source. The last parameter has the names of
 // the sources to leave out. The added source comes before all others, so its objects replace
 // objects with the same key. The added source counts as a source without Yields (see
@@ -90,14 +90,14 @@ func (p *Pipeline) directory(source string) *packed.Objects {
 	return known
 }
 
-// View has what the graph computes for this node from the objects of all sources.
+// View has the result of the graph for this node, computed from the objects of all sources.
 type View struct {
 	calcgraph.State
 	// Batch has the events of the complete state, as a dataplane gets them.
 	Batch dataplane.Batch
 }
 
-// View returns what the graph computes from the current objects of the sources: the policies, sets
+// View computes the result of the graph from the current objects of the sources: the policies, sets
 // and routes that this node needs. Each call computes everything again, and takes as long as the
 // start of a pipeline.
 func (p *Pipeline) View() (*View, error) {
@@ -274,7 +274,7 @@ func (p *Pipeline) WaitRemoved(ctx context.Context, key policy.Key, without ...s
 	if p.source.hasLocal(key, without...) {
 		return nil
 	}
-	if err := p.runner.Barrier(ctx); err != nil { // the endpoint may still be on its way to the driver
+	if err := p.runner.Barrier(ctx); err != nil { // the driver may not have received the endpoint yet
 		return stopped(err)
 	}
 	return p.driver.WaitRemoved(ctx, key)

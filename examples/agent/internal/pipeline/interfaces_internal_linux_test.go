@@ -35,7 +35,7 @@ func newTestIndex(t *testing.T) *interfaceIndex {
 	return newInterfaceIndex("n", slog.New(slog.DiscardHandler), read)
 }
 
-// on returns the update of an endpoint on an interface.
+// on returns an update of an endpoint that has an interface.
 func on(name, node, iface string, addresses ...netip.Addr) policy.Update {
 	e := &policy.WorkloadEndpoint{Namespace: "shop", Name: name, Node: node, Interface: iface, Addresses: addresses}
 	return policy.Update{Key: e.Key(), Resource: e}
@@ -79,7 +79,7 @@ func TestInterfaceOwnersByAddress(t *testing.T) {
 			return i.setOwners(verdict.World{h.Key(): &h})
 		}
 		require.Empty(t, set())
-		require.NoError(t, i.check("way2", new), "it expects no address")
+		require.NoError(t, i.check("way2", new), "the host endpoint expects no address")
 		require.Empty(t, set(netip.MustParseAddr("192.0.2.2")))
 		require.NoError(t, i.check("way2", new), "the interface does not have the address")
 		require.Equal(t, []policy.Key{new}, set(netip.MustParseAddr("192.0.2.1")))
@@ -108,7 +108,7 @@ func (p playback) Update(_ context.Context, updates []policy.Update) error {
 	return nil
 }
 
-// steps is a source that reports the batches that it is sent, and the result of each.
+// steps is a source that sends the batches of a test, and returns the result of each.
 type steps chan step
 
 type step struct {
@@ -116,7 +116,7 @@ type step struct {
 	result chan error
 }
 
-// update reports a batch, and waits until the receiver has it.
+// update sends a batch, and waits until the receiver has it.
 func (s steps) update(t *testing.T, batch []policy.Update) {
 	t.Helper()
 	next := step{batch, make(chan error, 1)}

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A running agent does not read large folders again for explain.
+// RuleOrigins does not read large folders.
 func TestRuleOriginsOfLargeFolder(t *testing.T) {
 	p := &Pipeline{cfg: Config{Manifests: t.TempDir()}}
 	policy := `{apiVersion: networking.k8s.io/v1, kind: NetworkPolicy, metadata: {namespace: n, name: p},

@@ -24,7 +24,7 @@ type places struct {
 	of map[policy.Key]map[policy.Problem]string
 }
 
-// record records the lines of doubts in a file, and returns the problems that are no doubts.
+// record records the lines of doubts in a file, and returns the problems that are not doubts.
 func (p *places) record(resources []policy.Resource, problems []error) (others []error) {
 	var doubted []*policy.Policy
 	found := map[policy.Key]map[policy.Problem]string{}

@@ -15,8 +15,8 @@ import (
 	"github.com/wayleave/wayleave/internal/netns/nstest"
 )
 
-// An interface outside of the prefix is named in the log, once: no rule drops its packets after its
-// endpoint.
+// An interface without the prefix is logged once: no rule drops its packets after its endpoint is
+// removed.
 func TestInterfaceWithoutPrefixIsLogged(t *testing.T) {
 	for prefix, warnings := range map[string]int{"": 0, "way": 0, "cali": 1} {
 		node, dir, out := nstest.New(t), t.TempDir(), &log{}

@@ -17,8 +17,8 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// gate is what the graph's input is recorded in: it holds up what has a word in it until it is
-// opened.
+// gate receives the recording of the graph's input. It blocks the first write that contains the
+// word, and with it the graph, until the channel open is closed.
 type gate struct {
 	word          []byte
 	reached, open chan struct{}
@@ -35,14 +35,14 @@ func (g *gate) Write(p []byte) (int, error) {
 
 // If an endpoint is deleted before the driver has received it, WaitRemoved waits until the driver has removed it. After
 // the end of a pipeline, it returns an error, also for an endpoint that was never sent.
-func TestWaitRemovedOfWhatIsOnItsWay(t *testing.T) {
+func TestWaitRemovedIncludesQueuedUpdates(t *testing.T) {
 	memory := &datastore.Memory{}
 	g := &gate{word: []byte("way-late"), reached: make(chan struct{}), open: make(chan struct{})}
 	p, r := startSources(t, func(c *pipeline.Config) {
 		c.Sources, c.Record = []datastore.NamedSource{{Name: "memory", Source: memory}}, g
 	})
 	late := endpoint("way-late", "10.0.0.1")
-	require.NoError(t, p.WaitRemoved(t.Context(), late.Key(), "memory"), "it was never there")
+	require.NoError(t, p.WaitRemoved(t.Context(), late.Key(), "memory"), "the endpoint never existed")
 	require.NoError(t, memory.Update(t.Context(), []policy.Update{{Key: late.Key(), Resource: late}}))
 	<-g.reached
 	require.NoError(t, memory.Update(t.Context(), []policy.Update{{Key: late.Key()}}))
@@ -59,8 +59,8 @@ func TestWaitRemovedOfWhatIsOnItsWay(t *testing.T) {
 	require.ErrorIs(t, p.WaitRemoved(t.Context(), late.Key(), "memory"), dataplane.ErrStopped)
 }
 
-// Applied waits for the updates of a source, also for those that have not reached the driver.
-func TestWaitAppliedOfUpdatesUnderWay(t *testing.T) {
+// WaitApplied waits for the updates of a source, also for those that the driver has not received.
+func TestWaitAppliedIncludesQueuedUpdates(t *testing.T) {
 	memory := &datastore.Memory{}
 	g := &gate{word: []byte("way-late"), reached: make(chan struct{}), open: make(chan struct{})}
 	p, r := startSources(t, func(c *pipeline.Config) {
@@ -78,28 +78,28 @@ func TestWaitAppliedOfUpdatesUnderWay(t *testing.T) {
 	r.end(t)
 }
 
-// awaited reports that a goroutine waits for its end.
+// awaited is a context that reports calls of Done, and so that a goroutine waits for it.
 type awaited struct {
 	context.Context
-	looked chan struct{}
+	called chan struct{}
 }
 
 func (a *awaited) Done() <-chan struct{} {
 	select {
-	case a.looked <- struct{}{}:
+	case a.called <- struct{}{}:
 	default:
 	}
 	return a.Context.Done()
 }
 
-// telling is a source that sends given updates.
-type telling chan func(context.Context, datastore.Receiver) error
+// scripted is a source that runs the functions that it receives.
+type scripted chan func(context.Context, datastore.Receiver) error
 
-func (s telling) Run(ctx context.Context, r datastore.Receiver) error {
+func (s scripted) Run(ctx context.Context, r datastore.Receiver) error {
 	for {
 		select {
-		case tell := <-s:
-			if err := tell(ctx, r); err != nil {
+		case send := <-s:
+			if err := send(ctx, r); err != nil {
 				return err
 			}
 		case <-ctx.Done():
@@ -108,16 +108,17 @@ func (s telling) Run(ctx context.Context, r datastore.Receiver) error {
 	}
 }
 
-// If another source has the endpoint, too, it stays, also if that source sends it during the wait.
+// If another source has the endpoint, too, the endpoint stays, and WaitRemoved returns. That source
+// may send it during the wait.
 func TestWaitRemovedOfLaterUpdate(t *testing.T) {
-	own, other := &datastore.Memory{}, make(telling)
+	own, other := &datastore.Memory{}, make(scripted)
 	p, r := startSources(t, func(c *pipeline.Config) {
 		c.Sources = []datastore.NamedSource{{Name: "own", Source: own}, {Name: "other", Source: other}}
 	})
-	ctx, gone := &awaited{Context: t.Context(), looked: make(chan struct{}, 1)}, make(chan error, 1)
+	ctx, gone := &awaited{Context: t.Context(), called: make(chan struct{}, 1)}, make(chan error, 1)
 	web := endpoint("way-web", "10.0.0.1")
 	go func() { gone <- p.WaitRemoved(ctx, web.Key(), "own") }()
-	<-ctx.looked
+	<-ctx.called
 	require.Empty(t, gone)
 	other <- func(ctx context.Context, receiver datastore.Receiver) error {
 		return errors.Join(receiver.Update(ctx, []policy.Update{{Key: web.Key(), Resource: web}}), receiver.InSync(ctx))
@@ -129,7 +130,7 @@ func TestWaitRemovedOfLaterUpdate(t *testing.T) {
 // If a pipeline ends before its sources are in sync, a wait for a removal returns an error.
 func TestWaitRemovedOfPipelineThatEnds(t *testing.T) {
 	p, r := startSources(t, func(c *pipeline.Config) {
-		c.Sources = []datastore.NamedSource{{Name: "never", Source: make(telling)}}
+		c.Sources = []datastore.NamedSource{{Name: "never", Source: make(scripted)}}
 	})
 	gone := make(chan error, 1)
 	go func() { gone <- p.WaitRemoved(t.Context(), endpoint("way-web", "10.0.0.1").Key()) }()

@@ -29,7 +29,7 @@ const grace = 10 * time.Second
 
 // Run programs the desired state of the sources, and every change of this state, until ctx is done.
 // Then it completes the transaction in progress, and returns nil. The kernel state stays, and
-// policy is still enforced. The next Run reads the kernel state and changes only what differs.
+// policy is still enforced. The next Run reads the kernel state and changes only the differences.
 func Run(ctx context.Context, cfg Config) error {
 	p, err := New(cfg)
 	if err != nil {
@@ -93,7 +93,7 @@ func New(cfg Config) (*Pipeline, error) {
 		Hooks: calcgraph.Hooks{
 			Rejected: func(key policy.Key, err error) {
 				cfg.Logger.Error("rejected, so absent", "object", key, "err", err)
-				p.rejected.note(key)
+				p.rejected.record(key)
 				cfg.Rejected(err)
 				cfg.Absent(key, err)
 			},
@@ -151,15 +151,15 @@ func (p *Pipeline) unionConfig(list []datastore.NamedSource) datastore.UnionConf
 		Updated: func(updates []policy.Update) {
 			for _, u := range updates {
 				if u.Resource == nil {
-					p.rejected.forget(u.Key)
+					p.rejected.remove(u.Key)
 				}
 			}
 			prefix.check(updates)
 			cfg.Updated(updates)
 		},
-		Overruled: func(source string, key policy.Key, counts string) {
-			cfg.Logger.Error("rejected: another source has it", "source", source, "object", key, "counts", counts)
-			cfg.Rejected(errors.New(source + ": " + key.String() + " is in " + counts + " already"))
+		Overruled: func(source string, key policy.Key, used string) {
+			cfg.Logger.Error("rejected: another source has it", "source", source, "object", key, "used", used)
+			cfg.Rejected(errors.New(source + ": " + key.String() + " is in " + used + " already"))
 		},
 	}
 }
@@ -253,7 +253,7 @@ func (p *Pipeline) drive(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// close closes what New opened.
+// close closes the dataplanes that New opened.
 func (p *Pipeline) close() (err error) {
 	if p.server != nil {
 		err = p.server.Close()

@@ -46,7 +46,7 @@ func write(t *testing.T, dir, name, content string) {
 	require.NoError(t, os.Rename(half, filepath.Join(dir, name)))
 }
 
-// log is what was logged.
+// log has the text that was logged.
 type log struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -64,7 +64,7 @@ func (l *log) String() string {
 	return l.text.String()
 }
 
-// running is a pipeline at work on a node of the test's own.
+// running is a running pipeline on a node of the test.
 type running struct {
 	config pipeline.Config
 	log    *log
@@ -86,7 +86,7 @@ func start(t *testing.T, node *netns.NS, dir string) *running {
 	return r
 }
 
-// end stops the pipeline, which is no error.
+// end stops the pipeline, and requires that it ends without an error.
 func (r *running) end(t *testing.T) {
 	t.Helper()
 	r.stop()
@@ -98,14 +98,14 @@ func (r *running) end(t *testing.T) {
 	}
 }
 
-// until waits for a state that will do.
-func (r *running) until(t *testing.T, will func(pipeline.State) bool) {
+// until waits for a state for which holds reports true.
+func (r *running) until(t *testing.T, holds func(pipeline.State) bool) {
 	t.Helper()
 	timeout := time.After(deadline)
 	for {
 		select {
 		case s := <-r.states:
-			if will(s) {
+			if holds(s) {
 				return
 			}
 		case err := <-r.ended:
@@ -116,7 +116,7 @@ func (r *running) until(t *testing.T, will func(pipeline.State) bool) {
 	}
 }
 
-// programmed waits until the present manifests are in the kernel.
+// programmed returns a function that reports whether the current manifests are in the kernel.
 func (r *running) programmed(t *testing.T) func(pipeline.State) bool {
 	t.Helper()
 	world, _ := pipeline.Load(r.config)
@@ -137,7 +137,7 @@ func TestRun(t *testing.T) {
 	require.Contains(t, r.log.String(), "file=broken.yaml document=1 line=6")
 	require.Contains(t, r.log.String(), `object="Pod shop/db" field=status.podIPs[0].ip`)
 
-	// S124: once the file is corrected, its pod has no interface yet. That is no failure.
+	// S124: once the file is corrected, its pod has no interface yet. That is not a failure.
 	write(t, dir, "broken.yaml", pod("db", "10.0.0.2"))
 	line := `level=INFO msg="endpoint is down" endpoint=WorkloadEndpoint/shop/db`
 	down := func(n int) func(pipeline.State) bool {
@@ -145,7 +145,7 @@ func TestRun(t *testing.T) {
 	}
 	r.until(t, down(1))
 
-	// The interface comes. At the end of the pod it goes before the file.
+	// The interface appears. At the end of the pod, the interface is removed before the file.
 	nstest.NewWorkload(t, node, convert.InterfaceName("shop", "db"), "10.0.0.2")
 	r.until(t, func(pipeline.State) (there bool) {
 		require.NoError(t, node.Do(func() error {
@@ -163,7 +163,7 @@ func TestRun(t *testing.T) {
 	require.NotContains(t, r.log.String(), "programming works again", "nothing failed")
 	r.end(t)
 
-	// The next one takes over.
+	// The next pipeline takes over.
 	r = start(t, node, dir)
 	r.until(t, r.programmed(t))
 	require.NotContains(t, r.log.String(), "level=ERROR")

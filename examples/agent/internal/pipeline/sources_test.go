@@ -47,9 +47,9 @@ func endpoint(iface, ip string) *policy.WorkloadEndpoint {
 	}
 }
 
-// Of an object that is in several sources the first counts; where that goes, the next takes its
-// place.
-func TestSeveralSources(t *testing.T) {
+// If several sources have an object, the version of the first source is used. When that source
+// removes the object, the version of the next source is used.
+func TestFirstSourceTakesPrecedence(t *testing.T) {
 	dir, resources := t.TempDir(), t.TempDir()
 	memory := &datastore.Memory{}
 	later := endpoint("way-m", "10.0.0.3")
@@ -72,7 +72,7 @@ func TestSeveralSources(t *testing.T) {
 	r.until(t, has(convert.InterfaceName("shop", "web")))
 	require.Empty(t, p.Waiting())
 	require.Equal(t, len(p.World()), p.Objects())
-	require.Len(t, rejected, 3, "whichever of them told first")
+	require.Len(t, rejected, 3, "in any order of the sources' updates")
 	require.ErrorContains(t, <-rejected, "WorkloadEndpoint/shop/web is in ")
 	key := later.Key()
 	require.Equal(t, "10.0.0.2",
@@ -88,8 +88,8 @@ func TestSeveralSources(t *testing.T) {
 	r.end(t)
 }
 
-// One source that is not in sync keeps everything back; one that fails ends the pipeline.
-func TestASourceThatDoesNotEnd(t *testing.T) {
+// Nothing is programmed before all sources are in sync. A source that fails ends the pipeline.
+func TestNothingIsProgrammedBeforeSourcesAreInSync(t *testing.T) {
 	slow, broken := make(source), make(source)
 	p, r := startSources(t, func(c *pipeline.Config) {
 		c.Manifests = t.TempDir()
@@ -102,7 +102,7 @@ func TestASourceThatDoesNotEnd(t *testing.T) {
 	require.Contains(t, p.Waiting(), "slow")
 }
 
-// Settings of the agent among the manifests are no fault of the manifests.
+// Settings of the agent among the manifests are not an error.
 func TestLoad(t *testing.T) {
 	dir, resources := t.TempDir(), t.TempDir()
 	write(t, dir, "a.yaml", "apiVersion: wayleave.dev/v1\nkind: AgentConfig\nmetadata: {name: default}\n"+
@@ -129,17 +129,17 @@ func (s source) Run(ctx context.Context, _ datastore.Receiver) error {
 	}
 }
 
-// told is a source that sends the updates that it receives.
-type told chan []policy.Update
+// updates is a source that sends the updates that it receives.
+type updates chan []policy.Update
 
-func (s told) Run(ctx context.Context, r datastore.Receiver) error {
+func (s updates) Run(ctx context.Context, r datastore.Receiver) error {
 	if err := r.InSync(ctx); err != nil {
 		return err
 	}
 	for {
 		select {
-		case updates := <-s:
-			if err := r.Update(ctx, updates); err != nil {
+		case list := <-s:
+			if err := r.Update(ctx, list); err != nil {
 				return err
 			}
 		case <-ctx.Done():
@@ -150,10 +150,10 @@ func (s told) Run(ctx context.Context, r datastore.Receiver) error {
 
 // The agent has all fields of an endpoint of another node, but no part keeps the endpoint unpacked: neither the
 // sources, the graph, the recording nor the dataplanes.
-func TestOtherNodesAreKeptPacked(t *testing.T) {
-	source := make(told)
+func TestEndpointsOfOtherNodesStayPacked(t *testing.T) {
+	source := make(updates)
 	p, r := startSources(t, func(c *pipeline.Config) {
-		c.Sources = []datastore.NamedSource{{Name: "told", Source: source}}
+		c.Sources = []datastore.NamedSource{{Name: "updates", Source: source}}
 		c.Record = io.Discard
 	})
 	remote := func(role string) *policy.WorkloadEndpoint {
@@ -162,28 +162,28 @@ func TestOtherNodesAreKeptPacked(t *testing.T) {
 		e.Ports = []policy.EndpointPort{{Name: "http", Protocol: policy.ProtocolTCP, Port: 80}}
 		return e
 	}
-	tell := func(r policy.Resource) { source <- []policy.Update{{Key: r.Key(), Resource: r}} }
-	tellRemote := func(role string) weak.Pointer[policy.WorkloadEndpoint] {
+	send := func(r policy.Resource) { source <- []policy.Update{{Key: r.Key(), Resource: r}} }
+	sendRemote := func(role string) weak.Pointer[policy.WorkloadEndpoint] {
 		e := remote(role)
-		tell(e)
+		send(e)
 		return weak.Make(e)
 	}
-	tell(&policy.Policy{
+	send(&policy.Policy{
 		Name: "p", Selector: "all()",
 		Ingress: []policy.Rule{{Action: policy.Allow, Source: policy.EntityRule{Selector: "role == 'client'"}}},
 	})
-	tell(endpoint("way-l", "10.0.0.1"))
+	send(endpoint("way-l", "10.0.0.1"))
 	for _, role := range []string{"client", "client", "server"} {
-		given := tellRemote(role)
-		tell(&policy.Profile{Name: "after"}) // after this update, the endpoint has been processed
+		given := sendRemote(role)
+		send(&policy.Profile{Name: "after"}) // after this update, the endpoint has been processed
 		require.NoError(t, p.WaitApplied(t.Context()))
 		require.Equal(t, remote(role), p.World()[remote(role).Key()])
 		for deadline := time.Now().Add(time.Minute); given.Value() != nil; runtime.GC() {
-			require.False(t, time.Now().After(deadline), "somebody keeps the endpoint as it came")
+			require.False(t, time.Now().After(deadline), "a part of the agent keeps the endpoint unpacked")
 		}
 	}
 	require.Equal(t, 4, p.Objects())
-	tell(remote("client"))
+	send(remote("client"))
 	source <- []policy.Update{{Key: remote("").Key()}}
 	source <- nil
 	require.Equal(t, 3, p.Objects())

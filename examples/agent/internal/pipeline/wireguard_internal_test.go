@@ -11,7 +11,7 @@ import (
 	"github.com/wayleave/wayleave/dataplane/wireguard"
 )
 
-// WireGuard objects have a protocol number of their own, and a file of sysctls.
+// WireGuard objects have their own protocol number, and their own file of sysctls.
 func TestWireguardConfig(t *testing.T) {
 	for protocol := 5; protocol <= 255; protocol++ {
 		own := Config{RouteProtocol: uint8(protocol)}.wireguardProtocol()

@@ -66,8 +66,8 @@ func Send(ctx context.Context, p Probe) Answer {
 		return Answer{Outcome: Passed}
 	case !errors.As(err, &network) || !network.Timeout():
 		return Answer{Outcome: Broken, Err: err}
-	case p.To.Heard(p.source()):
-		return Answer{Outcome: Broken, Err: errors.New("it arrived, but no answer came back")}
+	case p.To.Received(p.source()):
+		return Answer{Outcome: Broken, Err: errors.New("the request arrived, but no answer came back")}
 	}
 	return Answer{Outcome: Blocked}
 }

@@ -21,10 +21,10 @@ import (
 
 func TestMain(m *testing.M) { nstest.Main(m) }
 
-// enough is long for an answer that comes; little for one that does not.
+// enough is the wait for an expected answer, and little the wait if no answer is expected.
 const enough, little = 10 * time.Second, 200 * time.Millisecond
 
-// neighbours are a client and a server on one link.
+// neighbours returns a client and a server on one link.
 func neighbours(t *testing.T, ports ...policy.EndpointPort) (client *netns.NS, party node.Party) {
 	t.Helper()
 	client, server := nstest.New(t), nstest.New(t)
@@ -69,11 +69,11 @@ func TestPassed(t *testing.T) {
 	} {
 		answer := probe.Send(t.Context(), probe.Probe{From: client, To: server, Flow: f, Wait: enough})
 		require.Equal(t, probe.Answer{Outcome: probe.Passed}, answer, f)
-		require.Equal(t, f.DstPort != 0, server.Heard(netip.AddrPortFrom(f.Src, 30_000)) && f.DstPort != 0)
+		require.Equal(t, f.DstPort != 0, server.Received(netip.AddrPortFrom(f.Src, 30_000)) && f.DstPort != 0)
 	}
 }
 
-// Nobody listens: that is a refusal, and no silence.
+// If no server listens, the outcome is Broken, not Blocked.
 func TestBroken(t *testing.T) {
 	client, party := neighbours(t)
 	server := serve(t, party)
@@ -90,7 +90,7 @@ func TestBroken(t *testing.T) {
 	require.Equal(t, probe.Broken, answer.Outcome)
 }
 
-// An answer of another server does not count.
+// If another server answers, the outcome is Broken.
 func TestWrongName(t *testing.T) {
 	client, party := neighbours(t,
 		policy.EndpointPort{Protocol: policy.ProtocolTCP, Port: 80},
@@ -109,7 +109,7 @@ func TestWrongName(t *testing.T) {
 func TestBlocked(t *testing.T) {
 	client, party := neighbours(t)
 	server := serve(t, party)
-	var mute []net.PacketConn // they take datagrams and say nothing
+	var mute []net.PacketConn // receive datagrams, and send no answer
 	require.NoError(t, party.NS.Do(func() error {
 		for _, at := range []string{"10.0.0.2:53", "[2001:db8::2]:53"} {
 			conn, err := net.ListenPacket("udp", at)
@@ -134,7 +134,7 @@ func TestBlocked(t *testing.T) {
 	}
 }
 
-// A datagram that got there is no silence, even if the answer is lost.
+// If a datagram arrived and the answer was lost, the outcome is Broken, not Blocked.
 func TestArrivedWithoutAnswer(t *testing.T) {
 	client, party := neighbours(t, policy.EndpointPort{Protocol: policy.ProtocolUDP, Port: 53})
 	server := serve(t, party)
@@ -144,7 +144,7 @@ func TestArrivedWithoutAnswer(t *testing.T) {
 	f.Dst = netip.MustParseAddr("10.0.0.77")
 	answer := probe.Send(t.Context(), probe.Probe{From: client, To: server, Flow: f, Wait: little})
 	require.Equal(t, probe.Broken, answer.Outcome)
-	require.ErrorContains(t, answer.Err, "it arrived")
+	require.ErrorContains(t, answer.Err, "the request arrived")
 }
 
 func TestServeFails(t *testing.T) {

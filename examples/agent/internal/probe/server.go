@@ -20,14 +20,14 @@ type Server struct {
 	sockets []io.Closer
 	serving sync.WaitGroup
 
-	mu    sync.Mutex
-	heard map[netip.AddrPort]bool
+	mu       sync.Mutex
+	received map[netip.AddrPort]bool
 }
 
 // Serve listens on each TCP and UDP port of the party, on each of its addresses, and answers with
 // the party's name. (The kernel answers ICMP echo requests.)
 func Serve(p node.Party) (*Server, error) {
-	s := &Server{name: p.Name, heard: map[netip.AddrPort]bool{}}
+	s := &Server{name: p.Name, received: map[netip.AddrPort]bool{}}
 	err := p.NS.Do(func() error {
 		for _, port := range p.Ports {
 			for _, addr := range p.Addresses {
@@ -54,18 +54,18 @@ func (s *Server) Close() error {
 	return errors.Join(errs...)
 }
 
-// Heard reports whether the server has received a TCP connection or a datagram from the address and
-// port.
-func (s *Server) Heard(from netip.AddrPort) bool {
+// Received reports whether the server has received a TCP connection or a datagram from the address
+// and port.
+func (s *Server) Received(from netip.AddrPort) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.heard[from]
+	return s.received[from]
 }
 
-func (s *Server) note(from netip.AddrPort) {
+func (s *Server) record(from netip.AddrPort) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.heard[netip.AddrPortFrom(from.Addr().Unmap(), from.Port())] = true
+	s.received[netip.AddrPortFrom(from.Addr().Unmap(), from.Port())] = true
 }
 
 // listen opens one socket. It is called on a thread in the party's namespace.
@@ -97,7 +97,7 @@ func (s *Server) serveTCP(listener *net.TCPListener) {
 			return // closed
 		}
 		if from, ok := conn.RemoteAddr().(*net.TCPAddr); ok {
-			s.note(from.AddrPort())
+			s.record(from.AddrPort())
 		}
 		// An error means that the client has disconnected.
 		_, _ = io.WriteString(conn, s.name)
@@ -114,7 +114,7 @@ func (s *Server) serveUDP(conn *net.UDPConn) {
 			return
 		}
 		if err == nil {
-			s.note(from)
+			s.record(from)
 			_, _ = conn.WriteToUDPAddrPort([]byte(s.name), from)
 		}
 	}

@@ -36,7 +36,7 @@ func Create(path string, limit int64) (*File, error) {
 	case err != nil:
 		return nil, fmt.Errorf("recording: %w", err)
 	case !info.Mode().IsRegular():
-		return nil, fmt.Errorf("recording: %s: is no regular file", path)
+		return nil, fmt.Errorf("recording: %s: is not a regular file", path)
 	default:
 		if err := os.Rename(path, path+".1"); err != nil {
 			return nil, fmt.Errorf("recording: %w", err)

@@ -33,8 +33,8 @@ func content(t *testing.T, path string) string {
 	return string(data)
 }
 
-// A disk that is full in the middle of a line leaves the lines before it, and nothing more is
-// written when there is room again.
+// If the disk becomes full in the middle of a line, the file keeps the complete lines. Nothing more
+// is written, even if the disk has space again.
 func TestFullDisk(t *testing.T) {
 	disk, err := smalldisk.New(16 << 10)
 	require.NoError(t, err)
@@ -66,7 +66,8 @@ func TestLimit(t *testing.T) {
 	require.ErrorIs(t, err, recording.ErrFull)
 }
 
-// The recording of the run before is kept; what is no recording is left alone.
+// The recording of the previous run is kept. A path that is not a regular file is refused and stays
+// unchanged.
 func TestCreate(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "recording")
 	for _, text := range []string{"one\n", "two\n", "three\n"} {
@@ -80,11 +81,11 @@ func TestCreate(t *testing.T) {
 	require.Equal(t, os.FileMode(0o600), info.Mode())
 
 	_, err = recording.Create("/dev/null", 100)
-	require.ErrorContains(t, err, "/dev/null: is no regular file")
+	require.ErrorContains(t, err, "/dev/null: is not a regular file")
 	link := path + ".link"
 	require.NoError(t, os.Symlink(path, link))
 	_, err = recording.Create(link, 100)
-	require.ErrorContains(t, err, "is no regular file")
+	require.ErrorContains(t, err, "is not a regular file")
 	require.Equal(t, "three\n", content(t, path))
 	_, err = recording.Create(filepath.Join(path, "x"), 100)
 	require.ErrorIs(t, err, syscall.ENOTDIR)

@@ -78,7 +78,7 @@ func read(path string) (*policy.WorkloadEndpoint, error) {
 	}
 	e, ok := resource.(*policy.WorkloadEndpoint)
 	if !ok {
-		return nil, fmt.Errorf("is a %s, and no endpoint", resource.Key().Kind)
+		return nil, fmt.Errorf("is a %s, not an endpoint", resource.Key().Kind)
 	}
 	if want := name(e.Key()); filepath.Base(path) != want {
 		return nil, fmt.Errorf("has the endpoint of %s", want)
@@ -151,8 +151,8 @@ func (r *Registry) sync() error {
 	return errors.Join(dir.Sync(), dir.Close())
 }
 
-// Delete removes an endpoint. It is no error if the endpoint does not exist. If its file cannot be
-// removed, Delete returns an error, and the endpoint stays registered. If only the sync of the
+// Delete removes an endpoint. It is not an error if the endpoint does not exist. If its file cannot
+// be removed, Delete returns an error, and the endpoint stays registered. If only the sync of the
 // directory fails, Delete also returns an error, but the endpoint is no longer registered. The file
 // may then exist again after a crash of the machine.
 func (r *Registry) Delete(ctx context.Context, k policy.Key) error {
@@ -188,9 +188,9 @@ func (r *Registry) All() []*policy.WorkloadEndpoint {
 	})
 }
 
-// Holder returns an endpoint that has the address addr, or nil if there is none. The caller must
-// not change it.
-func (r *Registry) Holder(addr netip.Addr) *policy.WorkloadEndpoint {
+// Owner returns an endpoint with the address addr, or nil if there is none. The caller must not
+// change it.
+func (r *Registry) Owner(addr netip.Addr) *policy.WorkloadEndpoint {
 	return r.find(func(e *policy.WorkloadEndpoint) bool { return slices.Contains(e.Addresses, addr) })
 }
 

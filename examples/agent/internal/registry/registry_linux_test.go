@@ -27,40 +27,40 @@ func endpoint(name string) *policy.WorkloadEndpoint {
 	}
 }
 
-// told collects the objects of a source until it is in sync.
-type told struct {
+// collector collects the objects of a source until it is in sync.
+type collector struct {
 	updates []policy.Update
 	cancel  context.CancelFunc
 }
 
-func (r *told) Update(_ context.Context, updates []policy.Update) error {
+func (r *collector) Update(_ context.Context, updates []policy.Update) error {
 	r.updates = append(r.updates, updates...)
 	return nil
 }
 
-func (r *told) InSync(context.Context) error {
+func (r *collector) InSync(context.Context) error {
 	r.cancel()
 	return nil
 }
 
-// An address leads to the endpoint that has it, for as long as that is registered.
-func TestHolder(t *testing.T) {
+// Owner returns the endpoint with an address, as long as the endpoint is registered.
+func TestOwnerOfAddress(t *testing.T) {
 	r, _, err := registry.Open(t.TempDir())
 	require.NoError(t, err)
 	addr := netip.MustParseAddr("10.0.0.1")
-	require.Nil(t, r.Holder(addr))
+	require.Nil(t, r.Owner(addr))
 	require.NoError(t, r.Put(t.Context(), endpoint("a")))
-	require.Equal(t, "a", r.Holder(addr).Name)
-	require.Nil(t, r.Holder(addr.Next()))
+	require.Equal(t, "a", r.Owner(addr).Name)
+	require.Nil(t, r.Owner(addr.Next()))
 	require.NoError(t, r.Delete(t.Context(), endpoint("a").Key()))
-	require.Nil(t, r.Holder(addr))
+	require.Nil(t, r.Owner(addr))
 }
 
 func keys(t *testing.T, r *registry.Registry) (keys []string) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	receiver := &told{cancel: cancel}
+	receiver := &collector{cancel: cancel}
 	require.ErrorIs(t, r.Run(ctx, receiver), context.Canceled)
 	for _, u := range receiver.updates {
 		keys = append(keys, u.Key.String())
@@ -68,17 +68,17 @@ func keys(t *testing.T, r *registry.Registry) (keys []string) {
 	return keys
 }
 
-func TestWhatIsRegisteredOutlastsTheProcess(t *testing.T) {
+func TestRegistrationSurvivesRestart(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "a", "b")
 	r, problems, err := registry.Open(dir)
 	require.NoError(t, err)
 	require.Empty(t, problems)
 	require.NoError(t, r.Put(t.Context(), endpoint("a")))
 	require.NoError(t, r.Put(t.Context(), endpoint("b")))
-	require.NoError(t, r.Put(t.Context(), endpoint("b")), "once more")
+	require.NoError(t, r.Put(t.Context(), endpoint("b")), "repeated")
 	require.Error(t, r.Put(t.Context(), &policy.WorkloadEndpoint{Name: "nameless"}))
 	require.NoError(t, r.Delete(t.Context(), endpoint("a").Key()))
-	require.NoError(t, r.Delete(t.Context(), endpoint("a").Key()), "once more")
+	require.NoError(t, r.Delete(t.Context(), endpoint("a").Key()), "repeated")
 	require.Nil(t, r.Get(endpoint("a").Key()))
 	require.NotNil(t, r.Get(endpoint("b").Key()))
 	require.Equal(t, []string{"WorkloadEndpoint/shop/b"}, keys(t, r))
@@ -97,11 +97,11 @@ func TestWhatIsRegisteredOutlastsTheProcess(t *testing.T) {
 	require.ErrorContains(t, problems[1], "shop%2Fc.json: has the endpoint of shop%2Fb.json")
 	require.ErrorContains(t, problems[2], "is a Tier")
 	require.Equal(t, []string{"WorkloadEndpoint/shop/b"}, keys(t, r))
-	require.NoFileExists(t, filepath.Join(dir, ".half-1"), "of a run that was killed")
+	require.NoFileExists(t, filepath.Join(dir, ".half-1"), "a file of a killed run")
 	require.FileExists(t, filepath.Join(dir, "README"))
 }
 
-// Where the disk is full nothing new is registered, and what is registered stays as it was: in
+// On a full disk, no endpoint can be registered or changed. Registered endpoints stay unchanged in
 // memory, on disk and after a restart.
 func TestFullDisk(t *testing.T) {
 	disk, err := smalldisk.New(16 << 10)
@@ -125,20 +125,20 @@ func TestFullDisk(t *testing.T) {
 	require.Equal(t, []string{"WorkloadEndpoint/shop/a"}, keys(t, r))
 	left, err := os.ReadDir(dir)
 	require.NoError(t, err)
-	require.Len(t, left, 2, "nothing is left of what failed, beside the file and what fills the disk")
+	require.Len(t, left, 2, "only the registered endpoint and the file that fills the disk")
 	next, problems, err := registry.Open(dir)
 	require.NoError(t, err)
 	require.Empty(t, problems)
 	require.Equal(t, endpoint("a"), next.Get(endpoint("a").Key()))
 
-	require.NoError(t, r.Delete(t.Context(), endpoint("a").Key()), "to forget needs no room")
+	require.NoError(t, r.Delete(t.Context(), endpoint("a").Key()), "a removal needs no space")
 	require.NoError(t, disk.Free())
 	require.NoError(t, r.Put(t.Context(), endpoint("b")))
 }
 
-// What cannot be written does not count, and takes nothing with it, as where the directory has
-// gone.
-func TestWhatCannotBeWrittenDoesNotCount(t *testing.T) {
+// If the file of an endpoint cannot be written, here because the directory was removed, the
+// endpoint is not registered. Other endpoints stay.
+func TestFailedWriteRegistersNothing(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "gone")
 	r, _, err := registry.Open(dir)
 	require.NoError(t, err)
@@ -151,8 +151,8 @@ func TestWhatCannotBeWrittenDoesNotCount(t *testing.T) {
 	require.Error(t, err)
 }
 
-// An endpoint whose file cannot be removed stays registered: it would be back after a restart.
-func TestWhatCannotBeRemovedStays(t *testing.T) {
+// An endpoint whose file cannot be removed stays registered: a restart would register it again.
+func TestFailedRemovalKeepsRegistration(t *testing.T) {
 	dir := t.TempDir()
 	r, _, err := registry.Open(dir)
 	require.NoError(t, err)

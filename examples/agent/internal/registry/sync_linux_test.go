@@ -32,7 +32,7 @@ func result(k uint32) unix.SockFilter {
 	return unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K, K: k}
 }
 
-// filtered calls do on a thread of its own that has a system call filter, and returns its error.
+// filtered calls do on a new thread with a system call filter, and returns the error of do.
 func filtered(t *testing.T, program []unix.SockFilter, do func() error) error {
 	t.Helper()
 	filter := unix.SockFprog{Len: uint16(len(program)), Filter: &program[0]}
@@ -62,13 +62,12 @@ func failedAt(t *testing.T, err error, op string) string {
 	return path.Path
 }
 
-// An endpoint counts once its file and then the directory were synced. Where the kernel refuses to
-// sync the file, the file never gets its name. Where it refuses to open or sync the directory after
-// that, Put and Delete fail.
+// Put syncs the file and then the directory. If the kernel refuses to sync the file, the file is
+// not renamed. If the kernel then refuses to open or sync the directory, Put and Delete fail.
 func TestSync(t *testing.T) {
 	refused, granted := result(unix.SECCOMP_RET_ERRNO|uint32(unix.EXDEV)), result(unix.SECCOMP_RET_ALLOW)
 	noSync := []unix.SockFilter{load(number), unlessEqual(unix.SYS_FSYNC, 1), refused, granted}
-	noOpen := []unix.SockFilter{ // but for new files
+	noOpen := []unix.SockFilter{ // except for new files
 		load(number), unlessEqual(unix.SYS_OPENAT, 3), load(openFlags),
 		{Code: unix.BPF_JMP | unix.BPF_JSET | unix.BPF_K, K: unix.O_CREAT, Jt: 1},
 		refused, granted,

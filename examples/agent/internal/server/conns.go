@@ -88,7 +88,7 @@ func (s *conns) closeOneLocked(added *conn) (wait time.Duration) {
 	default:
 		return wait
 	}
-	_ = victim.Close() // its goroutine notices
+	_ = victim.Close() // ends its goroutine
 	s.closed++
 	s.report()
 	if now := time.Now(); now.Sub(s.logged) >= logEvery {

@@ -25,10 +25,10 @@ type flood struct {
 	connections atomic.Int64
 }
 
-// startFlood starts clients that connect repeatedly, each at most so many times, until the test
-// ends. Some send a request and read the answer. Some send a part of a header, or nothing, and wait
-// until the server closes the connection. The last kind disconnects at once, over TCP only: in the
-// queue of a unix socket these would leave no place for anyone.
+// startFlood starts clients that connect repeatedly, each at most the given number of times, until
+// the test ends. Some send a request and read the answer. Some send a part of a header, or nothing,
+// and wait until the server closes the connection. The last kind disconnects at once, over TCP
+// only: on a Unix socket, they would fill the queue of the listener.
 func startFlood(t *testing.T, network, address string, clients, times int) *flood {
 	t.Helper()
 	f := &flood{}
@@ -69,7 +69,7 @@ func (f *flood) stop() {
 	f.clients.Wait()
 }
 
-// probe sends a request on a connection of its own and reads the answer.
+// probe sends a request on a new connection and reads the answer.
 func probe(network, address string) error {
 	c, err := net.DialTimeout(network, address, patience)
 	if err != nil {

@@ -24,7 +24,7 @@ type Config struct {
 	// EndRequestsAfter. Required.
 	MaxConns int
 	// EvictAfter is the idle time after which the server may close a connection in favour of a new
-	// one. A connection is idle while no handler serves it. The time begins anew when the client
+	// one. A connection is idle while no handler serves it. The time begins again when the client
 	// sends data for the first time. Default: 100 ms.
 	EvictAfter time.Duration
 	// EndRequestsAfter is how long a handler must have served a request before the server may close

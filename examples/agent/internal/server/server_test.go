@@ -26,7 +26,7 @@ import (
 
 const patience = 20 * time.Second
 
-// log is what was logged.
+// log has the text that was logged.
 type log struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -44,7 +44,7 @@ func (l *log) String() string {
 	return l.text.String()
 }
 
-// running is a server at a socket of the test's own.
+// running is a running server on a socket of the test.
 type running struct {
 	path string
 	log  *log
@@ -56,7 +56,7 @@ func run(t *testing.T, cfg server.Config) *running {
 	r := &running{path: filepath.Join(t.TempDir(), "s"), log: &log{}}
 	l, err := net.Listen("unix", r.path)
 	require.NoError(t, err)
-	if cfg.Listener != nil { // that of the test comes before
+	if cfg.Listener != nil { // the listener of the test takes precedence
 		cfg.Listener.(*failing).Listener = l
 	} else {
 		cfg.Listener = l
@@ -73,7 +73,7 @@ func run(t *testing.T, cfg server.Config) *running {
 	return r
 }
 
-// dial connects, and sends a text, which a server that closes the connection at once does not take.
+// dial connects and sends a text. It ignores a failed write, because the server may close the connection at once.
 func (r *running) dial(t *testing.T, text string) net.Conn {
 	t.Helper()
 	c, err := net.Dial("unix", r.path)
@@ -111,9 +111,9 @@ func ok(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(append([]byte("ok"), data...))
 }
 
-// Idle connections, and ones that send their header, their body or nothing, give way to a new one:
-// those that are idle longest first. One that has a request stays.
-func TestNewConnectionsComeFirst(t *testing.T) {
+// A new connection replaces the connection that has been idle longest. A connection is also idle while its client has
+// sent a part of a header, a part of a body, or nothing. A connection with a running request stays.
+func TestNewConnectionReplacesIdleOne(t *testing.T) {
 	const limit, many = 8, 300
 	begun, release := make(chan struct{}), make(chan struct{})
 	mux := http.NewServeMux()
@@ -146,7 +146,7 @@ func TestNewConnectionsComeFirst(t *testing.T) {
 	status, body := answer(t, r.dial(t, get))
 	require.Equal(t, 200, status)
 	require.Equal(t, "ok", body)
-	for _, c := range conns[:many-limit+2] { // of the limit slow and the last each have one
+	for _, c := range conns[:many-limit+2] { // the slow request and the last one stay open, too
 		ended(t, c)
 	}
 	close(release)
@@ -154,13 +154,13 @@ func TestNewConnectionsComeFirst(t *testing.T) {
 	require.Equal(t, 200, status)
 	require.Contains(t, r.log.String(), "connection limit reached")
 	require.Equal(t, 1, strings.Count(r.log.String(), "\n"), "a flood does not fill the log")
-	require.EqualValues(t, many+2-limit, closed.Load(), "each is counted")
+	require.EqualValues(t, many+2-limit, closed.Load(), "all closed connections are counted")
 	t.Logf("%d connections, limit %d", many, limit)
 }
 
 // If all connections have a request, a new connection ends the longest one or is closed, depending on the
 // configuration.
-func TestAllAreBusy(t *testing.T) {
+func TestNewConnectionWhenAllAreBusy(t *testing.T) {
 	for _, end := range []time.Duration{0, time.Millisecond} {
 		begun, release := make(chan struct{}, 2), make(chan struct{})
 		r := run(t, server.Config{MaxConns: 1, EndRequestsAfter: end, Handler: http.HandlerFunc(func(
@@ -192,8 +192,8 @@ func TestAllAreBusy(t *testing.T) {
 	}
 }
 
-// A handler that waits notices that its client has left, also if the client sent a body that the
-// handler does not read, and if the client is there and does not read.
+// The context of a waiting handler ends when its client disconnects, even if the handler does not read the body that
+// the client sent. If the client is connected but does not read, the handler's write fails.
 func TestHandlerNoticesThatTheClientLeaves(t *testing.T) {
 	begun, noticed := make(chan struct{}), make(chan struct{})
 	r := run(t, server.Config{MaxConns: 10, MaxBody: 100, Handler: http.HandlerFunc(func(
@@ -242,7 +242,8 @@ func (f *failing) Accept() (net.Conn, error) {
 	return f.Listener.Accept()
 }
 
-// A listener that fails is used again, also after errors that are fatal for http.Server. The log has the reason.
+// After an error of Accept, the server calls Accept again, even if the error is fatal for http.Server. The log has the
+// reason.
 func TestAcceptFails(t *testing.T) {
 	l := &failing{errs: []error{syscall.EMFILE, syscall.ENOBUFS}}
 	r := run(t, server.Config{Listener: l, MaxConns: 1, Handler: http.HandlerFunc(ok)})

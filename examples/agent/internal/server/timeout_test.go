@@ -19,7 +19,7 @@ import (
 	"github.com/wayleave/wayleave/examples/agent/internal/server"
 )
 
-// pipes is a listener of connections in memory, whose deadlines go by the clock of the test.
+// pipes is a listener of connections in memory, whose deadlines use the clock of the test.
 type pipes struct {
 	conns  chan net.Conn
 	closed chan struct{}
@@ -49,8 +49,8 @@ func (p *pipes) send(text string) net.Conn {
 	return mine
 }
 
-// Headers and bodies have to come in time, and in a limited size. The time of the body does not end
-// a request that takes long.
+// Headers and bodies have limits of time and size. The time limit of the body does not end a
+// handler that runs for long.
 func TestLimitsOfRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &pipes{conns: make(chan net.Conn), closed: make(chan struct{})}
@@ -100,7 +100,7 @@ func TestLimitsOfRequests(t *testing.T) {
 		}
 		cancel()
 		require.ErrorIs(t, <-stopped, context.Canceled)
-		time.Sleep(time.Minute) // of the test's clock: connections linger after a refusal
+		time.Sleep(time.Minute) // on the test's clock: connections linger after a refusal
 	})
 }
 
@@ -110,14 +110,14 @@ type unread struct {
 	release chan struct{}
 }
 
-// RemoteAddr is what the server calls before it reads.
+// RemoteAddr blocks until release is closed. The server calls it before it reads.
 func (u unread) RemoteAddr() net.Addr {
 	<-u.release
 	return u.Conn.RemoteAddr()
 }
 
-// The limit does not close a connection that the server has not read from, however old it is: the
-// request may be there already. A further connection waits.
+// The limit does not close a connection from which the server has not read, however old it is: its
+// request may have arrived already. A further connection waits.
 func TestUnreadConnectionStays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &pipes{conns: make(chan net.Conn), closed: make(chan struct{})}
@@ -135,7 +135,7 @@ func TestUnreadConnectionStays(t *testing.T) {
 		final := strings.Replace(get, "\r\n\r\n", "\r\nConnection: close\r\n\r\n", 1)
 		go func() { _, _ = io.WriteString(first, final) }()
 		second := l.send(final)
-		time.Sleep(time.Minute) // of the test's clock
+		time.Sleep(time.Minute) // on the test's clock
 		close(release)
 		for _, c := range []net.Conn{first, second} {
 			status, _ := answer(t, c)
@@ -171,9 +171,9 @@ func TestClosedConnectionMakesRoom(t *testing.T) {
 	})
 }
 
-// A client whose request begins to arrive has time for the rest, also if the limit is reached. The next
-// byte gives it no more time.
-func TestFirstBytesGiveTime(t *testing.T) {
+// The first bytes of a request restart the idle time of the connection, also if the limit is
+// reached. Later bytes do not.
+func TestFirstBytesRestartIdleTime(t *testing.T) {
 	for rest, want := range map[time.Duration]bool{90 * time.Millisecond: true, 110 * time.Millisecond: false} {
 		synctest.Test(t, func(t *testing.T) {
 			l := &pipes{conns: make(chan net.Conn), closed: make(chan struct{})}
@@ -191,7 +191,7 @@ func TestFirstBytesGiveTime(t *testing.T) {
 			var sending sync.WaitGroup
 			defer sending.Wait()
 			sending.Go(func() {
-				time.Sleep(90 * time.Millisecond) // of the test's clock
+				time.Sleep(90 * time.Millisecond) // on the test's clock
 				_, _ = io.WriteString(first, final[:5])
 				time.Sleep(rest / 2)
 				_, _ = io.WriteString(first, final[5:9])

@@ -10,7 +10,7 @@ import (
 	"github.com/wayleave/wayleave/examples/agent/internal/settings"
 )
 
-// The datastore can switch the fast path on. Settings that exclude it are refused.
+// The datastore can enable the fast path. Settings that exclude it are refused.
 func TestFlowtable(t *testing.T) {
 	e, err := settings.Resolve(settings.Layer{Source: "test", Values: map[string]string{
 		"flowtable": "true", "flowtable-uplinks": "eth0,eth1",
@@ -19,9 +19,9 @@ func TestFlowtable(t *testing.T) {
 	require.True(t, e.Flowtable)
 	require.Equal(t, []string{"eth0", "eth1"}, e.Uplinks())
 	for want, values := range map[string]map[string]string{
-		"flowtable: cannot be combined with bridges":          {"flowtable": "true", "bridges": "br0"},
-		"flowtable-uplinks: has no effect without flowtable":  {"flowtable-uplinks": "eth0"},
-		`flowtable-uplinks: "a/b" is no name of an interface`: {"flowtable": "true", "flowtable-uplinks": "eth0,a/b"},
+		"flowtable: cannot be combined with bridges":               {"flowtable": "true", "bridges": "br0"},
+		"flowtable-uplinks: has no effect without flowtable":       {"flowtable-uplinks": "eth0"},
+		`flowtable-uplinks: "a/b" is not the name of an interface`: {"flowtable": "true", "flowtable-uplinks": "eth0,a/b"},
 		"flowtable: cannot be combined with wireguard: it would keep connections unencrypted that began so": {
 			"flowtable": "true", "wireguard": "true",
 		},

@@ -93,7 +93,7 @@ func (s Settings) problems() map[string]error {
 	}
 	for _, name := range s.Uplinks() {
 		if !ruleset.ValidIfname(name) {
-			found["flowtable-uplinks"] = fmt.Errorf("%q is no name of an interface", name)
+			found["flowtable-uplinks"] = fmt.Errorf("%q is not the name of an interface", name)
 		}
 	}
 	if hostActions()[s.EndpointToHost] == "" {
@@ -163,7 +163,7 @@ func (s Settings) bridgesProblem() error {
 		_, refused := routes.New(routes.Config{Bridges: []string{name}})
 		switch {
 		case seen[name]:
-			return fmt.Errorf("%q is there twice", name)
+			return fmt.Errorf("%q is duplicated", name)
 		case strings.HasPrefix(name, s.InterfacePrefix):
 			return fmt.Errorf("%q begins with interface-prefix %q", name, s.InterfacePrefix)
 		case err != nil || refused != nil:

@@ -256,10 +256,11 @@ func Declare(flags *flag.FlagSet, s *Settings) {
 	flags.BoolVar(&s.KubernetesPodCIDRs, "kubernetes-pod-cidrs", s.KubernetesPodCIDRs,
 		"make routes to the pod CIDRs of all nodes; the addresses of pods must be in the pod CIDR of their node")
 	flags.BoolVar(&s.KubernetesVXLAN, "kubernetes-vxlan", s.KubernetesVXLAN,
-		"give all nodes VXLAN devices, with the first address of their pod CIDRs; pools determine whether traffic uses them")
-	flags.BoolVar(&s.KubernetesIPIP, "kubernetes-ipip", s.KubernetesIPIP,
-		"give all nodes IP-in-IP devices, with the first address of their IPv4 pod CIDRs; pools determine whether traffic "+
+		"give all nodes VXLAN devices, with the first address of their pod CIDRs; pools determine whether traffic "+
 			"uses them")
+	flags.BoolVar(&s.KubernetesIPIP, "kubernetes-ipip", s.KubernetesIPIP,
+		"give all nodes IP-in-IP devices, with the first address of their IPv4 pod CIDRs; pools determine whether "+
+			"traffic uses them")
 	flags.BoolVar(&s.KubernetesReport, "kubernetes-report", s.KubernetesReport,
 		"write Events of objects at fault, conditions and a NodeReport of the node to the API")
 	declareWireguard(flags, s)
@@ -288,13 +289,14 @@ func Declare(flags *flag.FlagSet, s *Settings) {
 		"`NUMBER` of the nflog group to which rules log the packets that they allow or deny, for the command drops; "+
 			"-1: no logging")
 	flags.BoolVar(&s.Flows, "flows", s.Flows,
-		"count which workloads talk to each other, with packets, bytes and the policy that decided, for the command flows; "+
-			"needs verdict-log-group, and sets net.netfilter.nf_conntrack_acct")
+		"count which workloads talk to each other, with packets, bytes and the policy that decided, for the command "+
+			"flows; needs verdict-log-group, and sets net.netfilter.nf_conntrack_acct")
 	flags.TextVar(&s.ConntrackPolicy, "conntrack-policy", s.ConntrackPolicy,
 		"`POLICY` for established connections that a change of policy denies: keep allows them until they end, "+
 			"end ends them")
 	flags.BoolVar(&s.Flowtable, "flowtable", s.Flowtable,
-		"let packets of established connections of workloads take the kernel's fast path, a flowtable, if it supports that")
+		"let packets of established connections of workloads take the kernel's fast path, a flowtable, if it supports "+
+			"that")
 	flags.StringVar(&s.FlowtableUplinks, "flowtable-uplinks", s.FlowtableUplinks,
 		"`NAMES` of the node's interfaces to other hosts, separated by commas: connections between a workload and an "+
 			"uplink may use the fast path; if empty, only those between workloads")
@@ -389,15 +391,15 @@ func declarePrefix(flags *flag.FlagSet, s *Settings) {
 	flags.StringVar(&s.Bridges, "bridges", s.Bridges,
 		"`NAMES` of the bridges whose ports are workloads' interfaces, separated by commas; none if empty")
 	flags.BoolVar(&s.TCPFromSYN, "tcp-from-syn", s.TCPFromSYN,
-		"drop TCP packets of workloads that belong to no known connection and are no SYN; set false if the node did "+
+		"drop TCP packets of workloads that belong to no known connection and are not a SYN; set false if the node did "+
 			"not track connections before the agent's first start")
 	flags.BoolVar(&s.NATExcludeNodes, "nat-exclude-nodes", s.NATExcludeNodes,
 		"do not translate the source of packets that pods of natOutgoing pools send to nodes, so that policy of "+
 			"host endpoints sees the pod; nodes need routes to the pods")
 	flags.StringVar(&s.TunnelsFromNodes, "tunnels-from-nodes", s.TunnelsFromNodes,
 		"drop VXLAN and IP-in-IP packets to this node unless their source is an address of a Node: `MODE` true, "+
-			"false, or auto, which drops VXLAN with kubernetes-vxlan and IP-in-IP with kubernetes-ipip, but neither if "+
-			"kubernetes-omit names nodes")
+			"false, or auto, which drops VXLAN with kubernetes-vxlan and IP-in-IP with kubernetes-ipip, but neither "+
+			"if kubernetes-omit names nodes")
 	flags.StringVar(&s.EndpointToHost, "endpoint-to-host", s.EndpointToHost,
 		"what happens to packets from workloads to their own node that policy allows: `ACTION` drop, accept, or "+
 			"return, which leaves them to other tables; Kubernetes needs accept, which is the default with "+

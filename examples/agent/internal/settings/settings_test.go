@@ -79,7 +79,7 @@ func TestResolveKeysOfBrokenFile(t *testing.T) {
 		"directory":                   {t.TempDir(), "", "is a directory", both},
 		"no YAML":                     {file(t, "table: mine\n a: b: c\n"), "", "mapping values", both},
 		"no mapping":                  {file(t, "- table: mine\n"), "", "want keys and values", both},
-		"key that is no word":         {file(t, "{table}: mine\n"), "", "a key must be a word", both},
+		"key that is not a word":      {file(t, "{table}: mine\n"), "", "a key must be a word", both},
 		"list":                        {file(t, "table: [mine]\n"), "", "want a single value", "--table"},
 		"set twice":                   {file(t, "table: a\ntable: b\n"), "", "table: line 2: is set twice", "--table"},
 		"invalid":                     {file(t, "table: a b\n"), "", `table: "a b" is not`, "--table"},
@@ -221,7 +221,7 @@ func TestBridges(t *testing.T) {
 		"vxlan.way": `bridges: "vxlan.way" cannot be the name of a bridge`,
 		"ipip.way":  `bridges: "ipip.way" cannot be the name of a bridge`,
 		"lo":        `bridges: "lo" cannot be the name of a bridge`,
-		"br0,br0":   `bridges: "br0" is there twice`,
+		"br0,br0":   `bridges: "br0" is duplicated`,
 		"br0,way1":  `bridges: "way1" begins with interface-prefix "way"`,
 	} {
 		_, err := settings.Resolve(settings.Layer{Source: "test", Values: map[string]string{"bridges": value}})
@@ -249,7 +249,7 @@ func TestEndpointToHost(t *testing.T) {
 	require.EqualError(t, err, "test: endpoint-to-host: cannot be set in the datastore")
 }
 
-// Pods of a Kubernetes cluster reach their own node, unless it is set otherwise.
+// Pods of a Kubernetes cluster reach their own node, unless endpoint-to-host is set.
 func TestEndpointToHostOfKubernetes(t *testing.T) {
 	for _, row := range []struct {
 		values map[string]string
@@ -331,8 +331,8 @@ func TestValueOfWrongTypeIsLeftOut(t *testing.T) {
 	require.Equal(t, want, e.Settings)
 }
 
-// Who may write settings into a datastore cannot stop a node from programming changes: its pods would get no network,
-// and it would seem ready.
+// Settings in a datastore cannot prevent a node from programming changes. Otherwise new pods would
+// get no network, and the node would seem ready.
 func TestApplyIntervalHasALimit(t *testing.T) {
 	for text, valid := range map[string]bool{"0s": true, "1m": true, "61s": false, "10000h": false} {
 		_, err := settings.Resolve(settings.Layer{
@@ -397,8 +397,8 @@ func TestLongestSocket(t *testing.T) {
 	}
 }
 
-// Route protocols below 5 are the kernel's and the administrator's, whose routes would go. A user
-// of etcd has a password.
+// Route protocols below 5 are refused: the agent would remove routes of the kernel and of
+// administrators. A user of etcd needs a password.
 func TestBoundsOfSettings(t *testing.T) {
 	for _, c := range []struct {
 		values  map[string]string
@@ -422,13 +422,13 @@ func TestBoundsOfSettings(t *testing.T) {
 	}
 }
 
-// Neither a key nor the name of a file can make a line of its own of what is logged.
+// Neither a key nor a file name can start a new line in the log.
 func TestProblemIsOneLine(t *testing.T) {
 	_, err := settings.Resolve(settings.Layer{Source: "file a\nlevel=INFO", Values: map[string]string{"x\ny": "1"}})
 	require.EqualError(t, err, `"file a\nlevel=INFO": "x\ny": there is no such setting`)
 }
 
-// What is no settings stays as it is, byte by byte.
+// Documents that are not settings stay unchanged, byte by byte.
 func TestExtractLeavesManifestsAlone(t *testing.T) {
 	for _, text := range []string{
 		"", "kind: Pod\n---\n", "{\"kind\": \"List\"}", "# AgentConfig\nkind: Pod\n",
@@ -445,7 +445,8 @@ func TestExtractLeavesManifestsAlone(t *testing.T) {
 	require.Empty(t, rest)
 }
 
-// What cannot change while the agent runs stays, whichever source wants another; all else counts.
+// Settings that cannot change while the agent runs keep their values, whichever source changes
+// them. All other changes take effect.
 func TestPin(t *testing.T) {
 	resolve := func(layers ...settings.Layer) *settings.Effective {
 		e, err := settings.Resolve(layers...)

@@ -140,7 +140,7 @@ func Extract(file string, data []byte) (map[string]Layer, []byte) {
 		text := data[at:mark[0]]
 		if name, l, ok := object(file, text); ok {
 			if _, twice := found[name]; twice {
-				l.Problems = append(l.Problems, &Problem{Source: l.Source, Err: errors.New("is in the file twice")})
+				l.Problems = append(l.Problems, &Problem{Source: l.Source, Err: errors.New("is duplicated")})
 			}
 			found[name] = l
 			text = bytes.Repeat([]byte("\n"), bytes.Count(text, []byte("\n")))

@@ -77,7 +77,7 @@ func parseHosts(list string) (prefixes []netip.Prefix, err error) {
 		}
 		switch {
 		case err != nil:
-			return nil, fmt.Errorf("%q is no address or prefix", text)
+			return nil, fmt.Errorf("%q is not an address or prefix", text)
 		case prefix.Addr().Is4In6():
 			return nil, fmt.Errorf("%q is an IPv4 address in IPv6: write it as IPv4", text)
 		case prefix != prefix.Masked():

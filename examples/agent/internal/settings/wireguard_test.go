@@ -14,7 +14,8 @@ import (
 	"github.com/wayleave/wayleave/examples/agent/internal/settings"
 )
 
-// Without the setting nothing is encrypted. Without a lifetime of keys there is one device.
+// Without the setting wireguard, there is no device. Without a lifetime of keys, there is one
+// device.
 func TestWireguardDevices(t *testing.T) {
 	e, err := settings.Resolve()
 	require.NoError(t, err)
@@ -74,9 +75,9 @@ func TestWireguardProblems(t *testing.T) {
 			"wireguard-host-encryption: set wireguard-unencrypted-hosts, too: the addresses of the API servers, or none",
 		},
 		{map[string]string{"wireguard-host-encryption": "true", hosts: "none"}, ""},
-		{map[string]string{hosts: "none,192.0.2.1"}, hosts + `: "none" is no address or prefix`},
-		{map[string]string{hosts: "192.0.2.1,"}, hosts + `: "" is no address or prefix`},
-		{map[string]string{hosts: "fe80::1%eth0"}, hosts + `: "fe80::1%eth0" is no address or prefix`},
+		{map[string]string{hosts: "none,192.0.2.1"}, hosts + `: "none" is not an address or prefix`},
+		{map[string]string{hosts: "192.0.2.1,"}, hosts + `: "" is not an address or prefix`},
+		{map[string]string{hosts: "fe80::1%eth0"}, hosts + `: "fe80::1%eth0" is not an address or prefix`},
 		{
 			map[string]string{hosts: "::ffff:192.0.2.1"},
 			hosts + `: "::ffff:192.0.2.1" is an IPv4 address in IPv6: write it as IPv4`,
@@ -107,14 +108,14 @@ func TestWireguardProblems(t *testing.T) {
 		}
 		require.EqualError(t, err, "test: "+row.problem)
 	}
-	// A node without WireGuard does not need the rest.
+	// A node without WireGuard does not check the other settings.
 	_, err := settings.Resolve(settings.Layer{Source: "test", Values: map[string]string{
 		"node": "n", "wireguard-host-encryption": "true", "wireguard-dir": "", "interface-prefix": "wg",
 	}})
 	require.NoError(t, err)
 }
 
-// Who writes policy does not decide about encryption.
+// The datastore cannot set encryption: users who write policy must not decide about it.
 func TestWireguardIsLocal(t *testing.T) {
 	for _, key := range []string{
 		"wireguard", "wireguard-dir", "wireguard-port", "wireguard-mtu", "wireguard-key-lifetime",

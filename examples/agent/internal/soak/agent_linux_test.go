@@ -27,7 +27,7 @@ import (
 	"github.com/wayleave/wayleave/internal/netns/nstest"
 )
 
-// agent is a process on a node, or the next of them.
+// agent is the agent on a node: one process after the other.
 type agent struct {
 	t                 *testing.T
 	node              *netns.NS
@@ -38,8 +38,8 @@ type agent struct {
 	log               processLog
 }
 
-// processLog is what a process has written. It is safe for concurrent use: a test reads it while
-// the process writes.
+// processLog is the output of a process. It is safe for concurrent use: a test reads it while the
+// process writes.
 type processLog struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -63,7 +63,7 @@ func (l *processLog) Reset() {
 	l.text.Reset()
 }
 
-// httpAddress is where the agent serves, in the node's namespace.
+// httpAddress is the HTTP address of the agent, in the node's namespace.
 const httpAddress = "127.0.0.1:9919"
 
 func newAgent(t *testing.T, node *netns.NS) *agent {
@@ -105,13 +105,13 @@ func (a *agent) end(signal os.Signal) {
 	a.t.Helper()
 	require.NoError(a.t, a.process.Process.Signal(signal))
 	err := a.process.Wait()
-	early := strings.Contains(fmt.Sprint(err), "signal: "+signal.String()) // that came before the agent listened for it
+	early := strings.Contains(fmt.Sprint(err), "signal: "+signal.String()) // the signal came before the agent handled it
 	if signal != os.Kill && !early {
 		require.NoError(a.t, err, a.log.String())
 	}
 }
 
-// ready waits until all is programmed and nothing is at fault.
+// ready waits until everything is programmed and nothing is at fault.
 func (a *agent) ready() {
 	a.t.Helper()
 	ticker := time.NewTicker(10 * time.Millisecond)
@@ -150,17 +150,17 @@ func (a *agent) command(name string, args ...string) string {
 	return string(out)
 }
 
-// kernel returns what the node's kernel holds of the agent's, in order.
+// kernel returns the agent's objects in the node's kernel, sorted.
 func (a *agent) kernel() []string {
 	a.t.Helper()
-	rules := "" // where there is no table
+	rules := "" // if there is no table
 	if strings.Contains(a.command("nft", "list", "tables"), "inet wayleave") {
 		rules = nstest.WithoutEpoch(nstest.WithoutOwner(a.command("nft", "-s", "list", "table", "inet", "wayleave")))
 	}
 	return append(sorted(rules), sorted(a.command("ip", "route", "show", "proto", "219"))...)
 }
 
-// usage is what the process uses.
+// usage has the resources that the process uses.
 type usage struct{ memory, goroutines, descriptors int }
 
 func (u usage) String() string {

@@ -19,14 +19,14 @@ import (
 	"github.com/wayleave/wayleave/kubernetes/convert"
 )
 
-// The load: pods elsewhere, pods here, policies, and how often the agent ends.
+// The load: pods on other nodes, pods on this node, policies, and how often the agent ends.
 const (
 	remotes, locals, loadPolicies, ends = 3000, 20, 300, 12
 	roles                               = 30
 )
 
-// loadManifests returns one of two worlds: all remote pods have another role in the other one, and
-// all policies another port and peer.
+// loadManifests returns one of two worlds. Between them, the role of each remote pod differs, and
+// the port and peer of each policy.
 func loadManifests(version int) string {
 	var out strings.Builder
 	pod := func(name, node, ip, label string) {
@@ -59,10 +59,10 @@ spec:
 
 func loadPort(version, i int) int { return 10000*(1+version) + i }
 
-// An agent that has a lot in hand is ended by SIGTERM and by SIGKILL, at any moment, as it starts
-// or changes all of its rules: no packet of a flow that is allowed is lost, none that is denied
-// passes. After SIGTERM it ends well, with one of the two states whole in the kernel.
-func TestEndsUnderLoad(t *testing.T) {
+// SIGTERM or SIGKILL during a start or a large change loses no allowed packet and passes no denied
+// one. After SIGTERM, the agent ends without an error, and the kernel has one of the two states
+// completely.
+func TestSignalDuringChangeLosesNoPacket(t *testing.T) {
 	t.Logf("seed %d", *seed)
 	rng := rand.New(rand.NewPCG(*seed, 1))
 	node := nstest.New(t)
@@ -75,7 +75,7 @@ func TestEndsUnderLoad(t *testing.T) {
 	}
 	w.write("base.yaml", base)
 	worlds := [2]string{loadManifests(0), loadManifests(1)}
-	var whole [2][]string // what the kernel holds of each
+	var whole [2][]string // the kernel state of each world
 	w.write("load.yaml", worlds[0])
 	w.agent.start()
 	for version := range whole {
@@ -89,13 +89,13 @@ func TestEndsUnderLoad(t *testing.T) {
 	began := time.Now()
 	for i := range ends {
 		w.write("load.yaml", worlds[i%2])
-		rest(ctx, time.Duration(rng.Int64N(int64(400*time.Millisecond))))
+		pause(ctx, time.Duration(rng.Int64N(int64(400*time.Millisecond))))
 		if i%3 == 2 {
-			w.did("SIGKILL")
+			w.count("SIGKILL")
 			w.agent.end(os.Kill)
 		} else {
 			w.agent.end(syscall.SIGTERM)
-			w.did("SIGTERM, new: " + fmt.Sprint(w.one(whole) == i%2))
+			w.count("SIGTERM, new: " + fmt.Sprint(w.current(whole) == i%2))
 		}
 		w.agent.start()
 		if i%4 == 3 {
@@ -112,7 +112,7 @@ func TestEndsUnderLoad(t *testing.T) {
 	w.agent.end(syscall.SIGTERM)
 }
 
-// reach waits until the kernel holds one of the worlds, and returns what it holds.
+// reach waits until the kernel has the state of a world, and returns that state.
 func (w *world) reach(version int) []string {
 	w.t.Helper()
 	marks := []string{fmt.Sprint(loadPort(version, 0)), fmt.Sprint(loadPort(version, loadPolicies-1))}
@@ -129,8 +129,8 @@ func (w *world) reach(version int) []string {
 	return w.agent.kernel()
 }
 
-// one returns which of the worlds the kernel holds; it must be one of them, and all of it.
-func (w *world) one(whole [2][]string) int {
+// current returns the world whose complete state the kernel has. It requires that there is one.
+func (w *world) current(whole [2][]string) int {
 	w.t.Helper()
 	now := w.agent.kernel()
 	for version, want := range whole {

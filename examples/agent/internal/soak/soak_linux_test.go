@@ -22,30 +22,31 @@ import (
 )
 
 var (
-	duration = flag.Duration("soak", 5*time.Second, "how long to churn")
-	seed     = flag.Uint64("seed", 1, "of what happens")
+	duration = flag.Duration("soak", 5*time.Second, "how long to make changes")
+	seed     = flag.Uint64("seed", 1, "seed of the random changes")
 )
 
 func TestMain(m *testing.M) { nstest.Main(m) }
 
 const (
 	patience = time.Minute
-	// pace is the time between two things that happen.
+	// pace is the time between two changes.
 	pace = 20 * time.Millisecond
-	// pods that are created and deleted, besides two that stay, and policies.
+	// pods is the number of pods that are created and deleted, besides two that stay. policies is
+	// the number of policies.
 	pods, policies = 16, 8
 )
 
 // address returns the address of a pod.
 func address(i int) string { return fmt.Sprintf("10.0.1.%d", i+1) }
 
-// world is what happens on the node.
+// world makes random changes on a node, and counts them.
 type world struct {
 	t     *testing.T
 	rng   *rand.Rand
 	agent *agent
 	done  map[string]int
-	gone  [pods]bool // the links that are not there
+	gone  [pods]bool // links that do not exist
 }
 
 func TestSoak(t *testing.T) {
@@ -68,7 +69,7 @@ func TestSoak(t *testing.T) {
 	w.churn(*duration*2/3, true)
 	before := w.agent.usage()
 	w.churn(*duration/3, false)
-	w.settle()
+	w.waitIdle()
 	after := w.agent.usage()
 	traffic.drain(ctx)
 	cancel()
@@ -82,7 +83,7 @@ func TestSoak(t *testing.T) {
 	w.agent.end(os.Interrupt)
 }
 
-// base has the two pods that stay, with what may pass between them.
+// base has the two pods that stay, and the policy between them.
 const base = `apiVersion: v1
 kind: Namespace
 metadata: {name: shop}
@@ -122,7 +123,7 @@ func (w *world) remove(name string) { _ = os.Remove(filepath.Join(w.agent.manife
 // iface returns the node's interface of a pod.
 func iface(i int) string { return convert.InterfaceName("shop", fmt.Sprint("p", i)) }
 
-// connect gives a pod its link.
+// connect makes the link of a pod.
 func (w *world) connect(i int) {
 	w.t.Helper()
 	_, _, err := netns.Veth(netns.End{NS: w.agent.node, Name: iface(i)},
@@ -131,7 +132,7 @@ func (w *world) connect(i int) {
 	w.gone[i] = false
 }
 
-// churn has things happen for a while.
+// churn makes changes for a while.
 func (w *world) churn(d time.Duration, kill bool) {
 	w.t.Helper()
 	ticker := time.NewTicker(pace)
@@ -141,39 +142,39 @@ func (w *world) churn(d time.Duration, kill bool) {
 	}
 }
 
-// step has something happen.
+// step makes one change.
 func (w *world) step(kill bool) {
 	w.t.Helper()
 	pod, pol := w.rng.IntN(pods), w.rng.IntN(policies)
 	what := w.rng.IntN(100)
 	switch {
 	case what < 40:
-		w.did("endpoints")
+		w.count("endpoints")
 		w.writePod(pod)
 	case what < 50:
-		w.did("endpoints that go")
+		w.count("deleted endpoints")
 		w.remove(fmt.Sprintf("pod%d.yaml", pod))
 	case what < 75:
-		w.did("policies")
+		w.count("policies")
 		w.writePolicy(pol)
 	case what < 80:
-		w.did("policies that go")
+		w.count("deleted policies")
 		w.remove(fmt.Sprintf("policy%d.yaml", pol))
 	case what < 97:
-		w.did("links")
+		w.count("links")
 		w.changeLink(pod)
 	case kill && what == 98:
-		w.did("ends")
+		w.count("ends")
 		w.agent.end(os.Interrupt)
 		w.agent.start()
 	case kill:
-		w.did("kills")
+		w.count("kills")
 		w.agent.end(os.Kill)
 		w.agent.start()
 	}
 }
 
-func (w *world) did(what string) { w.done[what]++ }
+func (w *world) count(what string) { w.done[what]++ }
 
 func (w *world) writePod(i int) {
 	w.t.Helper()
@@ -211,8 +212,9 @@ func (w *world) changeLink(i int) {
 	}
 }
 
-// settle brings all links up, and waits until the agent has nothing to do and nothing is at fault.
-func (w *world) settle() {
+// waitIdle brings all links up, and waits until the agent has nothing to do and nothing is at
+// fault.
+func (w *world) waitIdle() {
 	w.t.Helper()
 	for i := range pods {
 		if w.gone[i] {
@@ -220,12 +222,12 @@ func (w *world) settle() {
 		}
 		require.NoError(w.t, w.agent.node.Up(iface(i)))
 	}
-	w.writePod(0) // a last change, which is programmed by the time that it is waited for
+	w.writePod(0) // a last change: once it is programmed, all earlier ones are
 	w.agent.wait("shop/p0")
 	w.agent.ready()
 }
 
-// compare makes sure that the kernel holds what a run from scratch programs.
+// compare requires that the kernel has the state that a start on an empty node programs.
 func (w *world) compare() {
 	w.t.Helper()
 	now := w.agent.kernel()
@@ -237,10 +239,11 @@ func (w *world) compare() {
 	require.Less(w.t, len(w.agent.kernel()), len(now))
 	w.agent.start()
 	w.agent.ready()
-	require.Equal(w.t, now, w.agent.kernel(), "a run from scratch programs something else")
+	require.Equal(w.t, now, w.agent.kernel(), "a start on an empty node programs the same state")
 }
 
-// sorted returns the lines of a text in order: in which order things were made does not count.
+// sorted returns the lines of a text in alphabetical order, because objects may be made in any
+// order.
 func sorted(text string) []string {
 	lines := strings.Split(strings.TrimSpace(text), "\n")
 	slices.Sort(lines)

@@ -18,30 +18,30 @@ import (
 	"github.com/wayleave/wayleave/internal/netns"
 )
 
-// traffic is the traffic between two pods that stay: an established connection, packets of new and old flows that are
-// allowed, and attempts of connections that are denied.
+// traffic is the traffic between two pods that stay: an established connection, datagrams that
+// policy allows, and attempts of connections that policy denies.
 type traffic struct {
-	t      *testing.T
-	all    sync.WaitGroup
-	closes []io.Closer
-	quiet  chan struct{} // closed when no more datagrams are to be sent
-	silent chan struct{} // closed when none is
+	t       *testing.T
+	all     sync.WaitGroup
+	closes  []io.Closer
+	stop    chan struct{} // closed to stop the datagrams
+	stopped chan struct{} // closed when no more datagrams are sent
 
 	mu                              sync.Mutex
 	echoed, sent, answered, refused int
 	errs                            []error
 }
 
-// String counts what was seen.
+// String returns the counts.
 func (s *traffic) String() string {
 	return fmt.Sprintf("%d round trips on a connection, %d of %d datagrams answered, %d connections refused", s.echoed,
 		s.answered, s.sent, s.refused)
 }
 
-// startTraffic has one talk to two until ctx is done.
+// startTraffic sends packets from one to two until ctx is done.
 func startTraffic(ctx context.Context, t *testing.T, one, two *netns.NS) *traffic {
 	t.Helper()
-	s := &traffic{t: t, quiet: make(chan struct{}), silent: make(chan struct{})}
+	s := &traffic{t: t, stop: make(chan struct{}), stopped: make(chan struct{})}
 	var listener, forbidden net.Listener
 	var packets net.PacketConn
 	require.NoError(t, two.Do(func() (err error) {
@@ -68,10 +68,10 @@ func startTraffic(ctx context.Context, t *testing.T, one, two *netns.NS) *traffi
 	s.all.Go(func() { s.answer(listener, packets) })
 	s.all.Go(func() { s.echo(ctx, conn) })
 	s.all.Go(func() { s.datagrams(ctx, datagrams) })
-	s.all.Go(func() { s.knock(ctx, one) })
+	s.all.Go(func() { s.tryDenied(ctx, one) })
 	s.all.Go(func() {
 		if c, err := forbidden.Accept(); err == nil {
-			s.fail(errors.New("a connection that is denied was accepted"))
+			s.fail(errors.New("a denied connection was accepted"))
 			_ = c.Close()
 		}
 	})
@@ -90,7 +90,7 @@ func (s *traffic) count(n *int) {
 	*n++
 }
 
-// answer sends back what comes.
+// answer echoes datagrams, and the data of one connection.
 func (s *traffic) answer(listener net.Listener, packets net.PacketConn) {
 	s.all.Go(func() {
 		buf := make([]byte, 64)
@@ -109,7 +109,7 @@ func (s *traffic) answer(listener net.Listener, packets net.PacketConn) {
 	}
 }
 
-// echo has a word go to and fro on an established connection.
+// echo sends a word on an established connection repeatedly, and reads it back.
 func (s *traffic) echo(ctx context.Context, conn net.Conn) {
 	word := make([]byte, 8)
 	for ctx.Err() == nil {
@@ -127,12 +127,12 @@ func (s *traffic) echo(ctx context.Context, conn net.Conn) {
 			return
 		}
 		s.count(&s.echoed)
-		rest(ctx, time.Millisecond)
+		pause(ctx, time.Millisecond)
 	}
 }
 
-// datagrams sends one after the other until it is to be quiet, and counts the answers until ctx is
-// done.
+// datagrams sends one datagram after the other until s.stop is closed, and counts the answers until
+// ctx is done.
 func (s *traffic) datagrams(ctx context.Context, conn net.Conn) {
 	s.all.Go(func() {
 		buf := make([]byte, 64)
@@ -141,16 +141,16 @@ func (s *traffic) datagrams(ctx context.Context, conn net.Conn) {
 				if ctx.Err() != nil {
 					return
 				}
-				continue // as if no server listened for a moment
+				continue // an ICMP error, for example port unreachable
 			}
 			s.count(&s.answered)
 		}
 	})
-	defer close(s.silent)
+	defer close(s.stopped)
 	buf := make([]byte, 8)
 	for i := uint64(0); ctx.Err() == nil; i++ {
 		select {
-		case <-s.quiet:
+		case <-s.stop:
 			return
 		default:
 		}
@@ -158,17 +158,16 @@ func (s *traffic) datagrams(ctx context.Context, conn net.Conn) {
 		if _, err := conn.Write(buf); err == nil {
 			s.count(&s.sent)
 		}
-		rest(ctx, time.Millisecond)
+		pause(ctx, time.Millisecond)
 	}
 }
 
-// drain ends the datagrams and waits for the answers that are on their way, so that one that is
-// missing is lost.
+// drain stops the datagrams and waits for their answers. An answer that is then missing was lost.
 func (s *traffic) drain(ctx context.Context) {
-	close(s.quiet)
-	<-s.silent
+	close(s.stop)
+	<-s.stopped
 	for end := time.Now().Add(patience); s.missing() > 0 && time.Now().Before(end); {
-		rest(ctx, time.Millisecond)
+		pause(ctx, time.Millisecond)
 	}
 }
 
@@ -179,13 +178,13 @@ func (s *traffic) missing() int {
 	return s.sent - s.answered
 }
 
-// knock tries to connect where that is denied.
-func (s *traffic) knock(ctx context.Context, one *netns.NS) {
+// tryDenied tries to connect to a port that policy denies, repeatedly.
+func (s *traffic) tryDenied(ctx context.Context, one *netns.NS) {
 	for ctx.Err() == nil {
 		_ = one.Do(func() error {
 			conn, err := (&net.Dialer{Timeout: 20 * time.Millisecond}).DialContext(ctx, "tcp", "10.0.0.2:81")
 			if err == nil {
-				s.fail(errors.New("a connection that is denied came about"))
+				s.fail(errors.New("a denied connection was established"))
 				return conn.Close()
 			}
 			s.count(&s.refused)
@@ -194,15 +193,15 @@ func (s *traffic) knock(ctx context.Context, one *netns.NS) {
 	}
 }
 
-// rest waits a little.
-func rest(ctx context.Context, d time.Duration) {
+// pause waits for a time, or until ctx is done.
+func pause(ctx context.Context, d time.Duration) {
 	select {
 	case <-ctx.Done():
 	case <-time.After(d):
 	}
 }
 
-// verify waits for the end of the traffic and checks that it was as policy requires.
+// verify waits for the end of the traffic, and requires that policy was enforced.
 func (s *traffic) verify() {
 	s.t.Helper()
 	s.all.Wait()
@@ -210,5 +209,5 @@ func (s *traffic) verify() {
 	require.NotZero(s.t, s.echoed)
 	require.NotZero(s.t, s.refused)
 	require.NotZero(s.t, s.answered)
-	require.Zero(s.t, s.missing(), "datagrams that are allowed were lost: %s", s)
+	require.Zero(s.t, s.missing(), "allowed datagrams were lost: %s", s)
 }

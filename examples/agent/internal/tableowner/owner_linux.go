@@ -87,14 +87,14 @@ func processOf(port uint32) (pid int, name string) {
 		words := strings.Fields(line) // sk Eth Pid Groups Rmem Wmem Dump Locks Drops Inode
 		if len(words) >= 10 && words[1] == strconv.Itoa(unix.NETLINK_NETFILTER) &&
 			words[2] == strconv.FormatUint(uint64(port), 10) {
-			return holderOf("socket:[" + words[9] + "]")
+			return processWithFile("socket:[" + words[9] + "]")
 		}
 	}
 	return 0, ""
 }
 
-// holderOf returns a process that has opened a file.
-func holderOf(file string) (pid int, name string) {
+// processWithFile returns a process that has a file open.
+func processWithFile(file string) (pid int, name string) {
 	links, _ := filepath.Glob("/proc/[0-9]*/fd/*") // the pattern is valid
 	for _, link := range links {
 		target, err := os.Readlink(link)

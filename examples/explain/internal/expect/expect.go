@@ -100,7 +100,7 @@ func decode(data []byte) ([]entry, error) {
 	var root yaml.Node
 	switch err := decoder.Decode(&root); {
 	case errors.Is(err, io.EOF):
-		return nil, errors.New("there is nothing in it")
+		return nil, errors.New("the file has no expectations")
 	case err != nil:
 		return nil, plain(err)
 	}

@@ -33,9 +33,9 @@ expect:
 
 func TestParseIsStrict(t *testing.T) {
 	const good = "from: a/b, to: c/d, port: tcp/80, allow: true"
-	for _, row := range []struct{ name, text, says string }{
-		{"nothing", "", "nothing in it"},
-		{"comment", "# none\n", "nothing in it"},
+	for _, row := range []struct{ name, text, want string }{
+		{"nothing", "", "the file has no expectations"},
+		{"comment", "# none\n", "the file has no expectations"},
 		{"null", "expect:\n", "at least one"},
 		{"empty", "expect: []\n", "at least one"},
 		{"other field", "expects: []\n", "field expects not found"},
@@ -63,7 +63,7 @@ func TestParseIsStrict(t *testing.T) {
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			list, err := expect.Parse("f.yaml", []byte(row.text))
-			require.ErrorContains(t, err, row.says)
+			require.ErrorContains(t, err, row.want)
 			require.ErrorContains(t, err, "f.yaml: ")
 			require.Nil(t, list)
 		})
@@ -73,11 +73,11 @@ func TestParseIsStrict(t *testing.T) {
 // All errors of a file with the right structure are reported at once.
 func TestParseReportsAll(t *testing.T) {
 	_, err := expect.Parse("f.yaml", []byte("expect:\n- {from: a/b}\n- {to: c/d, port: x:y, allow: true}\n"))
-	for _, says := range []string{
+	for _, want := range []string{
 		"line 2: expect[0]: to is", "line 2: expect[0]: allow is", "line 3: expect[1]: from is",
 		`line 3: expect[1]: port: "x:y"`,
 	} {
-		require.ErrorContains(t, err, says)
+		require.ErrorContains(t, err, want)
 	}
 }
 

@@ -25,7 +25,7 @@ type Config struct {
 	// read. Required.
 	Paths []string
 	// Recursive means that subfolders are read, too. Otherwise they are ignored, and Folder.Notes
-	// says so.
+	// lists them.
 	Recursive bool
 	// Assume means that pods without a node or addresses get assumed ones, see convert.Assume.
 	// Folder.Notes lists these pods. Otherwise such pods are left out.
@@ -38,12 +38,12 @@ type Folder struct {
 	World verdict.World
 	// Evaluator evaluates flows with the resources of World.
 	Evaluator *verdict.Evaluator
-	// Book has the pods, including those that are no endpoints.
-	Book *probe.Index
+	// Index finds the pods by name, including pods that are not endpoints.
+	Index *probe.Index
 	// Rejected has an error for each object of the manifests that is not in World.
 	Rejected []error
 	// Notes describe parts that were left out because they have no effect on the results, or
-	// because the Config says so. They also list what was assumed.
+	// because of the Config. They also list the assumed nodes and addresses.
 	Notes []string
 }
 
@@ -85,7 +85,7 @@ func Read(cfg Config) (*Folder, error) {
 		f.Rejected = append(f.Rejected, invalid[key])
 		delete(f.World, key) // the evaluator does not use the object either
 	}
-	f.Book = probe.NewIndex(f.World, outsiders(files, f.World)...)
+	f.Index = probe.NewIndex(f.World, outsiders(files, f.World)...)
 	if len(f.World) == 0 && len(f.Rejected) == 0 {
 		return nil, fmt.Errorf("no objects in %s", strings.Join(cfg.Paths, ", "))
 	}

@@ -14,7 +14,7 @@ import (
 
 const namespace = "apiVersion: v1\nkind: Namespace\nmetadata: {name: shop}\n"
 
-// pod returns a pod in the namespace shop, with what is to be in its spec and status.
+// pod returns a pod in the namespace shop, with the content of its spec and status.
 func pod(name, spec, status string) string {
 	return "---\napiVersion: v1\nkind: Pod\nmetadata: {namespace: shop, name: " + name + "}\nspec: {" + spec +
 		"}\nstatus: {" + status + "}\n"
@@ -53,27 +53,27 @@ func TestReadExplainsExcludedPods(t *testing.T) {
 	f, err := folder.Read(folder.Config{Paths: []string{dir}})
 	require.NoError(t, err)
 	why := map[string]string{}
-	for _, o := range f.Book.Excluded() {
+	for _, o := range f.Index.Excluded() {
 		why[o.Name] = o.Why
 	}
-	for name, says := range map[string]string{
+	for name, want := range map[string]string{
 		"shop/host":     "uses the network of its node. Policy does not apply",
 		"shop/host-new": "not in the manifest (status.hostIP)",
 		"shop/done":     "has ended", "shop/broken": "has ended", "shop/waiting": "is on no node",
 		"shop/starting": "has no address", "shop/wrong": "was rejected", "default/in-list": "has no address",
 		"default/in-pods": "has no address", "default/in-stream": "is on no node",
 	} {
-		require.Contains(t, why[name], says, name)
+		require.Contains(t, why[name], want, name)
 		delete(why, name)
 	}
 	require.Empty(t, why)
-	require.Len(t, f.Book.Endpoints(), 1)
-	require.Equal(t, "shop/web", f.Book.Endpoints()[0].Name)
+	require.Len(t, f.Index.Endpoints(), 1)
+	require.Equal(t, "shop/web", f.Index.Endpoints()[0].Name)
 	require.Len(t, f.Rejected, 1)
 	require.ErrorContains(t, f.Rejected[0], "status.podIP")
-	require.Len(t, f.Notes, 1, "a service is no policy, and that is no fault")
+	require.Len(t, f.Notes, 1, "a service is not a policy, which is not an error")
 	require.Contains(t, f.Notes[0], "Service shop/host")
-	host, err := f.Book.Find("shop/host")
+	host, err := f.Index.Find("shop/host")
 	require.NoError(t, err)
 	require.Equal(t, "[192.0.2.1 fd00::1]", stringOf(host[0].Addresses))
 }
@@ -96,32 +96,32 @@ func TestReadPaths(t *testing.T) {
 	})
 	flat, err := folder.Read(folder.Config{Paths: []string{dir}})
 	require.NoError(t, err)
-	require.Empty(t, flat.Book.Endpoints())
+	require.Empty(t, flat.Index.Endpoints())
 	require.Empty(t, flat.Rejected)
 	require.Contains(t, flat.Notes, filepath.Join(dir, "sub")+": a folder in a folder is read with --recursive only")
 	require.Len(t, flat.Notes, 3)
 
 	deep, err := folder.Read(folder.Config{Paths: []string{dir}, Recursive: true})
 	require.NoError(t, err)
-	require.Len(t, deep.Book.Endpoints(), 1)
+	require.Len(t, deep.Index.Endpoints(), 1)
 	require.Empty(t, deep.Notes)
 
 	both, err := folder.Read(folder.Config{Paths: []string{dir, filepath.Join(dir, "sub", "b.yml"), dir}})
 	require.NoError(t, err)
-	require.Len(t, both.Book.Endpoints(), 1)
+	require.Len(t, both.Index.Endpoints(), 1)
 	require.Empty(t, both.Rejected, "a file that is named twice is read once")
 
-	for path, says := range map[string]string{
+	for path, want := range map[string]string{
 		filepath.Join(dir, "none"): "no such file", filepath.Join(dir, "empty"): "no manifests",
 		filepath.Join(dir, "blank"): "no objects",
 	} {
 		_, err := folder.Read(folder.Config{Paths: []string{path}})
-		require.ErrorContains(t, err, says)
+		require.ErrorContains(t, err, want)
 	}
 }
 
-// What is given twice is refused the second time, over all files.
-func TestReadTwice(t *testing.T) {
+// A second object with the same key is rejected, also in another file.
+func TestReadRejectsDuplicates(t *testing.T) {
 	dir := write(t, map[string]string{"a.yaml": namespace, "b.yaml": namespace})
 	f, err := folder.Read(folder.Config{Paths: []string{dir}})
 	require.NoError(t, err)
@@ -129,16 +129,17 @@ func TestReadTwice(t *testing.T) {
 	require.ErrorContains(t, f.Rejected[0], "given more than once")
 }
 
-// Pods of a repository are endpoints on request, and the notes say what is invented.
-func TestReadAssumes(t *testing.T) {
+// With Assume, pods without a node or addresses are endpoints, and the notes list the invented
+// values.
+func TestReadAssumesNodesAndAddresses(t *testing.T) {
 	dir := write(t, map[string]string{
 		"a.yaml": namespace + pod("web", "", "") + pod("api", "nodeName: n", "podIP: 10.0.0.1"),
 	})
 	f, err := folder.Read(folder.Config{Paths: []string{dir}, Assume: true})
 	require.NoError(t, err)
 	require.Empty(t, f.Rejected)
-	require.Empty(t, f.Book.Excluded())
-	require.Len(t, f.Book.Endpoints(), 2)
+	require.Empty(t, f.Index.Excluded())
+	require.Len(t, f.Index.Endpoints(), 2)
 	require.Len(t, f.Notes, 1)
 	require.Contains(t, f.Notes[0], "shop/web is assumed to have node assumed, 198.1")
 }

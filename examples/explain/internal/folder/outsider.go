@@ -93,8 +93,8 @@ func (o object) outsider() probe.Excluded {
 			"not apply to it"
 	case o.Spec.HostNetwork:
 		out.Addresses = addresses
-		out.Why = "uses the network of its node. Policy does not apply to it. The policy of other pods sees it as the " +
-			"node's address. By default, a node may always send to its own pods."
+		out.Why = "uses the network of its node. Policy does not apply to it. The policy of other pods sees it as " +
+			"the node's address. By default, a node may always send to its own pods."
 	case o.Spec.NodeName == "":
 		out.Why = "is on no node (spec.nodeName), and so has no network yet"
 	case len(o.Status.PodIPs) == 0 && o.Status.PodIP == "":

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package clitest has a terminal for tests of commands. A test can run a command with this terminal
-// as its output, and read what the command has written.
+// as its output, and read the output.
 //
 // # Usage
 //

@@ -314,9 +314,9 @@ func setsCommand() cli.Command {
 }
 
 func routesCommand() cli.Command {
-	return listCommand("routes", "list where prefixes of addresses are",
-		"Lists the prefixes of addresses that the agent knows: what each is, its node, the node's address, and "+
-			"its pool.", "/v1/routes",
+	return listCommand("routes", "list prefixes of addresses, with their nodes",
+		"Lists the prefixes of addresses in the agent's sources: the type of each, its node, the node's address, "+
+			"and its pool.", "/v1/routes",
 		func(width int, list []api.Route) string {
 			var rows [][]string
 			for _, r := range list {
@@ -331,7 +331,7 @@ func waitCommand() cli.Command {
 		Name: "wait", Args: "ENDPOINT", Summary: "wait until an endpoint is programmed",
 		About: `Waits until the kernel has the policy and the routes of ENDPOINT (NAMESPACE/NAME). Policy and
 routes are those that the sources have when the command starts. The sources may get the endpoint itself later.
-If the time of --timeout is over, the command fails and says what is missing.`,
+If the time of --timeout is over, the command fails and prints the reason.`,
 		Examples: []string{"wait shop/web", "wait shop/web --timeout 10s"},
 		Prepare: func(flags *flag.FlagSet) cli.Action {
 			var o output
@@ -341,7 +341,7 @@ If the time of --timeout is over, the command fails and says what is missing.`,
 				if len(args) != 1 {
 					return cli.Usagef("wait: want one ENDPOINT")
 				}
-				path := "/v1/wait?timeout=" + limit.String() // then the agent answers why it waits
+				path := "/v1/wait?timeout=" + limit.String() // then the error of the agent has the reason
 				o.timeout = *limit + answerTimeout
 				wait := api.Wait{Endpoint: args[0]}
 				if _, err := send[struct{}](ctx, c, o, http.MethodPost, path, wait); err != nil {
@@ -356,7 +356,7 @@ If the time of --timeout is over, the command fails and says what is missing.`,
 func configCommand() cli.Command {
 	return cli.Command{
 		Name: "config", Summary: "show the effective settings, and where each comes from",
-		About: `Shows the settings of the running agent. With --check, it asks no agent. Instead, it checks
+		About: `Shows the settings of the running agent. With --check, it needs no agent. Instead, it checks
 the settings of the environment, the file and the flags, in the same way as "agent run", and reports all
 problems. If a directory does not exist, this is only a warning, because "agent run" waits for it.`,
 		Examples: []string{"config", "config --check --config /etc/wayleave/agent.yaml"},
@@ -364,7 +364,7 @@ problems. If a directory does not exist, this is only a warning, because "agent 
 			declared := settings.Defaults()
 			settings.Declare(flags, &declared)
 			config := configFlag(flags)
-			check := flags.Bool("check", false, "check the settings that an agent would get, and ask no agent")
+			check := flags.Bool("check", false, "check the settings that an agent would use, without a running agent")
 			var o output
 			o.declareFormat(flags)
 			o.declareTimeout(flags, answerTimeout)

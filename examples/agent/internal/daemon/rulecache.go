@@ -16,22 +16,22 @@ import (
 	"github.com/wayleave/wayleave/policy/verdict"
 )
 
-// ruleBook finds rules by their IDs, and endpoints by their addresses. It keeps deleted rules and
+// ruleCache finds rules by their IDs, and endpoints by their addresses. It keeps deleted rules and
 // endpoints for some time, because a deleted rule may have decided about a packet that is reported
 // later. It is safe for concurrent use.
-type ruleBook struct {
+type ruleCache struct {
 	// full has a token when most entries may belong to deleted objects. Then call age and fill.
 	full chan struct{}
 
 	mu         sync.Mutex
-	now, older page
+	now, older entries
 	limit      int // maximum size of now
 	// interfaces caches names of interfaces, by index.
 	interfaces map[uint32]string
 }
 
-// page has rules and endpoints: a ruleBook has a current and an older page.
-type page struct {
+// entries has rules and endpoints, by ID and by address.
+type entries struct {
 	rules     map[string]rule
 	endpoints map[netip.Addr]string
 }
@@ -40,11 +40,13 @@ type page struct {
 // It also limits the number of interface names.
 const spare = 10_000
 
-func newPage() page { return page{rules: map[string]rule{}, endpoints: map[netip.Addr]string{}} }
+func newEntries() entries {
+	return entries{rules: map[string]rule{}, endpoints: map[netip.Addr]string{}}
+}
 
-func (p page) size() int { return len(p.rules) + len(p.endpoints) }
+func (e entries) size() int { return len(e.rules) + len(e.endpoints) }
 
-// rule says which policy or profile has a rule, and where.
+// rule is the place of a rule in a policy or profile.
 type rule struct {
 	owner       policy.Key
 	tier        string
@@ -53,18 +55,18 @@ type rule struct {
 	annotations map[string]string
 }
 
-func newRuleBook() *ruleBook {
-	return &ruleBook{full: make(chan struct{}, 1), now: newPage(), limit: spare, interfaces: map[uint32]string{}}
+func newRuleCache() *ruleCache {
+	return &ruleCache{full: make(chan struct{}, 1), now: newEntries(), limit: spare, interfaces: map[uint32]string{}}
 }
 
-// note processes an update.
-func (b *ruleBook) note(u policy.Update) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.now.note(u)
-	if b.now.size() > b.limit {
+// record processes an update.
+func (c *ruleCache) record(u policy.Update) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.now.add(u)
+	if c.now.size() > c.limit {
 		select {
-		case b.full <- struct{}{}:
+		case c.full <- struct{}{}:
 		default:
 		}
 	}
@@ -72,122 +74,122 @@ func (b *ruleBook) note(u policy.Update) {
 
 // age removes the entries of objects that were deleted before the last call of age. Call fill
 // afterwards.
-func (b *ruleBook) age() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.now, b.older = newPage(), b.now
+func (c *ruleCache) age() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.now, c.older = newEntries(), c.now
 }
 
-// fill adds the entries of all objects in w. Entries that were added since newRuleBook or age are
+// fill adds the entries of all objects in w. Entries that were added since newRuleCache or age are
 // newer than w, and stay.
-func (b *ruleBook) fill(w verdict.World) {
-	all := newPage()
+func (c *ruleCache) fill(w verdict.World) {
+	all := newEntries()
 	for key, resource := range w {
-		all.note(policy.Update{Key: key, Resource: resource})
+		all.add(policy.Update{Key: key, Resource: resource})
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	maps.Copy(all.rules, b.now.rules)
-	maps.Copy(all.endpoints, b.now.endpoints)
-	b.now, b.limit = all, 2*all.size()+spare
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	maps.Copy(all.rules, c.now.rules)
+	maps.Copy(all.endpoints, c.now.endpoints)
+	c.now, c.limit = all, 2*all.size()+spare
 }
 
 // ruleLocked returns the rule with an ID, if it is known.
-func (b *ruleBook) ruleLocked(id string) (rule, bool) {
-	if r, ok := b.now.rules[id]; ok {
+func (c *ruleCache) ruleLocked(id string) (rule, bool) {
+	if r, ok := c.now.rules[id]; ok {
 		return r, true
 	}
-	r, ok := b.older.rules[id]
+	r, ok := c.older.rules[id]
 	return r, ok
 }
 
 // endpointLocked returns the name of the endpoint with an address; empty if none is known.
-func (b *ruleBook) endpointLocked(addr netip.Addr) string {
-	return cmp.Or(b.now.endpoints[addr], b.older.endpoints[addr])
+func (c *ruleCache) endpointLocked(addr netip.Addr) string {
+	return cmp.Or(c.now.endpoints[addr], c.older.endpoints[addr])
 }
 
-func (b *ruleBook) interfaceLocked(index uint32, ask func(uint32) string) string {
+func (c *ruleCache) interfaceLocked(index uint32, find func(uint32) string) string {
 	if index == 0 {
 		return ""
 	}
-	name, known := b.interfaces[index]
+	name, known := c.interfaces[index]
 	if !known {
-		if len(b.interfaces) >= spare {
-			clear(b.interfaces)
+		if len(c.interfaces) >= spare {
+			clear(c.interfaces)
 		}
-		name = ask(index)
-		b.interfaces[index] = name
+		name = find(index)
+		c.interfaces[index] = name
 	}
 	return name
 }
 
-// note processes an update.
-func (p page) note(u policy.Update) {
+// add adds the entries of the object in an update, if it has one.
+func (e entries) add(u policy.Update) {
 	admitted, _ := u.Admit() // replaces rules that are not understood; nil for a resource that is not enforced
 	switch r := admitted.(type) {
 	case *policy.Policy:
-		p.noteRules(u.Key, r.TierName(), r.Ingress, r.Egress)
+		e.addRules(u.Key, r.TierName(), r.Ingress, r.Egress)
 	case *policy.Profile:
-		p.noteRules(u.Key, "", r.Ingress, r.Egress)
+		e.addRules(u.Key, "", r.Ingress, r.Egress)
 	case *policy.WorkloadEndpoint:
 		for _, addr := range r.Addresses {
-			p.endpoints[addr.Unmap()] = r.Namespace + "/" + r.Name
+			e.endpoints[addr.Unmap()] = r.Namespace + "/" + r.Name
 		}
-		p.noteDefaults(r.Profiles)
+		e.addDefaults(r.Profiles)
 	case *policy.HostEndpoint:
-		p.noteDefaults(r.Profiles)
+		e.addDefaults(r.Profiles)
 	}
 }
 
-// noteDefaults adds the rules that apply if there are no profiles of these names.
-func (p page) noteDefaults(profiles []string) {
+// addDefaults adds the rules that apply if there are no profiles of these names.
+func (e entries) addDefaults(profiles []string) {
 	for _, name := range profiles {
 		if builtin, ok := policy.BuiltinProfile(name); ok {
-			p.noteRules(builtin.Key(), "", builtin.Ingress, builtin.Egress)
+			e.addRules(builtin.Key(), "", builtin.Ingress, builtin.Egress)
 		} else {
-			p.noteMissing(name)
+			e.addMissing(name)
 		}
 	}
 }
 
-// noteMissing adds the rules that replace a missing profile with a name. These rules deny
+// addMissing adds the rules that replace a missing profile with a name. These rules deny
 // everything.
-func (p page) noteMissing(name string) {
+func (e entries) addMissing(name string) {
 	key := (&policy.Profile{Name: name}).Key()
 	deny := []policy.Rule{{Action: policy.Deny, Metadata: &policy.RuleMetadata{
 		Annotations: map[string]string{"wayleave.dev/missing": "there is no such profile"},
 	}}}
 	for _, direction := range []policy.Type{policy.Ingress, policy.Egress} {
-		if _, there := p.rules[policy.RuleIDs(key, direction, deny)[0]]; there {
+		if _, exists := e.rules[policy.RuleIDs(key, direction, deny)[0]]; exists {
 			return // a profile with the same rules
 		}
 	}
-	p.noteRules(key, "", deny, deny)
+	e.addRules(key, "", deny, deny)
 }
 
-func (p page) noteRules(owner policy.Key, tier string, ingress, egress []policy.Rule) {
+func (e entries) addRules(owner policy.Key, tier string, ingress, egress []policy.Rule) {
 	for direction, rules := range map[policy.Type][]policy.Rule{policy.Ingress: ingress, policy.Egress: egress} {
 		for i, id := range policy.RuleIDs(owner, direction, rules) {
 			known := rule{owner: owner, tier: tier, policyType: direction, index: i}
 			if rules[i].Metadata != nil {
 				known.annotations = rules[i].Metadata.Annotations
 			}
-			p.rules[id] = known
+			e.rules[id] = known
 		}
 	}
 }
 
 // verdict returns the decision about a packet, and its rule.
-func (b *ruleBook) verdict(e nflog.Entry, interfaceName func(uint32) string) api.Verdict {
+func (c *ruleCache) verdict(e nflog.Entry, interfaceName func(uint32) string) api.Verdict {
 	decision, by, _ := strings.Cut(e.Prefix, " ")
-	b.mu.Lock()
-	defer b.mu.Unlock()
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	v := api.Verdict{
-		Time: time.Now(), Decision: decision, From: b.endpointLocked(e.Src), To: b.endpointLocked(e.Dst),
+		Time: time.Now(), Decision: decision, From: c.endpointLocked(e.Src), To: c.endpointLocked(e.Dst),
 		Src: e.Src.String(), Dst: e.Dst.String(), Protocol: e.Protocol.String(), SrcPort: e.SrcPort, DstPort: e.DstPort,
-		In: b.interfaceLocked(e.In, interfaceName), Out: b.interfaceLocked(e.Out, interfaceName),
+		In: c.interfaceLocked(e.In, interfaceName), Out: c.interfaceLocked(e.Out, interfaceName),
 	}
-	r, ok := b.ruleLocked(by)
+	r, ok := c.ruleLocked(by)
 	if !ok {
 		v.Reason = by
 		return v

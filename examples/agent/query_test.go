@@ -23,8 +23,8 @@ import (
 	"github.com/wayleave/wayleave/kubernetes/convert"
 )
 
-// startAnAgent runs an agent on the manifests until the test ends, and has the commands find it. It returns the
-// agent's namespace.
+// startAnAgent runs an agent on the manifests until the test ends, and sets WAYLEAVE_SOCKET, so
+// that commands find the agent. It returns the agent's namespace.
 func startAnAgent(t *testing.T, dir string, options ...string) *netns.NS {
 	t.Helper()
 	node := nstest.New(t)
@@ -62,7 +62,7 @@ func startAnAgent(t *testing.T, dir string, options ...string) *netns.NS {
 		ended <- err
 		require.NoError(t, err)
 	case <-time.After(patience):
-		t.Fatal("nothing is programmed")
+		t.Fatal("the agent has not programmed anything")
 	}
 	return node
 }
@@ -84,7 +84,7 @@ metadata: {namespace: shop, name: deny}
 spec: {podSelector: {}, policyTypes: [Ingress]}
 `
 
-func TestAsk(t *testing.T) {
+func TestQueryCommands(t *testing.T) {
 	dir := folderOf(t, map[string]string{"pods.yaml": onePod})
 	startAnAgent(t, dir)
 	for _, row := range []struct{ args, out, json string }{
@@ -169,7 +169,7 @@ func TestWatch(t *testing.T) {
 		select {
 		case <-seen:
 		case <-time.After(patience):
-			t.Fatal("nothing is seen")
+			t.Fatal("no event was printed")
 		}
 		cancel()
 		require.Zero(t, <-code)
