@@ -20,7 +20,7 @@ import (
 
 func planCommand() cli.Command {
 	return cli.Command{
-		Name: "plan", Args: "FOLDER", Summary: "show the changes of the kernel and of flows that other manifests would cause",
+		Name: "plan", Args: "FOLDER", Summary: "show the changes that other manifests would cause",
 		About: `Prints what would change if the agent's manifests were those in FOLDER:
 
   - the objects that are added, changed and removed;

@@ -299,7 +299,8 @@ func TestDiffOfPods(t *testing.T) {
 	require.Equal(t, 1, status, errs)
 	require.Contains(t, out, "in OLD only, not compared: guests/visitor\n")
 	require.Contains(t, out, "in NEW only, not compared: guests/traveller\n")
-	require.Contains(t, out, "with other addresses, compared only by the addresses in both: kube-system/dns-0 shop/db-0\n")
+	require.Contains(t, out,
+		"with other addresses, compared only by the addresses in both: kube-system/dns-0 shop/db-0\n")
 	require.Contains(t, out, "no verdict changes\n")
 	status, out, _ = call(t, "diff", "testdata/shop", changed, "--json")
 	require.Equal(t, 1, status)

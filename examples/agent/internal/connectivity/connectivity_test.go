@@ -132,7 +132,7 @@ a/a-long-name
 out
 `, "\n"), m.Text(connectivity.Style{Width: 44}))
 	require.Equal(t, m.String(), m.Text(connectivity.Style{Width: 48}))
-	require.Equal(t, 3, strings.Count(m.Text(connectivity.Style{Width: 1}), "icmp"), "the narrowest table has a part for each party")
+	require.Equal(t, 3, strings.Count(m.Text(connectivity.Style{Width: 1}), "icmp"), "a part for each party")
 	require.Contains(t, connectivity.Legend(true), "  \x1b[1;31m!\x1b[0m  NOT BLOCKED")
 }
 

@@ -35,7 +35,7 @@ func nft(t *testing.T, node *netns.NS, args ...string) string {
 	}
 	cmd.Stdout, cmd.Stderr = &out, &out
 	err := node.Do(cmd.Run)
-	if refused := (*exec.ExitError)(nil); !errors.As(err, &refused) { // if the kernel refuses, the caller checks the output
+	if refused := (*exec.ExitError)(nil); !errors.As(err, &refused) { // the caller checks the output of a refusal
 		require.NoError(t, err)
 	}
 	return out.String()

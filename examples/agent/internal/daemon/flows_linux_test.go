@@ -41,9 +41,9 @@ func TestFlows(t *testing.T) {
 	require.Equal(t, uint64(60), f.Bytes/f.Packets, "a SYN with the kernel's options")
 
 	conn, stop := talk(t, web.NS, cart.NS)
-	const atLeast = 3 * 1000 // bytes
+	const least = 3 * 1000 // bytes
 	for _, direction := range []string{"ingress", "egress"} {
-		allowed := func(f api.Flow) bool { return f.Direction == direction && f.Bytes > atLeast && f.ReplyBytes > atLeast }
+		allowed := func(f api.Flow) bool { return f.Direction == direction && f.Bytes > least && f.ReplyBytes > least }
 		f = awaitFlow(t, r, allowed, func() {})
 		require.Equal(t, "shop/cart shop/web TCP 80", ends(f))
 		require.Equal(t, uint64(1), f.Connections)

@@ -253,7 +253,7 @@ func TestRegisterRefuses(t *testing.T) {
 		require.ErrorContains(t, r.putText(t, "timeout=5s", body), want, body)
 	}
 	for _, name := range []string{"a", "b", "two"} {
-		require.Nil(t, get[api.Registered](t, r, "/v1/registry?namespace=shop&name="+name).Endpoint, "it is not registered")
+		require.Nil(t, get[api.Registered](t, r, "/v1/registry?namespace=shop&name="+name).Endpoint, "not registered")
 	}
 	for _, timeout := range []string{"-1s", "0s"} {
 		require.ErrorContains(t, r.put(t, "timeout="+timeout, one), "timeout: want more than 0s, not "+timeout)

@@ -47,7 +47,8 @@ func TestAbsent(t *testing.T) {
 	require.NoError(t, p.WaitApplied(t.Context()))
 	require.Empty(t, p.Absent("first"))
 	a := absent("second", func(a map[policy.Key]error) bool { return len(a) == 2 })
-	require.EqualError(t, a[allow.Key()], "pipeline: Policy/shop/allow: ignored: first has a different version, which is used")
+	require.EqualError(t, a[allow.Key()],
+		"pipeline: Policy/shop/allow: ignored: first has a different version, which is used")
 	require.ErrorContains(t, a[invalid.Key()], "selector: ")
 
 	update(first, allow.Key(), nil)

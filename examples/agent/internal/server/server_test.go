@@ -160,7 +160,7 @@ func TestNewConnectionReplacesIdleOne(t *testing.T) {
 
 // If all connections have a request, a new connection ends the longest one or is closed, depending on the
 // configuration.
-func TestNewConnectionWhenAllAreBusy(t *testing.T) {
+func TestAllConnectionsBusy(t *testing.T) {
 	for _, end := range []time.Duration{0, time.Millisecond} {
 		begun, release := make(chan struct{}, 2), make(chan struct{})
 		r := run(t, server.Config{MaxConns: 1, EndRequestsAfter: end, Handler: http.HandlerFunc(func(

@@ -19,9 +19,9 @@ func TestFlowtable(t *testing.T) {
 	require.True(t, e.Flowtable)
 	require.Equal(t, []string{"eth0", "eth1"}, e.Uplinks())
 	for want, values := range map[string]map[string]string{
-		"flowtable: cannot be combined with bridges":               {"flowtable": "true", "bridges": "br0"},
-		"flowtable-uplinks: has no effect without flowtable":       {"flowtable-uplinks": "eth0"},
-		`flowtable-uplinks: "a/b" is not the name of an interface`: {"flowtable": "true", "flowtable-uplinks": "eth0,a/b"},
+		"flowtable: cannot be combined with bridges":         {"flowtable": "true", "bridges": "br0"},
+		"flowtable-uplinks: has no effect without flowtable": {"flowtable-uplinks": "eth0"},
+		`flowtable-uplinks: "a/b" is not an interface name`:  {"flowtable": "true", "flowtable-uplinks": "eth0,a/b"},
 		"flowtable: cannot be combined with wireguard: it would keep connections unencrypted that began so": {
 			"flowtable": "true", "wireguard": "true",
 		},

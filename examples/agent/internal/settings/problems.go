@@ -93,7 +93,7 @@ func (s Settings) problems() map[string]error {
 	}
 	for _, name := range s.Uplinks() {
 		if !ruleset.ValidIfname(name) {
-			found["flowtable-uplinks"] = fmt.Errorf("%q is not the name of an interface", name)
+			found["flowtable-uplinks"] = fmt.Errorf("%q is not an interface name", name)
 		}
 	}
 	if hostActions()[s.EndpointToHost] == "" {

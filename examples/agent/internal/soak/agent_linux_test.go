@@ -105,7 +105,7 @@ func (a *agent) end(signal os.Signal) {
 	a.t.Helper()
 	require.NoError(a.t, a.process.Process.Signal(signal))
 	err := a.process.Wait()
-	early := strings.Contains(fmt.Sprint(err), "signal: "+signal.String()) // the signal came before the agent handled it
+	early := strings.Contains(fmt.Sprint(err), "signal: "+signal.String()) // before the agent handled signals
 	if signal != os.Kill && !early {
 		require.NoError(a.t, err, a.log.String())
 	}
