@@ -56,7 +56,7 @@ func TestDriverDown(t *testing.T) {
 		require.NoError(t, status.LastError)
 		require.Zero(t, status.Failures)
 		require.Contains(t, r.state("policy").Endpoints, a)
-		require.NotContains(t, r.state("more").Endpoints, a, "what depends on the routes waits for them")
+		require.NotContains(t, r.state("more").Endpoints, a, "a dataplane after routes waits for them")
 		require.Contains(t, r.state("more").Endpoints, b)
 		require.EqualValues(t, 1, r.driver.Stats().Attempts, "no retry")
 		require.NoError(t, r.driver.WaitApplied(context.Background()))
@@ -109,8 +109,9 @@ func applies(calls []string) (names []string) {
 	return names
 }
 
-// Everything else that fails, or that only looks like an endpoint that is down, stays a failure.
-func TestDriverDownBesideFailures(t *testing.T) {
+// Other faults are failures, also beside an endpoint that is down, and so are Down errors of
+// unsuitable objects.
+func TestDriverFailuresBesideDownEndpoint(t *testing.T) {
 	host := policy.Key{Kind: policy.KindHostEndpoint, Name: "h"}
 	for name, c := range map[string]struct {
 		err   error
@@ -160,7 +161,8 @@ func TestDriverDownWithoutWatcher(t *testing.T) {
 	})
 }
 
-// startUnwatched runs a driver over a dataplane that is no Watcher and returns these faults. It sends the endpoint a.
+// startUnwatched runs a driver over a dataplane that is not a Watcher and returns these faults. It
+// sends the endpoint a.
 func startUnwatched(t *testing.T, fault func() error) *dataplane.Driver {
 	dp := &unwatched{dptest.NewFaulty(dptest.NewMirror(), func(dptest.Call) error { return fault() })}
 	d, err := dataplane.NewDriver(dataplane.DriverConfig{Dataplanes: []dataplane.Dataplane{dp}})
@@ -171,10 +173,10 @@ func startUnwatched(t *testing.T, fault func() error) *dataplane.Driver {
 	return d
 }
 
-// unwatched is a dataplane that is no Watcher.
+// unwatched is a dataplane that is not a Watcher.
 type unwatched struct{ dataplane.Dataplane }
 
-// A resync and an Apply in one round: what the interface was at the later one counts.
+// If a resync and an Apply run in one round, the later one decides whether the endpoint is down.
 func TestDriverDownDuringResync(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dp := dptest.NewFaulty(dptest.NewMirror(), func(c dptest.Call) error {

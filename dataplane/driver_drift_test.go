@@ -18,7 +18,7 @@ import (
 	"github.com/wayleave/wayleave/dataplane/dptest"
 )
 
-// A drift is repaired in its dataplane alone, and many drifts by one resync.
+// A drift is repaired only in its dataplane, and many drifts by one resync.
 func TestDriverDrift(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var told []dataplane.Drift
@@ -75,7 +75,7 @@ func TestDriverDispute(t *testing.T) {
 			r.faulty["policy"].Drift(machine)
 			time.Sleep(time.Millisecond)
 		}
-		require.Len(t, r.calls(), 100, "a change of the machine is no dispute")
+		require.Len(t, r.calls(), 100, "a change of the machine is not a dispute")
 		for range 4 {
 			r.faulty["policy"].Drift(change)
 			synctest.Wait()
@@ -96,7 +96,7 @@ func TestDriverDispute(t *testing.T) {
 		require.Equal(t, 1, strings.Count(log.String(), "repeatedly"))
 		require.Equal(t, 4+100, strings.Count(log.String(), "drift detected"))
 
-		// The other dataplane is not concerned, nor is what the dataplane repairs itself.
+		// The limit does not apply to the other dataplane, nor to repairs by the dataplane itself.
 		route := dataplane.Drift{Backend: "routes", Object: "route 10.0.0.1/32", Foreign: true, Repaired: true}
 		repairs := r.driver.Stats().Repairs
 		for range 10 {
@@ -169,8 +169,8 @@ func TestDriverSlowResync(t *testing.T) {
 	})
 }
 
-// Attempts keep the mean interval; batches in between are merged. After a pause some may follow at
-// once.
+// Attempts keep the mean interval. Batches in between are merged. After a pause, some attempts may
+// follow at once.
 func TestDriverRate(t *testing.T) {
 	for burst, want := range map[int][]time.Duration{
 		0: {0, time.Second, 2 * time.Second, 3 * time.Second, 4 * time.Second},

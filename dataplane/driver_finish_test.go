@@ -21,14 +21,14 @@ import (
 	"github.com/wayleave/wayleave/dataplane/dptest"
 )
 
-// finisher is a Mirror that leaves something after each batch, for a second.
+// finisher is a Mirror that leaves deletions to Finish after each batch, for a second.
 type finisher struct {
 	*dptest.Mirror
-	after time.Duration // how long; zero is a second
+	after time.Duration // time until Finish need not wait; zero is a second
 	mu    sync.Mutex
 	calls []string
 	ready chan struct{}
-	rest  chan struct{} // what ready is after Finish
+	rest  chan struct{} // the value of ready after Finish
 	err   error         // of Finish
 	fails error         // of ApplyVisible
 }

@@ -116,6 +116,6 @@ func TestDriverNewHostEndpointAtFault(t *testing.T) {
 		r.fail("policy", nil)
 		r.send(world())
 		require.Equal(t, []string{"policy apply", "  remove host endpoint HostEndpoint/h"}, r.calls(),
-			"routes never heard of it")
+			"routes never received it")
 	})
 }

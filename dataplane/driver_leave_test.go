@@ -12,9 +12,9 @@ import (
 	"github.com/wayleave/wayleave/dataplane/dptest"
 )
 
-// TestDriverRemovalThatFails: while a route may still lead to an endpoint, the endpoint is blocked in
-// all dataplanes before the one that fails.
-func TestDriverRemovalThatFails(t *testing.T) {
+// TestDriverBlocksEndpointWhileRemovalFails: while a route may still lead to an endpoint, the
+// endpoint is blocked in all dataplanes before the one that fails.
+func TestDriverBlocksEndpointWhileRemovalFails(t *testing.T) {
 	for name, fault := range map[string]error{"general": errBoom, "of the endpoint": objectError(endpointKey("a"))} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -47,8 +47,9 @@ func TestDriverRemovalThatFails(t *testing.T) {
 	}
 }
 
-// TestDriverRemovalThatFailsThenComesBack: the endpoint is sent again while it is stuck.
-func TestDriverRemovalThatFailsThenComesBack(t *testing.T) {
+// TestDriverEndpointIsAddedAgainAfterFailedRemoval: the endpoint is sent again while its removal
+// fails.
+func TestDriverEndpointIsAddedAgainAfterFailedRemoval(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		defer r.done()

@@ -33,7 +33,7 @@ func TestDriverBackPressure(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		require.ErrorIs(t, r.driver.Send(ctx, dataplane.Batch{}), context.DeadlineExceeded)
-		require.ErrorIs(t, r.driver.Send(ctx, dataplane.Batch{}), context.DeadlineExceeded, "is not looked at")
+		require.ErrorIs(t, r.driver.Send(ctx, dataplane.Batch{}), context.DeadlineExceeded, "the context is done")
 		ctx, cancel = context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		require.ErrorIs(t, r.driver.Resync(ctx), context.DeadlineExceeded)
@@ -52,14 +52,14 @@ func TestDriverBackPressure(t *testing.T) {
 	})
 }
 
-func TestDriverBarrierWaitsForWhatWasSentBefore(t *testing.T) {
+func TestDriverWaitProgrammedWaitsForEarlierBatches(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		defer r.done()
 		unknown := make(chan error, 1)
 		go func() { unknown <- r.driver.WaitProgrammed(t.Context(), endpointKey("a")) }()
 		synctest.Wait()
-		require.Empty(t, unknown, "an endpoint that was not sent yet")
+		require.Empty(t, unknown, "the endpoint was not sent yet")
 		r.send(world("a"))
 		require.NoError(t, <-unknown)
 
@@ -70,7 +70,7 @@ func TestDriverBarrierWaitsForWhatWasSentBefore(t *testing.T) {
 		waited := make(chan error, 1)
 		go func() { waited <- r.driver.WaitProgrammed(t.Context(), endpointKey("a")) }()
 		synctest.Wait()
-		require.Empty(t, waited, "the policy is not in yet")
+		require.Empty(t, waited, "the policy is not programmed yet")
 		release()
 		require.NoError(t, <-waited)
 	})
@@ -106,7 +106,7 @@ func TestDriverLife(t *testing.T) {
 		go func() { waiting <- r.driver.WaitProgrammed(context.Background(), endpointKey("b")) }()
 		r.done()
 		require.ErrorIs(t, <-waiting, dataplane.ErrStopped)
-		require.Empty(t, r.calls(), "stopping leaves everything as it is")
+		require.Empty(t, r.calls(), "Run changes nothing at its end")
 		require.ErrorIs(t, r.driver.Run(t.Context()), dataplane.ErrStopped)
 		require.ErrorIs(t, r.driver.Send(t.Context(), dataplane.Batch{}), dataplane.ErrStopped)
 		require.ErrorIs(t, r.driver.Resync(t.Context()), dataplane.ErrStopped)
@@ -157,7 +157,7 @@ func TestDriverConfig(t *testing.T) {
 	}
 }
 
-// TestDriverRandom sends random worlds while random faults come and go. The mirrors check that
+// TestDriverRandom sends random worlds while random faults begin and end. The mirrors check that
 // every batch is valid. While routes can be removed, every endpoint in routes is in policy; in the
 // end both have everything.
 func TestDriverRandom(t *testing.T) {

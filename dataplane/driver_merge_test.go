@@ -28,13 +28,13 @@ func TestDriverMerges(t *testing.T) {
 		r.calls()
 		release := r.hold()
 		r.send(world("a", "b", "c"))
-		r.send(world("a", "b", "c", "d")) // from here on in the queue
+		r.send(world("a", "b", "c", "d")) // this batch and the next ones wait in the queue
 		r.send(world("a", "c"))           // d was added and removed
 		moved := world("a", "c")
 		moved.Endpoints[endpointKey("a")].Interface = "elsewhere"
 		r.send(moved)
 		require.Equal(t, 3, r.driver.Stats().Queue)
-		require.NotContains(t, r.driver.Status().Endpoints, endpointKey("b"), "gone from the status at once")
+		require.NotContains(t, r.driver.Status().Endpoints, endpointKey("b"), "removed from the status at once")
 		r.calls()
 		release()
 		require.Equal(t, []string{
@@ -88,7 +88,7 @@ func TestDriverFaultIsOfAppliedState(t *testing.T) {
 		addPolicy(bad, "q")
 		addEndpoint(bad, "a", "q", "if-a")
 		r.send(bad)
-		r.send(world("a", "b")) // under a policy that is in order
+		r.send(world("a", "b")) // under a policy without a fault
 		r.calls()
 		release()
 		require.Equal(t, []string{ // as q is at fault, routes get no update of a until the next batch
@@ -104,8 +104,8 @@ func TestDriverFaultIsOfAppliedState(t *testing.T) {
 	})
 }
 
-// TestDriverMergesAtRandom leads mirrors through random worlds of all kinds of objects, while
-// batches accumulate in the queue. The mirrors refuse a batch that breaks the order of Batch.
+// TestDriverMergesAtRandom sends random worlds of all kinds of objects one by one, while batches
+// accumulate in the queue. The mirrors refuse a batch that breaks the order of Batch.
 func TestDriverMergesAtRandom(t *testing.T) {
 	merged := uint64(0)
 	for seed := range uint64(100) {
@@ -129,8 +129,8 @@ func TestDriverMergesAtRandom(t *testing.T) {
 	require.NotZero(t, merged)
 }
 
-// randomEverything returns a world with objects of every kind, few enough to come, go and change
-// often.
+// randomEverything returns a world with objects of every kind, few enough that they are often
+// added, removed and changed.
 func randomEverything(rng *rand.Rand) dptest.State {
 	s := randomWorld(rng)
 	for i := range 3 {
@@ -183,7 +183,7 @@ func randomNetwork(rng *rand.Rand, s dptest.State, i int) {
 			Dst: dst, Type: dataplane.RouteRemoteWorkload, Node: node, Pool: dataplane.PoolVXLAN,
 			NodeAddress: netip.MustParseAddr("192.0.2.1"),
 		}
-		if rng.IntN(2) == 0 { // and one of IP in IP, or that alone
+		if rng.IntN(2) == 0 { // an IP-in-IP tunnel too, or only that one
 			ipip := *tunnel
 			ipip.Encapsulation, ipip.MAC = dataplane.EncapIPIP, ""
 			s.Tunnels[ipip.Key()] = &ipip
@@ -198,7 +198,7 @@ func randomNetwork(rng *rand.Rand, s dptest.State, i int) {
 	}
 }
 
-// useSets has the policies refer to the sets, and drops sets where there is no policy.
+// useSets makes the policies refer to the sets, and deletes the sets if there is no policy.
 func useSets(s dptest.State) {
 	for i, key := range slices.SortedFunc(maps.Keys(s.Policies), policy.Key.Compare) {
 		id := dataplane.IPSetID("s:" + strconv.Itoa(i))

@@ -22,15 +22,15 @@ func pendingError(k policy.Key) error {
 	return &dataplane.ApplyError{Backend: "x", Op: "add", Object: k, Err: errUnderWay, Pending: true}
 }
 
-// settle changes what a dataplane returns, and lets it report that.
-func (r *rig) settle(name string, err error) {
+// report sets the error that a dataplane returns from now on, and makes it report a change.
+func (r *rig) report(name string, err error) {
 	r.fail(name, err)
 	r.faulty[name].Drift(dataplane.Drift{Backend: name, OnlyFaults: true})
 	synctest.Wait()
 }
 
-// An asynchronous dataplane goes on with an endpoint after Apply. Until it reports the result, the endpoint is
-// pending and withheld from later dataplanes; that is no failure, and there is no retry.
+// An asynchronous dataplane continues to program an endpoint after Apply. Until it reports the result, the endpoint is
+// pending and withheld from later dataplanes. That is not a failure, and there is no retry.
 func TestDriverPending(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -62,7 +62,7 @@ func TestDriverPending(t *testing.T) {
 		require.ErrorContains(t, err, "WorkloadEndpoint/n/a is pending: x: add WorkloadEndpoint/n/a: under way")
 
 		r.calls()
-		r.settle("policy", nil)
+		r.report("policy", nil)
 		require.NoError(t, <-programmed)
 		require.Equal(t, []string{"policy apply", "routes apply"}, applies(r.calls()), "no resync")
 		require.Contains(t, r.state("routes").Endpoints, a)
@@ -72,7 +72,7 @@ func TestDriverPending(t *testing.T) {
 		require.Zero(t, r.driver.Stats().Drifts)
 
 		// Later it fails, which is retried.
-		r.settle("policy", objectError(a))
+		r.report("policy", objectError(a))
 		require.Equal(t, dataplane.EndpointFailed, r.driver.Status().Endpoints[a].State)
 		r.fail("policy", nil)
 		time.Sleep(time.Minute)
@@ -80,7 +80,7 @@ func TestDriverPending(t *testing.T) {
 	})
 }
 
-// The endpoints that refer to a pending policy are pending. A failure of one counts more.
+// The endpoints that refer to a pending policy are pending. If one of them fails, it is failed instead.
 func TestDriverPendingPolicy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -92,7 +92,7 @@ func TestDriverPendingPolicy(t *testing.T) {
 		require.Equal(t, dataplane.EndpointPending, status.Endpoints[a].State)
 		require.Equal(t, dataplane.EndpointFailed, status.Endpoints[b].State)
 		require.Empty(t, r.state("routes").Endpoints)
-		r.settle("policy", nil)
+		r.report("policy", nil)
 		require.Equal(t, dataplane.EndpointUp, r.driver.Status().Endpoints[a].State)
 		require.Len(t, r.state("routes").Endpoints, 2)
 	})
@@ -118,14 +118,14 @@ func TestDriverPendingRemoval(t *testing.T) {
 			if name == "routes" {
 				require.True(t, r.state("policy").Endpoints[a].Down)
 			}
-			r.settle(name, nil)
+			r.report(name, nil)
 			require.NoError(t, <-removed)
 			require.NotContains(t, r.state("policy").Endpoints, a)
 		})
 	}
 }
 
-// What cannot be pending is a failure: an object of another kind, or one of a dataplane that cannot report the result.
+// A Pending error is a failure if the object is of another kind, or if the dataplane cannot report the result.
 func TestDriverPendingIsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)

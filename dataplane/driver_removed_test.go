@@ -52,9 +52,9 @@ func TestDriverWaitRemoved(t *testing.T) {
 	}
 }
 
-// No endpoint is known to be removed before the first complete state, nor one that is added again,
-// nor one whose removal is in the queue.
-func TestDriverWaitRemovedInTime(t *testing.T) {
+// WaitRemoved returns neither before the first complete state, nor while the removal is in the
+// queue, nor if the endpoint is added again.
+func TestDriverWaitRemovedWaitsForState(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		defer r.done()
@@ -69,7 +69,7 @@ func TestDriverWaitRemovedInTime(t *testing.T) {
 		require.Empty(t, gone)
 		r.send(world("a"))
 		release()
-		require.Empty(t, gone, "it has come again")
+		require.Empty(t, gone, "it was added again")
 		r.send(world())
 		require.NoError(t, <-gone)
 

@@ -17,8 +17,8 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// Routes are withheld from a dataplane while an earlier one has a general error: that one may encrypt them.
-// Removals are not.
+// Routes are withheld from a dataplane while an earlier one has a general error: that one may encrypt their packets.
+// Removals are not withheld.
 func TestRoutesAreWithheld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)

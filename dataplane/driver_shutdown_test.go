@@ -38,7 +38,7 @@ func TestDriverShutdown(t *testing.T) {
 	})
 }
 
-// patient is a dataplane that ends only when a test ends it.
+// patient is a dataplane whose Apply returns only when its context is done.
 type patient struct{ *dptest.Mirror }
 
 func (patient) Apply(ctx context.Context, _ dataplane.Batch) error {

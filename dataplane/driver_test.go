@@ -113,7 +113,7 @@ func (r *rig) send(to dptest.State) {
 	synctest.Wait()
 }
 
-// calls returns what was logged since the last call.
+// calls returns the log since the last call.
 func (r *rig) calls() []string {
 	synctest.Wait()
 	r.mu.Lock()
@@ -181,7 +181,7 @@ func TestDriverOrder(t *testing.T) {
 		none := world()
 		delete(none.Policies, policyKey("p"))
 		r.send(none)
-		require.Equal(t, []string{ // the route goes before the policy
+		require.Equal(t, []string{ // the route is removed before the policy
 			"routes apply", "  remove endpoint WorkloadEndpoint/n/a",
 			"policy apply", "  remove endpoint WorkloadEndpoint/n/a", "  remove policy Policy/p",
 			"routes apply", "  remove policy Policy/p",
@@ -253,7 +253,7 @@ func TestDriverWithheldAndRemoved(t *testing.T) {
 		r.fail("policy", nil)
 		r.send(world())
 		require.Equal(t, []string{"policy apply", "  remove endpoint WorkloadEndpoint/n/a"}, r.calls(),
-			"routes never heard of it")
+			"routes never received it")
 	})
 }
 
@@ -329,8 +329,7 @@ func TestDriverBackoff(t *testing.T) {
 		require.Greater(t, len(policyTimes), 9)
 		require.Equal(t, len(policyTimes), r.driver.Status().Failures)
 
-		// A new fault is retried soon, a lasting one does not slow it down; batches are applied at
-		// once.
+		// A new fault is retried soon, also beside a lasting one. Batches are applied at once.
 		r.calls()
 		r.fail("policy", errors.Join(objectError(endpointKey("a")), objectError(endpointKey("b"))))
 		r.send(world("a", "b"))
@@ -365,8 +364,8 @@ func TestDriverRoutesFailure(t *testing.T) {
 	})
 }
 
-// The route to another node is at fault: that is reported and retried, and delays no endpoint of this
-// node.
+// The route to another node is at fault: the fault is reported and retried, and delays no endpoint
+// of this node.
 func TestDriverFaultOfNode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)

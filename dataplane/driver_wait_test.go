@@ -104,7 +104,8 @@ func TestDriverWaitApplied(t *testing.T) {
 	})
 }
 
-// A host endpoint is an error at once: the driver would never report it with the state of a workload endpoint.
+// WaitEndpoint refuses a host endpoint at once: the driver would never report it with the state of
+// a workload endpoint.
 func TestDriverWaitEndpointOfAnotherKind(t *testing.T) {
 	driver, err := dataplane.NewDriver(dataplane.DriverConfig{Dataplanes: []dataplane.Dataplane{dptest.NewMirror()}})
 	require.NoError(t, err)

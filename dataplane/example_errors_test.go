@@ -10,7 +10,8 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// One endpoint could not be programmed; the others are. A caller without a Driver learns which.
+// One endpoint could not be programmed; the others are. A caller without a Driver reads from the
+// error which one it is.
 func ExampleApplyErrors() {
 	web := policy.Key{Kind: policy.KindWorkloadEndpoint, Namespace: "shop", Name: "web"}
 	err := errors.Join(&dataplane.ApplyError{

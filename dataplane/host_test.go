@@ -90,14 +90,14 @@ func TestEqualComparesFlagsAndSources(t *testing.T) {
 	require.Contains(t, e.String(), " sources [10.0.0.0/8]")
 }
 
-// Endpoints that share their lists are compared without a look at them, however long they are.
+// Equal does not read lists that two endpoints share, so it is fast however long they are.
 func TestEqualOfSharedLists(t *testing.T) {
 	a, b := fullEndpoint(), fullEndpoint()
 	keys := make([]policy.Key, 1_000_000)
 	a.Ingress = []dataplane.TierPolicies{{Tier: "t", Policies: keys}}
 	b.Ingress = a.Ingress
 	require.Zero(t, testing.AllocsPerRun(10, func() {
-		for range 10_000 { // a minute, if every key were looked at
+		for range 10_000 { // it would take a minute to compare every key
 			if !a.Equal(b) {
 				t.Fail()
 			}

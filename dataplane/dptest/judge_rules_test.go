@@ -75,7 +75,7 @@ func TestJudgeTiers(t *testing.T) {
 		{"S23 deny is final", tiers{tier(deny), tier(allow)}, nil, policy.Deny, "tier a Policy/a/a rule 0"},
 		{"S24 pass", tiers{tier(do(policy.Pass, policy.Deny),
 			deny), tier(allow)}, nil, policy.Allow, "tier b Policy/b/a rule 0"},
-		{"S25 pass to nowhere", tiers{tier(pass)}, nil, policy.Deny, "no profile decided"},
+		{"S25 pass without profiles", tiers{tier(pass)}, nil, policy.Deny, "no profile decided"},
 		{"S25 pass to profiles", tiers{tier(pass)}, rules{allow}, policy.Allow, "profile a rule 0"},
 		{"S26 end of tier", tiers{tier(none), tier(allow)}, rules{allow}, policy.Deny, "end of tier a"},
 		{"S26 default pass", tiers{passing(none), tier(allow)}, nil, policy.Allow, "tier b Policy/b/a rule 0"},
@@ -123,7 +123,7 @@ func TestJudgeEndpoint(t *testing.T) {
 	require.Equal(t, dptest.Decision{Action: policy.Deny, By: "endpoint is down"}, s.Judge(p).Ingress) // S35
 }
 
-// TestJudgeMatches has what the packets of the case file leave out.
+// TestJudgeMatches has matches that the case file does not test.
 func TestJudgeMatches(t *testing.T) {
 	v4 := dptest.Packet{
 		Src: netip.MustParseAddr("10.0.0.9"), Dst: netip.MustParseAddr("10.0.0.1"), Protocol: policy.ProtocolICMP,
@@ -153,7 +153,7 @@ func TestJudgeMatches(t *testing.T) {
 			Source: dataplane.Match{Sets: []dataplane.IPSetID{"s:v4", "s:nine"}},
 		}, true, false, true},
 		{"S44 none", dataplane.Rule{
-			Source: dataplane.Match{NotSets: []dataplane.IPSetID{"s:v4", "s:nobody"}},
+			Source: dataplane.Match{NotSets: []dataplane.IPSetID{"s:v4", "s:empty"}},
 		}, false, true, false},
 		{"S45 number or name", dataplane.Rule{Destination: dataplane.Match{
 			Ports: []policy.Port{policy.PortNumber(1)}, PortSets: []dataplane.IPSetID{"p:80"},
@@ -198,14 +198,14 @@ func TestJudgeMatches(t *testing.T) {
 		{"S69 not any", dataplane.Rule{Source: not(nets("0.0.0.0/0", "::/0"))}, false, false, false},
 		{"S70 any IPv4", dataplane.Rule{Source: nets("0.0.0.0/0")}, true, false, true},
 		{"S92 empty set", dataplane.Rule{
-			Source: dataplane.Match{Sets: []dataplane.IPSetID{"s:nobody"}},
+			Source: dataplane.Match{Sets: []dataplane.IPSetID{"s:empty"}},
 		}, false, false, false},
 	} {
 		c.rule.Action = policy.Allow
 		s := dptest.NewState()
 		s.Sets["s:v4"] = dptest.Set{Members: []dataplane.Member{member("10.0.0.0/8")}}
 		s.Sets["s:nine"] = dptest.Set{Members: []dataplane.Member{member("10.0.0.9/32"), member("fd00::9/128")}}
-		s.Sets["s:nobody"] = dptest.Set{}
+		s.Sets["s:empty"] = dptest.Set{}
 		s.Sets["p:80"] = dptest.Set{
 			Type: dataplane.IPSetPorts, Members: []dataplane.Member{ports("10.0.0.1/32", policy.ProtocolTCP, 80)},
 		}

@@ -68,8 +68,8 @@ type caseRule struct {
 	DstNamedPortIPSetIDs, NotDstNamedPortIPSetIDs            []string
 }
 
-// TestJudgeCases runs every packet of every case, as ingress and as egress of the endpoint: the
-// cases are about what rules match, which is the same in both directions. None is left out.
+// TestJudgeCases runs every packet of every case, as ingress and as egress of the endpoint. The
+// cases test the matches of rules, which are the same in both directions.
 func TestJudgeCases(t *testing.T) {
 	f, err := os.Open("testdata/packets.jsonl")
 	require.NoError(t, err)
@@ -163,8 +163,8 @@ func (p caseProtocol) convert() policy.Protocol {
 	return map[string]policy.Protocol{"tcp": 6, "udp": 17, "sctp": 132, "icmp": 1, "icmpv6": 58}[p.Name]
 }
 
-// convert translates rules. An action that is missing means allow in these files. Sets that named
-// ports refer to are noted in ports.
+// convert translates rules. An action that is missing means allow in these files. It adds to ports
+// the sets to which named ports refer.
 func convert(t *testing.T, in []caseRule, ports map[string]bool) []dataplane.Rule {
 	var out []dataplane.Rule
 	for _, r := range in {

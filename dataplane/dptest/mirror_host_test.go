@@ -82,7 +82,9 @@ func TestMirrorRefusesHostEndpoints(t *testing.T) {
 		{"addresses", "not distinct", one(func(h *dataplane.HostEndpoint) {
 			h.Addresses = append(h.Addresses, h.Addresses...)
 		})},
-		{"profiles", "a profile twice", one(func(h *dataplane.HostEndpoint) { h.Profiles = []string{"prof", "prof"} })},
+		{"profiles", "duplicate profile", one(func(h *dataplane.HostEndpoint) {
+			h.Profiles = []string{"prof", "prof"}
+		})},
 		{"absent profile", "absent profile q", one(func(h *dataplane.HostEndpoint) { h.Profiles = []string{"q"} })},
 		{"absent policy", "absent policy", one(func(h *dataplane.HostEndpoint) {
 			h.ForwardEgress = tier(policy.Deny, stagedKey)
@@ -91,22 +93,22 @@ func TestMirrorRefusesHostEndpoints(t *testing.T) {
 		{"untracked that denies", "not Pass", one(func(h *dataplane.HostEndpoint) {
 			h.UntrackedEgress = tier(policy.Deny, rawKey)
 		})},
-		{"untracked among normal", "not one for the tracked list", one(func(h *dataplane.HostEndpoint) {
+		{"untracked among normal", "not belong in the tracked list", one(func(h *dataplane.HostEndpoint) {
 			h.Egress = tier(policy.Deny, rawKey)
 		})},
-		{"pre-DNAT among normal", "not one for the tracked list", one(func(h *dataplane.HostEndpoint) {
+		{"pre-DNAT among normal", "not belong in the tracked list", one(func(h *dataplane.HostEndpoint) {
 			h.Egress = tier(policy.Deny, preDNATKey)
 		})},
-		{"normal among forward", "not one for the forward list", one(func(h *dataplane.HostEndpoint) {
+		{"normal among forward", "not belong in the forward list", one(func(h *dataplane.HostEndpoint) {
 			h.ForwardEgress = tier(policy.Deny, polKey)
 		})},
-		{"forward among untracked", "not one for the untracked list", one(func(h *dataplane.HostEndpoint) {
+		{"forward among untracked", "not belong in the untracked list", one(func(h *dataplane.HostEndpoint) {
 			h.UntrackedEgress = tier(policy.Pass, forwardKey)
 		})},
-		{"untracked among pre-DNAT", "not one for the pre-DNAT list", one(func(h *dataplane.HostEndpoint) {
+		{"untracked among pre-DNAT", "not belong in the pre-DNAT list", one(func(h *dataplane.HostEndpoint) {
 			h.PreDNATIngress = tier(policy.Pass, rawKey)
 		})},
-		{"untracked of a workload", "for host endpoints alone", []dataplane.Event{
+		{"untracked of a workload", "host endpoints only", []dataplane.Event{
 			endpoint(endpointKey, func(e *dataplane.Endpoint) { e.Egress = tier(policy.Deny, rawKey) }),
 		}},
 		{"untracked and pre-DNAT", "both", pol(dataplane.Policy{Forward: true, Untracked: true, PreDNAT: true})},

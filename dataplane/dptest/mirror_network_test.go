@@ -96,10 +96,10 @@ func TestMirrorRefusesNetworkOrder(t *testing.T) {
 		{"S96 route without its tunnel", "absent tunnel n9/v4", onRoute("10.0.9.0/26", func(r *dataplane.Route) {
 			r.Node = "n9"
 		})},
-		{"S96 tunnel gone, routes not", "2 routes lead through the removed tunnel n2/v4", []dataplane.Event{
+		{"S96 tunnel removed, routes not", "2 routes lead through the removed tunnel n2/v4", []dataplane.Event{
 			&dataplane.TunnelRemove{Key: dataplane.TunnelKey{Node: "n2", IPVersion: 4}},
 		}},
-		{"S96 tunnel gone, one route not", "1 routes lead", []dataplane.Event{
+		{"S96 tunnel removed, one route not", "1 routes lead", []dataplane.Event{
 			&dataplane.TunnelRemove{Key: dataplane.TunnelKey{Node: "n2", IPVersion: 4}}, route("10.0.1.0/26", direct),
 		}},
 		{"names before routes", "out of order", []dataplane.Event{
@@ -163,10 +163,10 @@ func TestMirrorRefusesRoutes(t *testing.T) {
 		{"pool with a node", "a pool with one", onRoute("10.0.9.0/26", func(r *dataplane.Route) {
 			r.Type = dataplane.RoutePool
 		})},
-		{"pool that is not there", "not there", []dataplane.Event{
+		{"route of an absent pool", "without a pool", []dataplane.Event{
 			&dataplane.RouteUpdate{Route: &dataplane.Route{Dst: prefix("10.0.9.0/26")}},
 		}},
-		{"local workload that is a prefix", "must be an address", onRoute("10.0.9.0/26", func(r *dataplane.Route) {
+		{"local workload that is a prefix", "want an address", onRoute("10.0.9.0/26", func(r *dataplane.Route) {
 			r.Type = dataplane.RouteLocalWorkload
 		})},
 		{"borrowed prefix", "borrowed", onRoute("10.0.9.0/26", func(r *dataplane.Route) { r.Borrowed = true })},
@@ -176,13 +176,15 @@ func TestMirrorRefusesRoutes(t *testing.T) {
 		{"NAT of no pool", "NAT", onRoute("10.0.9.0/32", func(r *dataplane.Route) {
 			r.NATOutgoing, r.Pool = true, dataplane.PoolNone
 		})},
-		{"way to a local node", "leads to none", onRoute("10.0.9.0/26", func(r *dataplane.Route) {
+		{"node address of a local route", "without a remote node", onRoute("10.0.9.0/26", func(r *dataplane.Route) {
 			r.Type = dataplane.RouteBlackhole
 		})},
-		{"same subnet that does not count", "same subnet", onRoute("10.0.9.0/26", func(r *dataplane.Route) {
+		{"same subnet without a cross-subnet pool", "SameSubnet", onRoute("10.0.9.0/26", func(r *dataplane.Route) {
 			r.SameSubnet = true
 		})},
-		{"no way", "no way", onRoute("10.0.9.0/26", func(r *dataplane.Route) { r.NodeAddress = netip.Addr{} })},
+		{"no node address", "no NodeAddress", onRoute("10.0.9.0/26", func(r *dataplane.Route) {
+			r.NodeAddress = netip.Addr{}
+		})},
 		{"node of the other family", "wrong family", onRoute("10.0.9.0/26", func(r *dataplane.Route) {
 			r.NodeAddress = addr("fd00::1")
 		})},
@@ -201,23 +203,23 @@ func TestMirrorRefusesNetworkObjects(t *testing.T) {
 		{"tunnel of the other family", "wrong family", tun(func(t *dataplane.Tunnel) { t.IPVersion = 6 })},
 		{"no parent", "not canonical", tun(func(t *dataplane.Tunnel) { t.ParentAddress = netip.Addr{} })},
 		{"encapsulation", "unknown encapsulation", tun(func(t *dataplane.Tunnel) { t.Encapsulation = 2 })},
-		{"IP in IP with a MAC", "that has none", tun(func(t *dataplane.Tunnel) {
+		{"IP in IP with a MAC", "no MAC address", tun(func(t *dataplane.Tunnel) {
 			t.Encapsulation = dataplane.EncapIPIP
 		})},
-		{"IP in IP of IPv6", "of IPv6", tun(func(t *dataplane.Tunnel) {
+		{"IP in IP of IPv6", "IPv4 only", tun(func(t *dataplane.Tunnel) {
 			t.Encapsulation, t.IPVersion, t.MAC = dataplane.EncapIPIP, 6, ""
 			t.Address, t.ParentAddress = addr("fd00::1"), addr("2001:db8::1")
 		})},
-		{"one address of two encapsulations", "n3 and n4 have one address, 10.0.2.1", tun(func(t *dataplane.Tunnel) {
+		{"one address of two encapsulations", "n4 have the same address 10.0.2.1", tun(func(t *dataplane.Tunnel) {
 			ipip(t)
 			t.Address = addr("10.0.2.1")
 		})},
-		{"MAC", "no MAC", tun(func(t *dataplane.Tunnel) { t.MAC = "66:AA:00:00:00:01" })},
+		{"MAC", "not a MAC address", tun(func(t *dataplane.Tunnel) { t.MAC = "66:AA:00:00:00:01" })},
 		{"tunnel without a node", "no name", tun(func(t *dataplane.Tunnel) { t.Node = "" })},
-		{"one address twice", "tunnels n3 and n4 have one address, 10.0.2.1", tun(func(t *dataplane.Tunnel) {
+		{"one address twice", "tunnels n3 and n4 have the same address 10.0.2.1", tun(func(t *dataplane.Tunnel) {
 			t.Address = addr("10.0.2.1")
 		})},
-		{"one MAC twice", "have one address, 66:00", tun(func(t *dataplane.Tunnel) { t.MAC = "66:00:00:00:00:03" })},
+		{"one MAC twice", "the same address 66:00", tun(func(t *dataplane.Tunnel) { t.MAC = "66:00:00:00:00:03" })},
 
 		{"nameless node", "no name", []dataplane.Event{&dataplane.NodeUpdate{Node: &dataplane.Node{}}}},
 		{"node's address", "not canonical", []dataplane.Event{
@@ -255,13 +257,14 @@ func TestMirrorRefusesNetworkObjects(t *testing.T) {
 	})
 }
 
-// TestMirrorFollowsNetwork plays changes that keep all promises, the removal of everything last.
+// TestMirrorFollowsNetwork plays changes that keep all promises. The last one removes everything.
 func TestMirrorFollowsNetwork(t *testing.T) {
 	m := network(t)
 	full := m.State()
 	play := func(events ...dataplane.Event) { require.NoError(t, m.Play(dataplane.Batch{Events: events})) }
 
-	// A tunnel goes while its routes go or are replaced by others; two tunnels swap addresses.
+	// A tunnel is removed while its routes are removed or replaced by others. Two tunnels swap
+	// addresses.
 	play(&dataplane.RouteRemove{Dst: prefix("10.0.1.2/32")},
 		&dataplane.TunnelRemove{Key: dataplane.TunnelKey{Node: "n2", IPVersion: 4}}, route("10.0.1.0/26", direct))
 	play(tunnelOf("n2", "10.0.2.1", nil), tunnelOf("n3", "10.0.1.1", nil), route("10.0.1.0/26", nil))

@@ -124,7 +124,7 @@ func TestMirrorRefusesSets(t *testing.T) {
 		{"set id of the other type", "does not fit", []dataplane.Event{
 			&dataplane.IPSetUpdate{ID: "s:b", Type: dataplane.IPSetPorts},
 		}},
-		{"set id with a space", "a character", []dataplane.Event{set("s:a b")}},
+		{"set id with a space", "an invalid character", []dataplane.Event{set("s:a b")}},
 		{"unsorted members", "not sorted", []dataplane.Event{set("s:b", member("10.0.0.2/32"), member("10.0.0.1/32"))}},
 		{"double members", "not distinct", []dataplane.Event{set("s:b", member("10.0.0.1/32"), member("10.0.0.1/32"))}},
 		{"host bits", "host bits", []dataplane.Event{set("s:b", member("10.0.0.1/8"))}},
@@ -243,7 +243,7 @@ func TestMirrorRefusesEndpoints(t *testing.T) {
 		{"addresses", "not distinct", ep(func(e *dataplane.Endpoint) {
 			e.Addresses = append(e.Addresses, e.Addresses[0])
 		})},
-		{"profiles", "a profile twice", ep(func(e *dataplane.Endpoint) { e.Profiles = []string{"prof", "prof"} })},
+		{"profiles", "duplicate profile", ep(func(e *dataplane.Endpoint) { e.Profiles = []string{"prof", "prof"} })},
 		{"absent profile", "absent profile q", ep(func(e *dataplane.Endpoint) { e.Profiles = []string{"q"} })},
 		{"absent policy", "absent policy StagedPolicy/p", ep(func(e *dataplane.Endpoint) {
 			e.Ingress[0].Policies[0] = stagedKey
@@ -253,8 +253,10 @@ func TestMirrorRefusesEndpoints(t *testing.T) {
 		{"tier action", "unknown default action", ep(func(e *dataplane.Endpoint) {
 			e.Ingress[0].DefaultAction = policy.Allow
 		})},
-		{"tier twice", "tier twice", ep(func(e *dataplane.Endpoint) { e.Ingress = append(e.Ingress, e.Ingress[0]) })},
-		{"policy twice", "policy twice", ep(func(e *dataplane.Endpoint) {
+		{"tier twice", "duplicate tier", ep(func(e *dataplane.Endpoint) {
+			e.Ingress = append(e.Ingress, e.Ingress[0])
+		})},
+		{"policy twice", "duplicate policy", ep(func(e *dataplane.Endpoint) {
 			e.Ingress[0].Policies = []policy.Key{polKey, polKey}
 		})},
 	})
@@ -270,7 +272,7 @@ func TestMirrorRefusesEarlyEndpoint(t *testing.T) { // S97
 		"out of order")
 }
 
-// TestMirrorFollows plays changes that keep all promises, the removal of everything last.
+// TestMirrorFollows plays changes that keep all promises. The last one removes everything.
 func TestMirrorFollows(t *testing.T) {
 	m := base(t)
 	play := func(events ...dataplane.Event) { require.NoError(t, m.Play(dataplane.Batch{Events: events})) }
@@ -280,7 +282,7 @@ func TestMirrorFollows(t *testing.T) {
 	require.Equal(t, []dataplane.Member{member("0.0.0.0/0"), member("10.0.0.1/32"), member("fd00::/8")},
 		m.State().Sets["s:a"].Members)
 	before := m.State()
-	// the policy lets go of it in the same batch (S18)
+	// the policy stops using it in the same batch (S18)
 	play(pol(polKey), profile("prof"), &dataplane.IPSetRemove{ID: "p:a"})
 	require.Equal(t, []string{"ipset s:a"}, m.Unused())
 	require.False(t, before.Equal(m.State()))

@@ -57,7 +57,8 @@ func (w benchWorld) first(b *testing.B) dataplane.Batch {
 }
 
 // BenchmarkFirstState translates and encodes the first state for a driver. It reports the messages, their bytes, and
-// the bytes of the messages of sets for each member. The Mirror, which only keeps the state, is the floor of the time.
+// the bytes of the messages of sets for each member. The Mirror, which only keeps the state, has the least possible
+// time.
 func BenchmarkFirstState(b *testing.B) {
 	w := benchWorld{local: 1_000, pods: 10_000}
 	batch := w.first(b)

@@ -43,7 +43,7 @@ func (b *backwards) addr(text string) netip.Addr {
 	return a
 }
 
-// back translates what the driver holds into a state of Wayleave.
+// back translates the driver's state into a state of Wayleave.
 func (s *felixState) back() (dptest.State, error) {
 	b, out := &backwards{}, dptest.NewState()
 	out.InSync = s.inSync
@@ -212,7 +212,7 @@ func (b *backwards) tiers(kinds bool, list []*felixpb.TierInfo) (ingress, egress
 func (b *backwards) endpoint(kinds bool, e *felixpb.WorkloadEndpoint) *dataplane.Endpoint {
 	profiles, last := e.ProfileIds, len(e.ProfileIds)-1
 	if last < 0 || profiles[last] != denyProfile {
-		b.check(false, "the last profile of %s denies not all", e.Name)
+		b.check(false, "the last profile of %s does not deny everything", e.Name)
 	} else {
 		profiles = profiles[:last]
 	}
@@ -281,7 +281,7 @@ func (s *felixState) backNetwork(b *backwards, out dptest.State) {
 	}
 	for _, names := range [][]string{slices.Collect(maps.Keys(s.hosts4)), slices.Collect(maps.Keys(s.hosts6))} {
 		for _, name := range names {
-			b.check(s.nodes[name] != nil, "node %s is left", name)
+			b.check(s.nodes[name] != nil, "node %s was not removed", name)
 		}
 	}
 	s.backPools(b, out)

@@ -13,7 +13,7 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// The driver's own evaluation of the messages. It shares no code with what encodes them.
+// The driver's own evaluation of the messages. It shares no code with the package that encodes them.
 
 func protocolNumbers() map[string]int32 {
 	return map[string]int32{"icmp": 1, "tcp": 6, "udp": 17, "icmpv6": 58, "sctp": 132, "udplite": 136}

@@ -14,7 +14,7 @@ import (
 	"github.com/wayleave/wayleave/dataplane/felix/felixpb"
 )
 
-// felixState is what a driver holds. Objects are messages, by their identities.
+// felixState is the state of a driver. Objects are messages, by their identities.
 type felixState struct {
 	// dialect is "tiers", "kinds" or "kinds-v4v6". kinds is set if policies are identified by kind, namespace and
 	// name, and not by tier and name.
@@ -72,8 +72,8 @@ func newFelixState(dialect string) felixState {
 	}
 }
 
-// take applies a message to the state. Errors: the message breaks the protocol.
-func (s *felixState) take(m *felixpb.ToDataplane) error {
+// apply applies a message to the state. Errors: the message breaks the protocol.
+func (s *felixState) apply(m *felixpb.ToDataplane) error {
 	config, first := m.Payload.(*felixpb.ToDataplane_ConfigUpdate)
 	if first == s.started {
 		return errors.New("the first message, and no other, is ConfigUpdate")
@@ -84,7 +84,7 @@ func (s *felixState) take(m *felixpb.ToDataplane) error {
 		s.config = config.ConfigUpdate.Config
 		for _, raw := range config.ConfigUpdate.SourceToRawConfig {
 			if fmt.Sprint(raw.Config) != fmt.Sprint(s.config) {
-				return errors.New("the settings of the sources are others")
+				return errors.New("the settings of the sources differ")
 			}
 		}
 	case *felixpb.ToDataplane_InSync:
@@ -103,7 +103,7 @@ func (s *felixState) take(m *felixpb.ToDataplane) error {
 		}
 		return drop(s.sets, p.IpsetRemove.Id)
 	default:
-		return errors.Join(s.takePolicy(m), s.takeNetwork(m))
+		return errors.Join(s.applyPolicy(m), s.applyNetwork(m))
 	}
 	return nil
 }
@@ -120,7 +120,7 @@ func (s *felixState) change(id string, added, removed []string) error {
 			return err
 		}
 		if _, ok := set.members[text]; ok {
-			return errors.New("the member is there: " + text)
+			return errors.New("the member exists: " + text)
 		}
 		set.members[text] = m
 	}
@@ -156,7 +156,7 @@ func parseMember(typ felixpb.IPSetUpdate_IPSetType, text string) (m felixMember,
 
 func drop[K comparable, V any](m map[K]V, k K) error {
 	if _, ok := m[k]; !ok {
-		return fmt.Errorf("removes %v, which is not there", k)
+		return fmt.Errorf("removes %v, which does not exist", k)
 	}
 	delete(m, k)
 	return nil
@@ -192,7 +192,7 @@ func (s *felixState) reference(tier string, ref []byte) (string, error) {
 	return s.policyID(id)
 }
 
-func (s *felixState) takePolicy(m *felixpb.ToDataplane) error {
+func (s *felixState) applyPolicy(m *felixpb.ToDataplane) error {
 	switch p := m.Payload.(type) {
 	case *felixpb.ToDataplane_ActivePolicyUpdate:
 		id, err := s.policyID(p.ActivePolicyUpdate.Id)
@@ -344,8 +344,8 @@ func (s *felixState) userOf(policy, profile string) string {
 	return ""
 }
 
-// takeNetwork takes a message about neither sets nor policy.
-func (s *felixState) takeNetwork(m *felixpb.ToDataplane) error {
+// applyNetwork applies a message about neither sets nor policy.
+func (s *felixState) applyNetwork(m *felixpb.ToDataplane) error {
 	switch p := m.Payload.(type) {
 	case *felixpb.ToDataplane_RouteUpdate:
 		s.routes[p.RouteUpdate.Dst] = p.RouteUpdate
@@ -374,11 +374,11 @@ func (s *felixState) takeNetwork(m *felixpb.ToDataplane) error {
 	case nil:
 		return errors.New("a message without content")
 	}
-	return s.takeNode(m)
+	return s.applyNode(m)
 }
 
-// takeNode takes a message of a node. A dialect does not know the messages of the others.
-func (s *felixState) takeNode(m *felixpb.ToDataplane) error {
+// applyNode applies a message of a node. A dialect does not have the messages of the others.
+func (s *felixState) applyNode(m *felixpb.ToDataplane) error {
 	unknown := fmt.Errorf("dialect %s does not have this message", s.dialect)
 	switch p := m.Payload.(type) {
 	case *felixpb.ToDataplane_HostMetadataV4V6Update:
@@ -419,8 +419,8 @@ func (s *felixState) takeNode(m *felixpb.ToDataplane) error {
 	return nil
 }
 
-// report returns the statuses that are due after a message: those of all endpoints after InSync, and later that of the
-// endpoint that has changed.
+// report returns the statuses that the driver sends after a message. After InSync, these are the statuses of all
+// endpoints, and later the status of the endpoint that has changed.
 func (s *felixState) report(m *felixpb.ToDataplane) (out []*felixpb.FromDataplane) {
 	up, down := &felixpb.EndpointStatus{Status: "up"}, &felixpb.EndpointStatus{Status: "down"}
 	workload := func(id string) {

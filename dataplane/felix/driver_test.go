@@ -30,21 +30,21 @@ const patience = 20 * time.Second
 
 // The driver of these tests, written from the description of the protocol. It reads ToDataplane from file descriptor 3
 // and writes FromDataplane to 4. It checks each message, and ends with an error if one is out of order. Its kernel is
-// the file "kernel" in its folder. It answers questions on a socket that has its PID as its name.
+// the file "kernel" in its folder. It answers requests on a socket that has its PID as its name.
 
 // driverEnv has the folder of the driver if this process is one.
 const driverEnv = "FELIX_TEST_DRIVER"
 
-// question is a request of a test to the driver. It is answered once the driver has read Sent messages.
-type question struct {
+// request is a request of a test to the driver. The driver responds once it has read Sent messages.
+type request struct {
 	Sent uint64
-	// Packet is judged, and nothing else is done.
+	// If Packet is set, the driver only judges it.
 	Packet *dptest.Packet
 	// Send are encoded FromDataplane messages that the driver writes.
 	Send [][]byte
 }
 
-type answer struct {
+type response struct {
 	Allowed bool
 	Dump    string
 	// Config are the settings, Messages the types of the messages so far.
@@ -76,7 +76,7 @@ func runDriver(folder string) error {
 	case "exit":
 		return nil
 	case "fail":
-		return errors.New("told to fail")
+		return errors.New("mode fail")
 	case "garbage":
 		_, _ = out.Write([]byte{2, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff})
 	case "long":
@@ -119,7 +119,7 @@ func runDriver(folder string) error {
 		if err != nil {
 			return err
 		}
-		if err := d.take(m, out, string(mode) != "silent"); err != nil {
+		if err := d.handle(m, out, string(mode) != "silent"); err != nil {
 			return fmt.Errorf("message %d (%T): %w", m.SequenceNumber, m.Payload, err)
 		}
 	}
@@ -156,13 +156,13 @@ func readMessage(r io.Reader) (*felixpb.ToDataplane, error) {
 	return m, proto.Unmarshal(data, m)
 }
 
-// take takes a message, and reports the status of endpoints once the state is complete.
-func (d *testDriver) take(m *felixpb.ToDataplane, out io.Writer, status bool) error {
+// handle applies a message, and reports the status of endpoints once the state is complete.
+func (d *testDriver) handle(m *felixpb.ToDataplane, out io.Writer, status bool) error {
 	d.mu.Lock()
 	if want := uint64(len(d.types)); m.SequenceNumber != want {
 		return fmt.Errorf("want sequence number %d", want)
 	}
-	err := d.state.take(m)
+	err := d.state.apply(m)
 	d.types = append(d.types, fmt.Sprintf("%T", m.Payload))
 	var report []*felixpb.FromDataplane
 	if err == nil && status {
@@ -202,7 +202,7 @@ func (d *testDriver) program() error {
 	return os.WriteFile(filepath.Join(d.folder, "kernel"), []byte(state.String()), 0o600)
 }
 
-// serve answers questions.
+// serve answers requests.
 func (d *testDriver) serve(listener net.Listener, out io.Writer) {
 	for {
 		conn, err := listener.Accept()
@@ -211,15 +211,15 @@ func (d *testDriver) serve(listener net.Listener, out io.Writer) {
 		}
 		go func() {
 			defer func() { _ = conn.Close() }()
-			var q question
+			var q request
 			if json.NewDecoder(conn).Decode(&q) == nil {
-				_ = json.NewEncoder(conn).Encode(d.answer(q, out))
+				_ = json.NewEncoder(conn).Encode(d.respond(q, out))
 			}
 		}()
 	}
 }
 
-func (d *testDriver) answer(q question, out io.Writer) (a answer) {
+func (d *testDriver) respond(q request, out io.Writer) (a response) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for uint64(len(d.types)) < q.Sent {

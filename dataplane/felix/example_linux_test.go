@@ -32,7 +32,7 @@ func Example() {
 	err = dp.Apply(context.Background(), dptest.Transition(dptest.NewState(), complete))
 	_, general := dataplane.ApplyErrors(err)
 	fmt.Println(general, errors.Is(err, felix.ErrNotRunning), err)
-	// Output: true true felix: run driver: the driver does not run: fork/exec /nowhere/driver: no such file or directory
+	// Output: true true felix: run driver: the driver is not running: fork/exec /nowhere/driver: no such file or directory
 }
 
 // A node whose driver gets Felix's configuration parameters. It needs a driver, so it does not run as a test.

@@ -89,7 +89,7 @@ func TestBytesOfMessages(t *testing.T) {
 	}
 }
 
-// A frame that was written is read, and one that is too long or cut is an error.
+// A frame that was written is read. A frame that is too long or truncated is an error.
 func TestFrames(t *testing.T) {
 	m := &felixpb.ToDataplane{Payload: &felixpb.ToDataplane_InSync{InSync: &felixpb.InSync{}}, SequenceNumber: 7}
 	frame, err := appendFrame([]byte("before"), m)
@@ -106,5 +106,5 @@ func TestFrames(t *testing.T) {
 	_, err = appendFrame(nil, &felixpb.ToDataplane{Payload: &felixpb.ToDataplane_NamespaceUpdate{
 		NamespaceUpdate: &felixpb.NamespaceUpdate{Id: &felixpb.NamespaceID{Name: "\xff"}},
 	}})
-	require.Error(t, err, "a name that is no text")
+	require.Error(t, err, "a name that is not text")
 }

@@ -101,11 +101,11 @@ func (r *rig) open() *felix.Dataplane {
 	return dp
 }
 
-// ask asks the driver, which has read all messages then.
-func (r *rig) ask(dp *felix.Dataplane, q question) (answer, error) {
+// query sends a request to the driver. The driver responds once it has read all messages.
+func (r *rig) query(dp *felix.Dataplane, q request) (response, error) {
 	s := dp.Stats()
 	q.Sent = s.Sent
-	var a answer
+	var a response
 	var conn net.Conn
 	var err error
 	for deadline := time.Now().Add(patience); ; {
@@ -113,7 +113,7 @@ func (r *rig) ask(dp *felix.Dataplane, q question) (answer, error) {
 			break
 		}
 		if now := dp.Stats(); time.Now().After(deadline) || now.PID != s.PID {
-			return a, fmt.Errorf("no answer of driver %d: %w", s.PID, err)
+			return a, fmt.Errorf("no response of driver %d: %w", s.PID, err)
 		}
 	}
 	defer func() { _ = conn.Close() }()
@@ -129,14 +129,14 @@ func (r *rig) ask(dp *felix.Dataplane, q question) (answer, error) {
 	return a, nil
 }
 
-// dump returns the kernel of the driver.
+// dump returns the driver's file "kernel".
 func (r *rig) dump(dp *felix.Dataplane) string {
 	r.t.Helper()
 	if dp == nil || dp.Stats().PID == 0 {
 		text, _ := os.ReadFile(filepath.Join(r.folder, "kernel"))
 		return string(text)
 	}
-	a, err := r.ask(dp, question{})
+	a, err := r.query(dp, request{})
 	require.NoError(r.t, err)
 	return a.Dump
 }
@@ -150,8 +150,8 @@ func kill(t *testing.T, dp *felix.Dataplane) {
 	}
 }
 
-// settled applies a batch until nothing is pending. Watch must run.
-func settled(t *testing.T, dp dataplane.Dataplane, drifts <-chan dataplane.Drift, b dataplane.Batch) error {
+// waitApplied applies a batch, and empty batches until nothing is pending. Watch must run.
+func waitApplied(t *testing.T, dp dataplane.Dataplane, drifts <-chan dataplane.Drift, b dataplane.Batch) error {
 	t.Helper()
 	err := dp.Apply(t.Context(), b)
 	for isPending(err) {

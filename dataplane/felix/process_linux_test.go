@@ -24,7 +24,7 @@ import (
 	"github.com/wayleave/wayleave/policy/worlds"
 )
 
-// started starts a driver with a state. Its faults, but for pending endpoints, fail the test.
+// started starts a driver with a state. Its faults, except pending endpoints, fail the test.
 func (r *rig) started(dp *felix.Dataplane, s dptest.State) {
 	r.t.Helper()
 	err := dp.Apply(r.t.Context(), first(s))
@@ -74,7 +74,7 @@ func TestOrderOfMessages(t *testing.T) {
 	less := full.Clone()
 	delete(less.Endpoints, endpointKey("a"))
 	require.NoError(t, dp.Apply(t.Context(), batch(full, less)))
-	a, err := r.ask(dp, question{})
+	a, err := r.query(dp, request{})
 	require.NoError(t, err)
 	require.Equal(t, map[string]string{"InterfacePrefix": "wl"}, a.Config)
 	var types []string
@@ -101,7 +101,7 @@ func members(n int) []dataplane.Member {
 }
 
 // Large sets come in several messages, and a set that is replaced as its differences. A driver that reads slowly gets
-// all of it.
+// all messages.
 func TestLargeSets(t *testing.T) {
 	for _, mode := range []string{"", "slow"} {
 		r := newRig(t)
@@ -129,7 +129,7 @@ func TestDriverBreaks(t *testing.T) {
 	for mode, reason := range map[string]string{
 		"exit":         "the driver has ended",
 		"fail":         "exit status 3",
-		"garbage":      "the driver breaks the protocol: ",
+		"garbage":      "the driver violates the protocol: ",
 		"long":         "a message of 1099511627776 bytes, at most 4194304",
 		"part":         "the driver has ended",
 		"close output": "the driver has closed its output",
@@ -153,7 +153,7 @@ func TestDriverBreaks(t *testing.T) {
 				require.ErrorContains(t, err, reason)
 				r.set("mode", "")
 				_ = retried(t, dp)
-				require.NoError(t, settled(t, dp, drifts, dataplane.Batch{}))
+				require.NoError(t, waitApplied(t, dp, drifts, dataplane.Batch{}))
 				require.Equal(t, sentState(s).String(), r.dump(dp))
 			})
 		}
@@ -230,7 +230,7 @@ func TestDriverCannotBeStarted(t *testing.T) {
 	require.ErrorIs(t, err, os.ErrNotExist)
 	require.Zero(t, dp.Stats().Starts)
 	require.NoError(t, os.Symlink(binary, command))
-	require.NoError(t, settled(t, dp, watch(t, dp), dataplane.Batch{}))
+	require.NoError(t, waitApplied(t, dp, watch(t, dp), dataplane.Batch{}))
 }
 
 // A driver that always ends at once is not started more often than the back-off allows.
@@ -279,7 +279,7 @@ func TestDriverIsKilled(t *testing.T) {
 	require.Greater(t, dp.Stats().Starts, uint64(5))
 	require.NoError(t, driver.WaitApplied(t.Context()))
 	require.Eventually(t, func() bool {
-		a, err := r.ask(dp, question{})
+		a, err := r.query(dp, request{})
 		return err == nil && a.Dump == sentState(want.State()).String()
 	}, patience, time.Millisecond)
 	for key := range want.State().Endpoints {
@@ -288,7 +288,7 @@ func TestDriverIsKilled(t *testing.T) {
 		}, patience, time.Millisecond)
 	}
 	require.Eventually(t, func() bool { return openFiles(t) <= files+4 }, patience, time.Millisecond,
-		"files are left of drivers that were killed")
+		"the files of killed drivers were not closed")
 }
 
 func openFiles(t *testing.T) int {
@@ -323,7 +323,7 @@ func TestClose(t *testing.T) {
 		} else {
 			require.ErrorContains(t, err, reason)
 		}
-		require.ErrorIs(t, syscall.Kill(pid, 0), syscall.ESRCH, "the process is there, perhaps as a zombie")
+		require.ErrorIs(t, syscall.Kill(pid, 0), syscall.ESRCH, "the process still exists, perhaps as a zombie")
 		require.ErrorIs(t, dp.Apply(t.Context(), dataplane.Batch{}), felix.ErrClosed)
 		require.Zero(t, dp.Stats().PID)
 		require.Equal(t, files, openFiles(t))
@@ -345,34 +345,34 @@ func TestCloseDuringApply(t *testing.T) {
 	require.ErrorIs(t, <-applied, felix.ErrNotRunning)
 }
 
-// Teardown leaves nothing in the kernel, also of an earlier run, and the next state starts from nothing.
+// Teardown removes everything from the kernel, also the objects of an earlier run. The next state starts from empty.
 func TestTeardown(t *testing.T) {
 	r := newRig(t)
 	dp := r.open()
 	drifts := watch(t, dp)
-	require.NoError(t, settled(t, dp, drifts, first(world("a"))))
+	require.NoError(t, waitApplied(t, dp, drifts, first(world("a"))))
 	require.NotEmpty(t, r.dump(dp))
 	require.NoError(t, dp.Teardown(t.Context()))
 	require.Empty(t, r.dump(dp))
 	require.Zero(t, dp.Stats().PID)
 	require.NoError(t, dp.Apply(t.Context(), dataplane.Batch{}))
 	require.Zero(t, dp.Stats().PID, "the state is not complete")
-	require.NoError(t, settled(t, dp, drifts, first(world("b"))))
+	require.NoError(t, waitApplied(t, dp, drifts, first(world("b"))))
 	require.Equal(t, sentState(world("b")).String(), r.dump(dp))
 
 	r.set("mode", "fail")
 	require.Error(t, dp.Teardown(t.Context()))
 	r.set("mode", "")
-	require.NoError(t, settled(t, dp, drifts, dataplane.Batch{}))
-	require.Equal(t, sentState(world("b")).String(), r.dump(dp), "nothing is forgotten after an error")
+	require.NoError(t, waitApplied(t, dp, drifts, dataplane.Batch{}))
+	require.Equal(t, sentState(world("b")).String(), r.dump(dp), "the driver has the whole state after an error")
 }
 
-// New refuses what cannot work.
+// New refuses an invalid Config.
 func TestConfigIsChecked(t *testing.T) {
 	_, err := felix.New(felix.Config{Dialect: 7, Timeout: -1})
 	require.ErrorContains(t, err, "the field Command is required")
 	require.ErrorContains(t, err, "unknown dialect 7")
-	require.ErrorContains(t, err, "no time must be negative: Timeout, Grace, MaxBackoff")
+	require.ErrorContains(t, err, "Timeout, Grace and MaxBackoff must not be negative")
 	require.Equal(t, "[tiers kinds kinds-v4v6]", fmt.Sprint(dialects()))
 	require.Equal(t, "dialect "+strconv.Itoa(7), felix.Dialect(7).String())
 }

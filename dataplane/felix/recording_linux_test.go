@@ -14,8 +14,8 @@ import (
 	"github.com/wayleave/wayleave/dataplane/dptest"
 )
 
-// A driver that gets a recording of a calcgraph.Runner holds what the Mirror does after each batch. The recording has
-// objects of all kinds that the protocol carries.
+// A driver gets a recording of a calcgraph.Runner. After each batch, its state equals the Mirror's.
+// The recording has objects of all kinds that the protocol has.
 func TestRecording(t *testing.T) {
 	for _, dialect := range dialects() {
 		t.Run(dialect.String(), func(t *testing.T) {
@@ -36,7 +36,7 @@ func TestRecording(t *testing.T) {
 					for kind, n := range sizes(mirror.State()) {
 						most[kind] = max(most[kind], n)
 					}
-					faults, general := dataplane.ApplyErrors(settled(t, dp, drifts, b))
+					faults, general := dataplane.ApplyErrors(waitApplied(t, dp, drifts, b))
 					require.False(t, general)
 					if mirror.State().InSync {
 						require.Equal(t, keys(withMissing(mirror.State())), keys(faults))
@@ -54,7 +54,7 @@ func TestRecording(t *testing.T) {
 	}
 }
 
-// sizes returns the number of objects of each kind that the protocol carries.
+// sizes returns the number of objects of each kind that the protocol has.
 func sizes(s dptest.State) map[string]int {
 	return map[string]int{
 		"sets": len(s.Sets), "policies": len(s.Policies), "profiles": len(s.Profiles),

@@ -100,7 +100,7 @@ func enforced(s dptest.State, tiers []dataplane.TierPolicies) (out []dataplane.T
 	return out
 }
 
-// closed returns the rules as a driver gets them: those that Felix does not have never let a packet through.
+// closed returns the rules as a driver gets them: rules that Felix does not have let no packet pass.
 func closed(rules []dataplane.Rule) (out []dataplane.Rule) {
 	for _, r := range rules {
 		if contradictory(r) {
@@ -134,7 +134,7 @@ func familyOf(r dataplane.Rule) int {
 	return map[policy.Protocol]int{policy.ProtocolICMP: 4, policy.ProtocolICMPv6: 6}[r.Protocol]
 }
 
-// contradictory reports whether a rule matches no packet: its IP version does not have its protocol.
+// contradictory reports whether a rule matches no packet, because its IP version does not have its protocol.
 func contradictory(r dataplane.Rule) bool {
 	return familyOf(r) != 0 && r.IPVersion != 0 && r.IPVersion != familyOf(r)
 }

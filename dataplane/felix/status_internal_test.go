@@ -47,7 +47,7 @@ func requireProgrammed(t *testing.T, s statuses) {
 	require.True(t, ok)
 }
 
-// A late status of an endpoint that was removed does not count for one that has its key now.
+// A late status of a removed endpoint is not used for a new endpoint with its key.
 func TestStatusOfRemovedEndpoint(t *testing.T) {
 	s := newStatuses(time.Hour)
 	s.with(dataplane.Endpoint{})
@@ -76,7 +76,7 @@ func TestStatusOfRemovedEndpoint(t *testing.T) {
 	s.report(statusKey(), "up")
 	requireProgrammed(t, s)
 
-	// Another driver has not had the old endpoint.
+	// The next driver never had the old endpoint.
 	s.gone()
 	s.with(dataplane.Endpoint{})
 	s.reset()
@@ -84,7 +84,7 @@ func TestStatusOfRemovedEndpoint(t *testing.T) {
 	requireProgrammed(t, s)
 }
 
-// The last status of a driver that does not report removals counts after the timeout.
+// If a driver does not report removals, its last status is used after the timeout.
 func TestRemovalThatIsNotReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const timeout = time.Minute

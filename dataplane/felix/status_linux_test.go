@@ -16,16 +16,16 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// say lets the driver send messages.
-func (r *rig) say(dp *felix.Dataplane, list ...*felixpb.FromDataplane) {
+// send makes the driver send messages.
+func (r *rig) send(dp *felix.Dataplane, list ...*felixpb.FromDataplane) {
 	r.t.Helper()
-	var q question
+	var q request
 	for _, m := range list {
 		data, err := proto.Marshal(m)
 		require.NoError(r.t, err)
 		q.Send = append(q.Send, data)
 	}
-	_, err := r.ask(dp, q)
+	_, err := r.query(dp, q)
 	require.NoError(r.t, err)
 }
 
@@ -83,19 +83,19 @@ func TestStatusOfEndpoints(t *testing.T) {
 	for _, key := range []policy.Key{a, b, h} {
 		becomes(key, dataplane.EndpointPending)
 	}
-	r.say(dp, workloadStatus("k8s", "n/a", "eth0", "up"), hostStatus("h", "up"))
+	r.send(dp, workloadStatus("k8s", "n/a", "eth0", "up"), hostStatus("h", "up"))
 	becomes(a, dataplane.EndpointUp)
 	becomes(h, dataplane.EndpointUp)
 	becomes(b, dataplane.EndpointPending)
 	require.ErrorContains(t, driver.Status().Endpoints[b].Err, "the driver has not reported its status")
 	require.NoError(t, driver.WaitProgrammed(t.Context(), a))
-	r.say(dp, workloadStatus("k8s", "n/b", "eth0", "error"), hostStatus("h", "down"))
+	r.send(dp, workloadStatus("k8s", "n/b", "eth0", "error"), hostStatus("h", "down"))
 	becomes(b, dataplane.EndpointFailed)
 	becomes(h, dataplane.EndpointFailed)
 	require.ErrorContains(t, driver.Status().Endpoints[b].Err, `the driver reports the status "error"`)
-	r.say(dp, workloadStatus("k8s", "n/a", "eth0", "down"))
+	r.send(dp, workloadStatus("k8s", "n/a", "eth0", "down"))
 	becomes(a, dataplane.EndpointDown)
-	r.say(dp, workloadStatus("k8s", "n/b", "eth0", "up"), workloadStatusRemove("a"), &felixpb.FromDataplane{
+	r.send(dp, workloadStatus("k8s", "n/b", "eth0", "up"), workloadStatusRemove("a"), &felixpb.FromDataplane{
 		Payload: &felixpb.FromDataplane_HostEndpointStatusRemove{
 			HostEndpointStatusRemove: &felixpb.HostEndpointStatusRemove{Id: &felixpb.HostEndpointID{EndpointId: "h"}},
 		},
@@ -116,7 +116,7 @@ func TestStatusIsKept(t *testing.T) {
 	up := workloadStatus("k8s", "n/a", "eth0", "up")
 	s := world("a")
 	require.True(t, isPending(dp.Apply(t.Context(), first(s))))
-	r.say(dp, up)
+	r.send(dp, up)
 	<-drifts
 	require.NoError(t, dp.Apply(t.Context(), dataplane.Batch{}))
 	changed := world("a")
@@ -124,7 +124,7 @@ func TestStatusIsKept(t *testing.T) {
 	require.NoError(t, dp.Apply(t.Context(), batch(s, changed)))
 	require.NoError(t, dp.Apply(t.Context(), batch(changed, world())))
 	require.True(t, isPending(dp.Apply(t.Context(), batch(world(), changed))))
-	r.say(dp, up, workloadStatusRemove("a"), up) // the first one is of the old endpoint
+	r.send(dp, up, workloadStatusRemove("a"), up) // the first one is of the old endpoint
 	<-drifts
 	require.Empty(t, drifts)
 	require.NoError(t, dp.Apply(t.Context(), dataplane.Batch{}))
@@ -134,13 +134,13 @@ func TestStatusIsKept(t *testing.T) {
 	down := changed.Clone()
 	down.Endpoints[endpointKey("a")] = &dataplane.Endpoint{Interface: "if-a", Down: true}
 	require.True(t, isPending(dp.Apply(t.Context(), batch(changed, down))))
-	r.say(dp, workloadStatus("k8s", "n/a", "eth0", "down"))
+	r.send(dp, workloadStatus("k8s", "n/a", "eth0", "down"))
 	<-drifts
 	require.NoError(t, dp.Apply(t.Context(), dataplane.Batch{}), "an endpoint that must be down is down")
 }
 
-// Messages about what is not there, and those that are not known, change nothing.
-func TestOtherMessagesOfDriver(t *testing.T) {
+// Messages about unknown objects, and messages of unknown types, change nothing.
+func TestUnknownMessagesChangeNothing(t *testing.T) {
 	r := newRig(t)
 	r.set("mode", "silent")
 	dp := r.open()
@@ -149,7 +149,7 @@ func TestOtherMessagesOfDriver(t *testing.T) {
 	require.True(t, isPending(dp.Apply(t.Context(), first(world("a")))))
 	unknown := &felixpb.FromDataplane{}
 	unknown.ProtoReflect().SetUnknown([]byte{0xfa, 0x06, 0x01, 'x'}) // field 111, a string
-	r.say(dp,
+	r.send(dp,
 		unknown, &felixpb.FromDataplane{},
 		&felixpb.FromDataplane{Payload: &felixpb.FromDataplane_ProcessStatusUpdate{
 			ProcessStatusUpdate: &felixpb.ProcessStatusUpdate{IsoTimestamp: "2026-01-02T03:04:05Z", Uptime: 7},
@@ -163,7 +163,7 @@ func TestOtherMessagesOfDriver(t *testing.T) {
 	)
 	require.True(t, isPending(dp.Apply(t.Context(), dataplane.Batch{})))
 	require.Empty(t, drifts)
-	r.say(dp, workloadStatus("k8s", "n/a", "eth0", "up")) // after all others
+	r.send(dp, workloadStatus("k8s", "n/a", "eth0", "up")) // after all others
 	<-drifts
 	require.NoError(t, dp.Apply(t.Context(), dataplane.Batch{}))
 	require.EqualValues(t, 1, dp.Stats().Starts)
@@ -178,7 +178,7 @@ func TestStatusIsNotNeeded(t *testing.T) {
 	drifts := watch(t, dp)
 	<-drifts
 	require.NoError(t, dp.Apply(t.Context(), first(world("a"))))
-	r.say(dp, workloadStatus("k8s", "n/a", "eth0", "error"))
+	r.send(dp, workloadStatus("k8s", "n/a", "eth0", "error"))
 	<-drifts
 	objects, general := dataplane.ApplyErrors(dp.Apply(t.Context(), dataplane.Batch{}))
 	require.False(t, general)

@@ -17,8 +17,9 @@ import (
 	"github.com/wayleave/wayleave/policy/worlds"
 )
 
-// After each batch of a random world, the driver holds what the Mirror does, object by object. Every policy and profile
-// that the messages cannot express, and no other object, is at fault. A driver that is started again gets the same.
+// After each batch of a random world, the driver's state equals the Mirror's, object by object. Every policy and
+// profile that the messages cannot express is at fault, and no other object is. A driver that is started again gets the
+// same state.
 func TestDriverHoldsTheMirror(t *testing.T) {
 	for _, dialect := range dialects() {
 		for seed := range uint64(few(15)) {
@@ -43,7 +44,7 @@ func TestDriverHoldsTheMirror(t *testing.T) {
 					}
 					b := graph.Flush()
 					require.NoError(t, mirror.Play(b))
-					faults, general := dataplane.ApplyErrors(settled(t, dp, drifts, b))
+					faults, general := dataplane.ApplyErrors(waitApplied(t, dp, drifts, b))
 					require.False(t, general)
 					if step == 0 {
 						require.Zero(t, dp.Stats().Starts)
@@ -55,7 +56,7 @@ func TestDriverHoldsTheMirror(t *testing.T) {
 						kill(t, dp)
 						require.ErrorContains(t, ended(t, dp), "signal: killed")
 						retried(t, dp)
-						_, general := dataplane.ApplyErrors(settled(t, dp, drifts, dataplane.Batch{}))
+						_, general := dataplane.ApplyErrors(waitApplied(t, dp, drifts, dataplane.Batch{}))
 						require.False(t, general)
 						require.Equal(t, sentState(mirror.State()).String(), r.dump(dp))
 						require.EqualValues(t, 2, dp.Stats().Starts)

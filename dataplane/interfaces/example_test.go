@@ -13,8 +13,8 @@ import (
 	"github.com/wayleave/wayleave/dataplane/interfaces"
 )
 
-// Says which interface has an address, whenever that is another one, until the program is
-// interrupted: so it does not run as a test.
+// Prints the interface that has an address, whenever it changes, until the program is interrupted.
+// So the example does not run as a test.
 func ExampleWatch() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()

@@ -22,7 +22,7 @@ import (
 
 func TestMain(m *testing.M) { nstest.Main(m) }
 
-// watcher is a Watch on a namespace, and what it said last.
+// watcher is a Watch on a namespace, and the last snapshot.
 type watcher struct {
 	*testing.T
 	ns        *netns.NS
@@ -56,11 +56,11 @@ func (w *watcher) next() {
 	select {
 	case w.last = <-w.snapshots:
 	case <-time.After(10 * time.Second):
-		require.FailNow(w, "nothing seen")
+		require.FailNow(w, "no snapshot")
 	}
 }
 
-// until waits for a snapshot that is as it should be.
+// until waits for a snapshot for which ok returns true.
 func (w *watcher) until(ok func(*interfaces.Snapshot) bool) {
 	w.Helper()
 	for !ok(w.last) {
@@ -78,7 +78,8 @@ func (w *watcher) ip(args string) string {
 	return string(out)
 }
 
-// asListed reports whether the snapshot says what ip does, which reads the kernel in its own way.
+// asListed reports whether the snapshot equals the listing of ip, which reads the kernel
+// independently.
 func (w *watcher) asListed(s *interfaces.Snapshot) bool {
 	w.Helper()
 	var listed []struct {
@@ -129,7 +130,8 @@ func (w *watcher) asListed(s *interfaces.Snapshot) bool {
 	return slices.Equal(want, got)
 }
 
-// S124: an interface comes, gets addresses, flaps, is renamed, goes, and comes again as another.
+// S124: an interface is added, gets addresses, flaps, is renamed, and is removed. Another one is
+// added with its name.
 func TestWatch(t *testing.T) {
 	w := watch(t)
 	require.True(t, w.asListed(w.last), "lo, and what modules such as ipip add to every namespace")
@@ -175,7 +177,8 @@ func TestWatch(t *testing.T) {
 	require.NotEqual(t, first.Index, w.last.Named("c").Index)
 }
 
-// A port that leaves a bridge stays an interface, though the bridge says that its port went.
+// A port that leaves a bridge stays an interface, although the bridge reports the removal of the
+// port.
 func TestBridgePortStays(t *testing.T) {
 	w := watch(t)
 	_, _, err := netns.Veth(netns.End{NS: w.ns, Name: "a"}, netns.End{NS: w.ns, Name: "b"})
@@ -193,8 +196,8 @@ func TestBridgePortStays(t *testing.T) {
 	})
 }
 
-// A flap is told of, though nothing is different afterwards.
-func TestFlapIsTold(t *testing.T) {
+// Watch reports a flap, although the interface is unchanged afterwards.
+func TestWatchReportsFlap(t *testing.T) {
 	w := watch(t)
 	before := w.last
 	require.NoError(t, w.ns.Down("lo"))
@@ -203,11 +206,13 @@ func TestFlapIsTold(t *testing.T) {
 	w.until(before.Equal)
 }
 
-// More changes than the kernel keeps for a reader who is busy: everything is read again.
+// If there are more changes than the kernel buffers for a busy reader, Watch reads everything
+// again.
 func TestOverflow(t *testing.T) {
 	w := watch(t)
 	require.NoError(t, w.ns.AddAddr("lo", netip.MustParsePrefix("192.0.2.1/32")))
-	// The callback of that is not taken off until the end: nothing is read meanwhile.
+	// The test does not receive this snapshot until the batch has run, so Watch reads nothing
+	// meanwhile.
 	batch := strings.Builder{}
 	for i := range changesThatOverflow {
 		fmt.Fprintf(&batch, "link set dev lo mtu %d\n", 1500+i%2)
@@ -224,7 +229,7 @@ func TestOverflow(t *testing.T) {
 	w.until(holds("192.0.2.3"))
 }
 
-// changesThatOverflow is several times what fits into the buffer of a monitor.
+// changesThatOverflow is several times the number that fits into the buffer of a monitor.
 const changesThatOverflow = 20_000
 
 func TestWatchFails(t *testing.T) {

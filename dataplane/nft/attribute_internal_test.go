@@ -38,7 +38,7 @@ func testAttribute(t *testing.T, classes render.ClassesConfig) {
 		}},
 	}})
 	w := &writer{renderer: r}
-	rules := "pol-ingress/p" // where those of the policy are
+	rules := "pol-ingress/p" // the chains of the policy
 	if !classes.TestHook.HasChains() {
 		rules = onlyChain(t, r, "outcome-ingress/")
 	}
@@ -48,10 +48,10 @@ func testAttribute(t *testing.T, classes render.ClassesConfig) {
 		}}
 	}
 	for _, c := range []struct {
-		name string
-		err  error
-		keys []policy.Key // the zero key: an error without an object
-		told bool
+		name     string
+		err      error
+		keys     []policy.Key // the zero key: an error without an object
+		accepted bool
 	}{
 		{"nothing", nil, nil, true},
 		{"a policy's chain", refused(applier.Object{Kind: "chain", Name: rules}), []policy.Key{pol, web}, true},
@@ -61,18 +61,18 @@ func testAttribute(t *testing.T, classes render.ClassesConfig) {
 			true,
 		},
 		{"an endpoint's chain", refused(applier.Object{Kind: "chain", Name: "to/web"}), []policy.Key{web}, true},
-		{"everybody's", refused(applier.Object{Kind: "chain", Name: "output"}), []policy.Key{{}}, true},
-		{"the whole", &applier.Error{Err: syscall.EPERM}, []policy.Key{{}}, true},
-		{"not told", context.Canceled, []policy.Key{{}}, false},
+		{"a shared chain", refused(applier.Object{Kind: "chain", Name: "output"}), []policy.Key{{}}, true},
+		{"the whole change", &applier.Error{Err: syscall.EPERM}, []policy.Key{{}}, true},
+		{"context is done", context.Canceled, []policy.Key{{}}, false},
 		{
-			"two", errors.Join(refused(applier.Object{Kind: "chain", Name: "to/web"}), errors.Join(errors.New("odd"))),
+			"two", errors.Join(refused(applier.Object{Kind: "chain", Name: "to/web"}), errors.Join(errors.New("x"))),
 			[]policy.Key{web, {}},
 			false,
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			errs, told := w.attribute(c.err)
-			require.Equal(t, c.told, told)
+			errs, accepted := w.attribute(c.err)
+			require.Equal(t, c.accepted, accepted)
 			var keys []policy.Key
 			for _, err := range errs {
 				var e *dataplane.ApplyError
@@ -84,7 +84,7 @@ func testAttribute(t *testing.T, classes render.ClassesConfig) {
 	}
 }
 
-// onlyChain returns the name of the only chain that begins so.
+// onlyChain returns the name of the only chain with this prefix.
 func onlyChain(t *testing.T, r *render.Renderer, prefix string) (name string) {
 	t.Helper()
 	table, errs := r.Table()

@@ -78,7 +78,7 @@ func (w snapshot) endpoint(s int) *policy.WorkloadEndpoint {
 	return e
 }
 
-// load makes the graph of the workload and its first flush.
+// load returns the graph of the workload and its first flush.
 func (w snapshot) load(b testing.TB) (*calcgraph.Graph, dataplane.Batch) {
 	b.Helper()
 	graph, err := calcgraph.New(calcgraph.Config{Node: "localhost"})
@@ -99,7 +99,7 @@ func (w snapshot) load(b testing.TB) (*calcgraph.Graph, dataplane.Batch) {
 	return graph, graph.Flush()
 }
 
-// change is something that happens to W1 again and again: each step is one update.
+// change is a repeatable update of W1.
 type change struct {
 	name string
 	step func(i int) policy.Resource
@@ -107,7 +107,7 @@ type change struct {
 
 func (w snapshot) changes() []change {
 	return []change{
-		{"remote label", func(i int) policy.Resource { // between two sets
+		{"remote label", func(i int) policy.Resource { // it moves between two sets
 			e := w.endpoint(1 + i/2%w.remote)
 			if i%2 == 0 {
 				e.Labels = w.endpoint(2 + i/2%w.remote).Labels
@@ -131,7 +131,7 @@ func (w snapshot) changes() []change {
 	}
 }
 
-// BenchmarkRenderer measures the renderer alone, and the check of its delta against the state: for
+// BenchmarkRenderer measures only the renderer, and the check of its delta against the state: for
 // the whole table, and for single changes.
 func BenchmarkRenderer(b *testing.B) {
 	w := snapshot{250_000, 10_000}
@@ -170,8 +170,8 @@ func BenchmarkRenderer(b *testing.B) {
 	}
 }
 
-// BenchmarkRendererWideEdit measures the renderer alone for the edit that BenchmarkPolicyChanges programs:
-// the ports of a policy that is on half of the 200 local endpoints.
+// BenchmarkRendererWideEdit measures only the renderer, for the edit that BenchmarkPolicyChanges
+// programs: the ports of a policy that applies to half of the 200 local endpoints.
 func BenchmarkRendererWideEdit(b *testing.B) {
 	w := snapshot{100_000, 10_000}
 	graph, first := w.load(b)
@@ -203,9 +203,9 @@ func BenchmarkRendererWideEdit(b *testing.B) {
 
 var sink *ruleset.Delta
 
-// BenchmarkDataplane measures all the way into the kernel of a namespace: from nothing, and from an
-// update that the graph is given to the end of the transaction. Beside the average it reports the
-// median of single changes, which other work on the machine moves less.
+// BenchmarkDataplane measures a load from empty, and single changes from the update of the graph to
+// the end of the transaction. For single changes, it reports the median too, which other work on
+// the machine affects less than the average.
 func BenchmarkDataplane(b *testing.B) {
 	w := snapshot{250_000, 10_000}
 	graph, first := w.load(b)

@@ -16,7 +16,7 @@ import (
 )
 
 // A table like Tailscale's marks forwarded packets of its interface, and masquerades by that mark
-// later. Our chains are in between: they must keep the mark, and evaluate the packets.
+// later. Our chains are in between: they must keep the mark, and still evaluate the packets.
 func TestBesideTailscale(t *testing.T) { nfttest.EachForm(t, testBesideTailscale) }
 
 func testBesideTailscale(t *testing.T, classes render.ClassesConfig) {
@@ -35,7 +35,7 @@ table ip nat {
 }
 `)
 	open := func(dptest.State, *dataplane.HostEndpoint) {}
-	n.lead(t, hostWorld(open))
+	n.apply(t, hostWorld(open))
 	var l net.Listener
 	require.NoError(
 		t, n.workloads[0].NS.Do(func() (err error) { l, err = net.Listen("tcp", "10.99.0.1:8000"); return err }),
@@ -56,13 +56,13 @@ table ip nat {
 	require.NotEqual(t, netip.MustParseAddr("10.99.0.3"), <-seen, "not masqueraded: the mark was lost")
 	_ = conn.Close()
 
-	n.lead(t, edit(n.at, "way1", func(e *dataplane.Endpoint) { e.Profiles = nil }))
+	n.apply(t, edit(n.at, "way1", func(e *dataplane.Endpoint) { e.Profiles = nil }))
 	n.reaches(t, false, outside, "10.99.0.1", 80)
 	n.reaches(t, true, outside, "10.99.0.2", 80)
 }
 
-// A table like Istio's marks packets and connections ahead of routing, and goes by both behind it:
-// what lost either is dropped there.
+// A table like Istio's marks packets and connections before routing. Behind routing, it drops
+// packets that have lost one of these marks.
 func TestBesideIstio(t *testing.T) { nfttest.EachForm(t, testBesideIstio) }
 
 func testBesideIstio(t *testing.T, classes render.ClassesConfig) {
@@ -81,9 +81,9 @@ table inet istio {
 }
 `)
 	open := func(dptest.State, *dataplane.HostEndpoint) {}
-	n.lead(t, hostWorld(open))
+	n.apply(t, hostWorld(open))
 	n.reaches(t, true, outside, "10.99.0.1", 80)
-	n.reaches(t, false, 1, "10.99.0.1", 80) // has no mark: the other table's own rules hold
-	n.lead(t, edit(n.at, "way1", func(e *dataplane.Endpoint) { e.Profiles = nil }))
+	n.reaches(t, false, 1, "10.99.0.1", 80) // the other table drops this packet, which has no mark
+	n.apply(t, edit(n.at, "way1", func(e *dataplane.Endpoint) { e.Profiles = nil }))
 	n.reaches(t, false, outside, "10.99.0.1", 80)
 }

@@ -8,11 +8,12 @@ import (
 	"testing"
 )
 
-// BenchmarkBridgedPackets measures what packets cost between two workloads of one node: routed, and as frames between
-// two ports of a bridge with bridge-nf-call-iptables. Conntrack is connection tracking alone.
+// BenchmarkBridgedPackets measures the cost of packets between two workloads of one node: routed,
+// and as frames between two ports of a bridge with bridge-nf-call-iptables. Conntrack is only
+// connection tracking.
 func BenchmarkBridgedPackets(b *testing.B) {
 	pin(b)
-	c := &contest{}
+	c := &comparison{}
 	fresh, once := rigFlows(20_000), slices.Repeat(rigFlows(1), 20_000)
 	for _, bridged := range []bool{false, true} {
 		way := map[bool]string{false: "routed", true: "bridged"}[bridged]

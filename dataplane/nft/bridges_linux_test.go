@@ -12,8 +12,8 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/render"
 )
 
-// The bridges are those of the last change, also when they are read during a change. A map that was
-// returned does not change.
+// Bridges returns the bridges of the last change, also while a change is being made. A returned map
+// does not change.
 func TestDataplaneBridges(t *testing.T) {
 	b := newBridgedPods(t)
 	d := open(t, b.node, render.Config{Bridges: []string{"br0"}})
@@ -43,7 +43,7 @@ func TestDataplaneBridges(t *testing.T) {
 	require.NoError(t, d.Apply(t.Context(), dataplane.Batch{Events: []dataplane.Event{
 		&dataplane.EndpointRemove{Key: endpointKey("way2")},
 	}}))
-	require.Empty(t, d.Bridges(), "of an interface without an endpoint the master is not known")
+	require.Empty(t, d.Bridges(), "the master of an interface without an endpoint is unknown")
 	close(stop)
 	<-done
 	require.NoError(t, d.Teardown(t.Context()))

@@ -14,17 +14,17 @@ import (
 	"github.com/wayleave/wayleave/internal/netns/nstest"
 )
 
-// TestCasesInKernel has the kernel take the table of every world of the numbered cases and of every
-// step of the scripts: it lists the same whether nft reads the table's text or our applier is led
-// from one to the next.
+// TestCasesInKernel programs the table of every world of the numbered cases and of every step of
+// the scripts. The kernel lists the same table whether nft loads its text or the Applier programs
+// it step by step.
 func TestCasesInKernel(t *testing.T) { nfttest.EachFormInParallel(t, testCasesInKernel) }
 
 func testCasesInKernel(t *testing.T, classes render.ClassesConfig) {
 	for _, n := range nfttest.NumberedCases(t, "render/testdata") {
 		t.Run(n.Name, func(t *testing.T) {
 			ns := nstest.New(t)
-			taken := func(c *nfttest.Cluster) { requireTaken(t, ns, c.State.Table()) }
-			n.Run(t, classes, taken, func(*nfttest.Cluster, string) {})
+			check := func(c *nfttest.Cluster) { requireSameListing(t, ns, c.State.Table()) }
+			n.Run(t, classes, check, func(*nfttest.Cluster, string) {})
 		})
 	}
 	for _, s := range nfttest.ReadScripts(t, "render/testdata") {
@@ -32,13 +32,13 @@ func testCasesInKernel(t *testing.T, classes render.ClassesConfig) {
 			ns, c := nstest.New(t), nfttest.NewScriptNode(t, classes)
 			for _, updates := range s.Steps(t) {
 				c.Play(t, updates)
-				requireTaken(t, ns, c.State.Table())
+				requireSameListing(t, ns, c.State.Table())
 			}
 		})
 	}
 }
 
-func requireTaken(t *testing.T, ours *netns.NS, table *ruleset.Table) {
+func requireSameListing(t *testing.T, ours *netns.NS, table *ruleset.Table) {
 	t.Helper()
 	theirs := nstest.New(t)
 	load(t, theirs, table.String())

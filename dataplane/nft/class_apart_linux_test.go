@@ -25,7 +25,7 @@ func TestChangesOfAddressesAreApart(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name     string
-		to, from []string // members that come, the latter as prefixes too
+		to, from []string // added members, the latter as prefixes too
 		apart    bool
 	}{
 		{"nothing", nil, nil, true},

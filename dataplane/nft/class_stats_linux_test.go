@@ -13,7 +13,7 @@ import (
 	"github.com/wayleave/wayleave/internal/netns/nstest"
 )
 
-// The counts are those of the last change, also when they are read during a change.
+// ClassStats returns the counts of the last change, also while a change is being made.
 func TestDataplaneClassStats(t *testing.T) {
 	d := open(t, nstest.New(t), render.Config{})
 	require.Zero(t, d.ClassStats())

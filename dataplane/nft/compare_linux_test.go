@@ -12,7 +12,8 @@ import (
 	"github.com/wayleave/wayleave/internal/netns/nstest"
 )
 
-// Compare finds what another process changed, also while the table has an owner, and repairs nothing.
+// Compare reports changes by another process, also while the table has an owner. It repairs
+// nothing.
 func TestCompare(t *testing.T) {
 	ns := nstest.New(t)
 	d := openWith(t, ns, nft.Config{Shared: true})
@@ -48,5 +49,5 @@ func TestCompareOfOwnedTable(t *testing.T) {
 	c, err := d.Compare(t.Context())
 	require.NoError(t, err)
 	require.True(t, c.Equal(), "%s", c)
-	require.NoError(t, d.Apply(t.Context(), nfttest.Transition(allowed())), "it is still ours")
+	require.NoError(t, d.Apply(t.Context(), nfttest.Transition(allowed())), "the table still has its owner")
 }

@@ -22,8 +22,8 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// Each rule has one counter, which sums up the packets of all addresses and survives a change of
-// another policy, a restart and a repair. The log has the id of the rule.
+// Each rule has one counter. It has the sum of the packets of all addresses, and keeps its value
+// when another policy changes, after a restart and after a repair. The log has the id of the rule.
 func TestRuleCounters(t *testing.T) { nfttest.EachForm(t, testRuleCounters) }
 
 func testRuleCounters(t *testing.T, classes render.ClassesConfig) {

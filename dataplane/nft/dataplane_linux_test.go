@@ -30,7 +30,7 @@ var (
 	_ dataplane.Planner   = (*nft.Dataplane)(nil)
 )
 
-// open returns a dataplane over a namespace's kernel.
+// open returns a dataplane for a namespace.
 func open(t testing.TB, ns *netns.NS, cfg render.Config) *nft.Dataplane {
 	t.Helper()
 	return openWith(t, ns, nft.Config{Renderer: cfg})
@@ -46,7 +46,7 @@ func openWith(t testing.TB, ns *netns.NS, cfg nft.Config) *nft.Dataplane {
 	return d
 }
 
-// allowed is a state with one endpoint that may do everything.
+// allowed is a state with one endpoint to which policy allows everything.
 func allowed() dptest.State {
 	s := dptest.NewState()
 	s.InSync = true
@@ -66,7 +66,7 @@ func endpointKey(name string) policy.Key {
 
 func TestConformance(t *testing.T) { nfttest.EachFormInParallel(t, testConformance) }
 
-// Only a table that has no owner can be damaged.
+// The kit damages only the shared table: other processes cannot change a table with an owner.
 func testConformance(t *testing.T, classes render.ClassesConfig) {
 	t.Run("owned", func(t *testing.T) {
 		conformance.Run(t, func(t *testing.T) conformance.Harness {
@@ -84,7 +84,7 @@ func testConformance(t *testing.T, classes render.ClassesConfig) {
 	})
 }
 
-// harness opens one dataplane after the other over a namespace's kernel.
+// harness opens one dataplane after the other for a namespace.
 func harness(ns *netns.NS, cfg nft.Config) conformance.Harness {
 	var last *simulated
 	return conformance.Harness{
@@ -129,17 +129,17 @@ func occupy(t *testing.T, ns *netns.NS, table string) (leave func()) {
 	require.NoError(t, err)
 	return func() {
 		require.NoError(t, conn.Close())
-		// A program that another test starts at this moment holds a copy of the socket for a while.
+		// A program that another test starts at this moment has a copy of the socket for a while.
 		for range 1000 {
 			if !strings.Contains(list(t, ns), "table inet "+table+" ") {
 				return
 			}
 		}
-		require.Fail(t, "the table outlives its owner")
+		require.Fail(t, "the table was not deleted with its owner")
 	}
 }
 
-// An Apply that changes nothing, and a Resync when nothing happened, make no transaction.
+// An Apply that changes nothing makes no transaction, and neither does a Resync without drift.
 func TestApplyWritesOnlyChanges(t *testing.T) { nfttest.EachForm(t, testApplyWritesOnlyChanges) }
 
 func testApplyWritesOnlyChanges(t *testing.T, classes render.ClassesConfig) {
@@ -158,20 +158,20 @@ func testApplyWritesOnlyChanges(t *testing.T, classes render.ClassesConfig) {
 	require.Equal(t, written, generation(t, ns))
 }
 
-// A batch of nodes, pools and routes alone, which come often, costs next to nothing.
-func TestApplyPassesOverNetwork(t *testing.T) {
+// A batch of only nodes, pools and routes, which is frequent, costs almost nothing.
+func TestApplySkipsNetworkEvents(t *testing.T) {
 	d := open(t, nstest.New(t), render.Config{})
 	require.NoError(t, d.Apply(t.Context(), dptest.Transition(dptest.NewState(), allowed())))
 	network := dataplane.Batch{Events: []dataplane.Event{&dataplane.NodeRemove{Name: "n1"}, &dataplane.RouteRemove{}}}
 	require.LessOrEqual(t, testing.AllocsPerRun(10, func() { require.NoError(t, d.Apply(t.Context(), network)) }), 5.0)
 }
 
-// The first Apply brings any table with our table's name to the desired state.
+// The first Apply changes any table with our table's name to the desired state.
 func TestFirstApplyRepairsAnyTable(t *testing.T) { nfttest.EachForm(t, testFirstApplyRepairsAnyTable) }
 
 func testFirstApplyRepairsAnyTable(t *testing.T, classes render.ClassesConfig) {
-	odd, clean := nstest.New(t), nstest.New(t)
-	load(t, odd, `table inet wayleave {
+	damaged, clean := nstest.New(t), nstest.New(t)
+	load(t, damaged, `table inet wayleave {
 		flags dormant
 		map senders4 { type ipv4_addr : verdict; elements = { 192.0.2.1 : goto z }; }
 		chain z { }
@@ -180,7 +180,7 @@ func testFirstApplyRepairsAnyTable(t *testing.T, classes render.ClassesConfig) {
 		}
 		chain output { }
 	}`)
-	for _, ns := range []*netns.NS{odd, clean} {
+	for _, ns := range []*netns.NS{damaged, clean} {
 		require.NoError(
 			t,
 			open(t, ns, render.Config{Classes: classes}).Apply(
@@ -188,7 +188,7 @@ func testFirstApplyRepairsAnyTable(t *testing.T, classes render.ClassesConfig) {
 			),
 		)
 	}
-	require.Equal(t, blocks(list(t, clean)), blocks(list(t, odd)))
+	require.Equal(t, blocks(list(t, clean)), blocks(list(t, damaged)))
 }
 
 // Other tables stay as they are, also one of another family with our name.
@@ -226,8 +226,8 @@ func testTwoTables(t *testing.T, classes render.ClassesConfig) {
 	require.Equal(t, alone, list(t, ns))
 }
 
-// A table that the kernel refuses: the old one stays, the error has the kernel's words and no object, and the
-// next Apply repairs it all.
+// If the kernel refuses the table, the old one stays. The error has the kernel's message and no
+// object. The next Apply programs everything.
 func TestApplyRefused(t *testing.T) { nfttest.EachForm(t, testApplyRefused) }
 
 func testApplyRefused(t *testing.T, classes render.ClassesConfig) {
@@ -266,10 +266,10 @@ func testApplyReportsObjects(t *testing.T, classes render.ClassesConfig) {
 	require.Contains(t, list(t, ns), "chain from/test/way1")
 	written := generation(t, ns)
 	require.Error(t, d.Apply(t.Context(), dataplane.Batch{}), "still at fault")
-	require.Equal(t, written, generation(t, ns), "but nothing to write")
+	require.Equal(t, written, generation(t, ns), "nothing is written")
 }
 
-// A context that is done stops the write, not the desired state.
+// If the context is done, Apply writes nothing, but keeps the desired state.
 func TestApplyDoneContext(t *testing.T) { nfttest.EachForm(t, testApplyDoneContext) }
 
 func testApplyDoneContext(t *testing.T, classes render.ClassesConfig) {

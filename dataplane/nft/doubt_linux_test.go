@@ -13,8 +13,8 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// S167: a typo in the ports of a Deny opens nothing: connections by IPv4 and IPv6 are refused that
-// were refused before, and the others too, until it is mended.
+// S167: a typo in the ports of a Deny allows nothing more: all connections by IPv4 and IPv6 are
+// denied until it is corrected.
 func TestDenyInDoubt(t *testing.T) { nfttest.EachFormInParallel(t, testDenyInDoubt) }
 
 func testDenyInDoubt(t *testing.T, classes render.ClassesConfig) {

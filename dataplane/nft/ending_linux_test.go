@@ -21,7 +21,7 @@ type endingPlane struct {
 	done <-chan struct{}
 }
 
-// ender returns a dataplane over a node's kernel that ends denied connections.
+// ender returns a dataplane for a node that ends denied connections.
 func ender(t *testing.T, ns *netns.NS, classes render.ClassesConfig, cfg conntrack.Config) endingPlane {
 	t.Helper()
 	return openEnding(t, ns, ending(classes, cfg))
@@ -43,7 +43,7 @@ func ending(classes render.ClassesConfig, cfg conntrack.Config) nft.Config {
 	}
 }
 
-// swept waits until the sweeps of all changes so far are done.
+// swept waits until no sweep is pending.
 func swept(t *testing.T, d endingPlane) nft.ConntrackStats {
 	t.Helper()
 	for timeout := time.After(patience); d.ConntrackStats().Pending > 0; {

@@ -14,9 +14,9 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// A table with a name of its own, for workloads whose interfaces begin with "pod", which may reach
-// their host. Connections that policy no longer allows end. It needs CAP_NET_ADMIN, so it does not
-// run as a test.
+// A table with another name, for workloads whose interfaces begin with "pod". They may connect to
+// their host. Connections that policy denies after a change end. It needs CAP_NET_ADMIN, so it does
+// not run as a test.
 func ExampleNew() {
 	filter, err := nft.New(nft.Config{
 		Renderer: render.Config{
@@ -58,8 +58,8 @@ func ExampleNew_bridges() {
 	log.Print(driver.Run(context.Background())) // give driver.Send to a calcgraph.Runner
 }
 
-// What Teardown would remove, also what an earlier process left. It needs CAP_NET_ADMIN, so it does
-// not run as a test.
+// PlanTeardown returns the objects that Teardown would remove, also those of an earlier process. It
+// needs CAP_NET_ADMIN, so it does not run as a test.
 func ExampleDataplane_PlanTeardown() {
 	filter, err := nft.New(nft.Config{})
 	if err != nil {

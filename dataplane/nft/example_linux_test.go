@@ -13,8 +13,8 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// A program that programs policy without the other packages, in a network namespace that is thrown
-// away. Usually a dataplane.Driver calls the Dataplane with the batches of a graph.
+// A program that uses only this package to program policy, in a temporary network namespace.
+// Usually a dataplane.Driver calls the Dataplane with the batches of a graph.
 func Example() {
 	ns, err := netns.New()
 	if err != nil {

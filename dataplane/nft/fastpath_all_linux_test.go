@@ -15,7 +15,7 @@ import (
 	"github.com/wayleave/wayleave/internal/netns/nstest"
 )
 
-// Without a flowtable, the other tests would say nothing about the fast path.
+// The tag installs a flowtable. Otherwise, the other tests would not test the fast path.
 func TestTagInstallsFlowtable(t *testing.T) {
 	n := newNetwork(t)
 	d := open(t, n.node, render.Config{})

@@ -37,7 +37,7 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// fastNetwork is a network with the uplink up0, and a host beyond it.
+// fastNetwork is a network with the uplink up0, and an external host.
 type fastNetwork struct {
 	*network
 	outside *netns.NS
@@ -81,7 +81,7 @@ func (n *fastNetwork) become(t *testing.T, state dptest.State) {
 	n.at = state
 }
 
-// slow returns how many packets have met the forward chains so far.
+// slow returns how many packets the forward chains have seen so far.
 func (n *fastNetwork) slow(t *testing.T) int {
 	t.Helper()
 	text := nstest.NFT(t, n.node, "", "list", "chain", "inet", "slow", "forward")
@@ -90,8 +90,8 @@ func (n *fastNetwork) slow(t *testing.T) int {
 	return packets
 }
 
-// connections opens one of each kind: TCP and UDP, IPv4 and IPv6, between workloads and from the host beyond the
-// uplink to a workload. All are with way2.
+// connections opens connections of each kind to way2: TCP and UDP, IPv4 and IPv6, from another workload and from the
+// external host.
 func (n *fastNetwork) connections(t *testing.T) map[string]net.Conn {
 	t.Helper()
 	all := map[string]net.Conn{}
@@ -110,11 +110,11 @@ func (n *fastNetwork) connections(t *testing.T) map[string]net.Conn {
 	return all
 }
 
-// requireFast requires that the packets of the connections meet no chain, or that all do.
+// requireFast requires that no packet of the connections is in a chain, or that all are.
 func (n *fastNetwork) requireFast(t *testing.T, conns map[string]net.Conn, want bool) {
 	t.Helper()
 	for name, conn := range conns {
-		for range 5 { // the first ones may put it on the fast path
+		for range 5 { // the first packets may add the flow to the flowtable
 			require.True(t, exchange(conn, patience), name)
 		}
 	}
@@ -154,7 +154,7 @@ func (n *fastNetwork) requireCut(t *testing.T, conns map[string]net.Conn) {
 	all.Wait()
 }
 
-// Packets of established connections meet no chain, and a new connection still meets policy.
+// Packets of established connections bypass the chains. Policy still evaluates a new connection.
 func TestFastPath(t *testing.T) {
 	n := newFastNetwork(t, shop())
 	conns := n.connections(t)
@@ -228,7 +228,7 @@ func TestFastPathIsForOwnAddresses(t *testing.T) {
 	}
 }
 
-// Connections that go on lose nothing while endpoints come and go, and take the fast path again afterwards.
+// Connections lose no packet while endpoints are added and removed, and use the fast path again afterwards.
 func TestFastPathChangesWithoutLoss(t *testing.T) {
 	n := newFastNetwork(t, shop())
 	conns := n.connections(t)
@@ -292,11 +292,11 @@ func TestFastPathMeetsUntrackedPolicy(t *testing.T) {
 	n.requireFast(t, conns, true)
 }
 
-// The fast path ends with its process, which connections do not notice, and Teardown removes it.
+// The fast path ends with its process, and connections continue. Teardown removes it too.
 func TestFastPathEndsWithItsProcess(t *testing.T) {
 	n := newFastNetwork(t, shop())
 	conns := n.connections(t)
-	maps.DeleteFunc(conns, func(name string, _ net.Conn) bool { // its servers end it after a while
+	maps.DeleteFunc(conns, func(name string, _ net.Conn) bool { // its servers close it after a while
 		return strings.HasPrefix(name, "tcp")
 	})
 	n.requireFast(t, conns, true)
@@ -365,8 +365,8 @@ func TestFastPathChild(t *testing.T) {
 	runtime.KeepAlive(plane) // otherwise the garbage collector closes its socket, which ends the fast path
 }
 
-// An interface that gets another name is not that of its endpoint any more. Watch reports it, and then Resync deletes
-// the flowtable, which finds interfaces by their indexes.
+// An interface that gets another name no longer belongs to its endpoint. Watch reports that. Then Resync deletes the
+// flowtable, which identifies interfaces by their indexes.
 func TestFastPathEndsWithName(t *testing.T) {
 	n := newFastNetwork(t, shop())
 	conns := n.connections(t)
@@ -385,8 +385,8 @@ func TestFastPathEndsWithName(t *testing.T) {
 	cancel()
 	require.ErrorIs(t, <-ended, context.Canceled)
 	require.NoError(t, n.plane.Resync(t.Context()))
-	// Before Linux 6.2, the interface loses its routes, because it must be down to get a name. Later, packets go on,
-	// but meet the chains.
+	// Before Linux 6.2, the interface loses its routes, because it must be down to get a name. On later kernels,
+	// packets still pass, but through the chains.
 	for name, conn := range conns {
 		before := n.slow(t)
 		if exchange(conn, impatience) {
@@ -414,7 +414,7 @@ func TestFastPathCounts(t *testing.T) {
 	require.Equal(t, len(conns), counted)
 }
 
-// The flowtable is not installed after a change that failed: here an address moves.
+// The flowtable is not installed after a failed change, here of the owner of an address.
 func TestFastPathNotInstalledAfterFailure(t *testing.T) {
 	n := newFastNetwork(t, shop())
 	require.NoError(t, n.plane.ApplyVisible(t.Context(), dptest.Transition(n.at, edit(shop(), "way3",
@@ -452,8 +452,8 @@ func TestFastPathOfLaterInterface(t *testing.T) {
 	require.ElementsMatch(t, []string{"up0", "way1", "way2", "way3"}, devices())
 }
 
-// A UDP connection that a change of policy alone ends is on the fast path until then, and does not come back: how long
-// the kernel would have tracked it is not known.
+// A change of policy ends a UDP connection on the fast path. The connection does not continue with a late reply,
+// although it is unknown how long the kernel would have tracked it.
 func TestFastPathLeavesNoLateReplies(t *testing.T) {
 	key := policy.Key{Kind: policy.KindPolicy, Namespace: "test", Name: "all"}
 	ruled := func(action policy.Action) dptest.State {

@@ -50,7 +50,7 @@ func TestFastPathWaitsAfterEachChange(t *testing.T) {
 	require.NotEqual(t, second, must(), "the change is programmed now")
 }
 
-// newTestFastPath returns a fastPath without interfaces. follow says which exist.
+// newTestFastPath returns a fastPath without interfaces. follow returns the existing ones.
 func newTestFastPath(t *testing.T, follow func([]string) (map[string]int, error)) *fastPath {
 	t.Helper()
 	f, err := newFastPath(Config{
@@ -86,12 +86,12 @@ func TestMissingInterfaceDoesNotDelayChanges(t *testing.T) {
 	})
 }
 
-// An interface that is removed during an installation does not count as a missing feature of the kernel.
+// If an interface is removed during an installation, that is not reported as a missing feature of the kernel.
 func TestInterfaceRemovedDuringInstallation(t *testing.T) {
-	asked := 0
+	calls := 0
 	f := newTestFastPath(t, func([]string) (map[string]int, error) {
-		if asked++; asked%2 == 0 {
-			return nil, nil // not when it is asked again
+		if calls++; calls%2 == 0 {
+			return nil, nil // the interface is removed before the second call
 		}
 		return map[string]int{"up0": 7}, nil
 	})
@@ -103,7 +103,7 @@ func TestInterfaceRemovedDuringInstallation(t *testing.T) {
 	require.True(t, f.scheduled.retry)
 
 	f.follow = func([]string) (map[string]int, error) {
-		return map[string]int{"up0": 7}, nil // it does not, so the kernel refuses it
+		return map[string]int{"up0": 7}, nil // the interface does not exist, so the kernel refuses it
 	}
 	complete, err := f.tryInstall(own)
 	require.False(t, complete)

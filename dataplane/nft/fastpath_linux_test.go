@@ -18,7 +18,7 @@ import (
 	"github.com/wayleave/wayleave/internal/netns/nstest"
 )
 
-// Where the kernel has no flowtables, that is logged once, and connections work without.
+// If the kernel has no flowtables, that is logged once, and connections work without them.
 func TestFastPathIsOptional(t *testing.T) {
 	var log bytes.Buffer
 	n := newNetwork(t)
@@ -44,7 +44,7 @@ func TestFastPathIsOptional(t *testing.T) {
 	require.Equal(t, warnings, strings.Count(log.String(), "they work without it"), log.String())
 }
 
-// What the fast path cannot be used with is an error.
+// Options that the fast path does not support are errors.
 func TestFastPathConfig(t *testing.T) {
 	on := nft.FlowtableConfig{Enabled: true}
 	for text, cfg := range map[string]nft.Config{
@@ -58,7 +58,8 @@ func TestFastPathConfig(t *testing.T) {
 	}
 }
 
-// A flowtable that something else made under our name is deleted by a change and by Resync, whether it is used or not.
+// A foreign flowtable with our name is deleted by a change and by Resync, whether the fast path is
+// enabled or not.
 func TestStaleFastPathIsRemoved(t *testing.T) {
 	n := newNetwork(t)
 	d := open(t, n.node, render.Config{})

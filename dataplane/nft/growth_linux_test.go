@@ -17,9 +17,10 @@ import (
 	"github.com/wayleave/wayleave/internal/netns/nstest"
 )
 
-// What ApplyVisible leaves does not pile up if Finish is always cancelled, or if transactions fail: the
-// kernel's table stays near the desired one, and equals it once Finish succeeds.
-func TestUnfinishedDoesNotPileUp(t *testing.T) {
+// Objects that ApplyVisible leaves do not accumulate if Finish is always cancelled, or if
+// transactions fail. The kernel's table stays close to the desired one, and equals it once Finish
+// succeeds.
+func TestUnfinishedDoesNotAccumulate(t *testing.T) {
 	for _, fails := range []bool{false, true} {
 		c := nfttest.NewCluster(t, 3, render.ClassesConfig{})
 		random := rand.New(rand.NewPCG(3, 21))

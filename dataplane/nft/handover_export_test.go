@@ -10,8 +10,8 @@ import (
 // SetWaitGrace makes a Dataplane wait for grace periods by another function.
 func SetWaitGrace(d *Dataplane, wait func() error) { d.handover.waitGrace = wait }
 
-// InterceptEnding has ending called before connections of addresses are ended. If it returns an
-// error, they are not.
+// InterceptEnding makes a Dataplane call ending before it ends connections of addresses. If ending
+// returns an error, the connections continue.
 func InterceptEnding(d *Dataplane, ending func(addresses []netip.Addr) error) {
 	d.handover.ender = &interceptedEnder{d.handover.ender, ending}
 }

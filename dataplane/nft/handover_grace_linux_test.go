@@ -27,7 +27,7 @@ func testHandoverWaitsForGracePeriod(t *testing.T, classes render.ClassesConfig)
 		return edit(s, name, func(e *dataplane.Endpoint) { sendsFrom(e, addrs("10.50.0.0", "fd00:50::"), 8) })
 	}
 	for name, states := range map[string]struct{ before, after dptest.State }{
-		"address":       {shop(), heirOf()},
+		"address":       {shop(), newOwnerOf()},
 		"shared prefix": {sources(sources(shop(), "way3"), "way2"), sources(shop(), "way2")},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -62,7 +62,7 @@ func testAdmittedSourcesAreNotWithheld(t *testing.T, classes render.ClassesConfi
 	endings := 0
 	nft.InterceptEnding(b.plane, func([]netip.Addr) error {
 		endings++
-		b.new(t, 0, 2, true, "the endpoint had its sources before")
+		b.requireNew(t, 0, 2, true, "the endpoint already had its sources")
 		return nil
 	})
 	b.become(t, sources(shop(), "way3"))
@@ -94,11 +94,11 @@ func testFailedRemovalOfFormerOwnerEndsHandover(t *testing.T, classes render.Cla
 		return nil
 	})
 	failures = 2 // of the transaction, and of the repair after it
-	require.ErrorIs(t, b.plane.Apply(t.Context(), dptest.Transition(b.at, heirOf())), errClosed)
+	require.ErrorIs(t, b.plane.Apply(t.Context(), dptest.Transition(b.at, newOwnerOf())), errClosed)
 	require.Zero(t, endings)
-	b.at = heirOf()
-	b.heirPasses(t, false)
+	b.at = newOwnerOf()
+	b.newOwnerPasses(t, false)
 	require.NoError(t, b.plane.Resync(t.Context()))
 	require.NotZero(t, endings)
-	b.heirPasses(t, true)
+	b.newOwnerPasses(t, true)
 }

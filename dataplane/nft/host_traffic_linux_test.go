@@ -84,7 +84,7 @@ func (n *hostNetwork) echo(t *testing.T, l net.Listener) {
 	t.Cleanup(func() { require.NoError(t, l.Close()); running.Wait() })
 }
 
-// hostWorld has two workloads that may do everything, and the host endpoint of way3.
+// hostWorld has two workloads to which policy allows everything, and the host endpoint of way3.
 func hostWorld(change func(s dptest.State, h *dataplane.HostEndpoint)) dptest.State {
 	s := shop()
 	delete(s.Endpoints, endpointKey("way3"))
@@ -94,7 +94,7 @@ func hostWorld(change func(s dptest.State, h *dataplane.HostEndpoint)) dptest.St
 	return s
 }
 
-// tierOf puts a policy into the state and returns the list that has it alone.
+// tierOf adds a policy to the state and returns the list with only this policy.
 func tierOf(s dptest.State, name string, action policy.Action, p *dataplane.Policy) []dataplane.TierPolicies {
 	key := policy.Key{Kind: policy.KindPolicy, Name: name}
 	p.Tier = "default"
@@ -116,7 +116,7 @@ func tcpFrom(action policy.Action, port uint16) dataplane.Rule {
 	}
 }
 
-func (n *hostNetwork) lead(t *testing.T, to dptest.State) {
+func (n *hostNetwork) apply(t *testing.T, to dptest.State) {
 	t.Helper()
 	require.NoError(t, n.dp.Apply(t.Context(), dptest.Transition(n.at, to)))
 	n.at = to
@@ -141,13 +141,13 @@ func (n *hostNetwork) reaches(t *testing.T, want bool, from int, to string, port
 	require.Equal(t, want, exchange(conn, timeout), "%d to %s port %d", from, to, port)
 }
 
-// Real connections of a host endpoint: its own traffic, failsafe ports, forwarded traffic, and what
-// is established (S107, S109, S111, S112, S116).
+// Real connections of a host endpoint: its own traffic, failsafe ports, forwarded traffic, and
+// established connections (S107, S109, S111, S112, S116).
 func TestHostEndpointTraffic(t *testing.T) { nfttest.EachFormInParallel(t, testHostEndpointTraffic) }
 
 func testHostEndpointTraffic(t *testing.T, classes render.ClassesConfig) {
 	n := newHostNetwork(t, classes)
-	n.lead(t, hostWorld(func(dptest.State, *dataplane.HostEndpoint) {}))
+	n.apply(t, hostWorld(func(dptest.State, *dataplane.HostEndpoint) {}))
 	n.reaches(t, false, outside, "192.0.2.1", 80)
 	n.reaches(t, true, outside, "192.0.2.1", 81) // failsafe
 	n.reaches(t, false, -1, "10.99.0.3", 80)
@@ -164,7 +164,7 @@ func testHostEndpointTraffic(t *testing.T, classes render.ClassesConfig) {
 			Forward: true, Ingress: []dataplane.Rule{tcpTo(policy.Allow, 81)},
 		})
 	}
-	n.lead(t, hostWorld(allow))
+	n.apply(t, hostWorld(allow))
 	n.reaches(t, true, outside, "192.0.2.1", 80)
 	n.reaches(t, true, -1, "10.99.0.3", 80)
 	n.reaches(t, true, -1, "fd00:99::3", 80)
@@ -175,13 +175,14 @@ func testHostEndpointTraffic(t *testing.T, classes render.ClassesConfig) {
 	conn := dialIn(n.workloads[outside].NS, netip.Addr{}, netip.MustParseAddr("192.0.2.1"), 80, patience)
 	require.NotNil(t, conn)
 	require.True(t, exchange(conn, patience))
-	n.lead(t, hostWorld(func(dptest.State, *dataplane.HostEndpoint) {}))
-	require.True(t, exchange(conn, patience), "what is established goes on")
+	n.apply(t, hostWorld(func(dptest.State, *dataplane.HostEndpoint) {}))
+	require.True(t, exchange(conn, patience), "established connections continue")
 	require.NoError(t, conn.Close())
 	n.reaches(t, false, outside, "192.0.2.1", 80)
 }
 
-// Real connections that are not tracked need both directions, and the failsafe ports theirs (S114, S115).
+// Untracked policy must allow both directions of a connection. Failsafe ports stay open in both
+// directions (S114, S115).
 func TestUntrackedTraffic(t *testing.T) { nfttest.EachForm(t, testUntrackedTraffic) }
 
 func testUntrackedTraffic(t *testing.T, classes render.ClassesConfig) {
@@ -193,21 +194,21 @@ func testUntrackedTraffic(t *testing.T, classes render.ClassesConfig) {
 		})
 		h.UntrackedEgress = h.UntrackedIngress
 	}
-	n.lead(t, hostWorld(both))
+	n.apply(t, hostWorld(both))
 	n.reaches(t, true, outside, "192.0.2.1", 80)
 	n.reaches(t, true, outside, "192.0.2.1", 81)
-	n.lead(t, hostWorld(func(s dptest.State, h *dataplane.HostEndpoint) { both(s, h); h.UntrackedEgress = nil }))
+	n.apply(t, hostWorld(func(s dptest.State, h *dataplane.HostEndpoint) { both(s, h); h.UntrackedEgress = nil }))
 	n.reaches(t, false, outside, "192.0.2.1", 80)
 }
 
-// Beside a table like kube-proxy's: pre-DNAT policy sees the port of the node, other policy that of
-// the workload; what the host sends to a service is judged by where it goes (S121, S122, S35).
-// Nobody's marks or rules are in the way.
+// Beside a table like kube-proxy's, pre-DNAT policy sees the port of the node, and other policy the
+// port of the workload. Packets from the host to a service are judged by their translated
+// destination (S121, S122, S35).
 func TestServiceTraffic(t *testing.T) { nfttest.EachForm(t, testServiceTraffic) }
 
 func testServiceTraffic(t *testing.T, classes render.ClassesConfig) {
 	n := newHostNetwork(t, classes)
-	n.lead(t, hostWorld(func(s dptest.State, h *dataplane.HostEndpoint) {
+	n.apply(t, hostWorld(func(s dptest.State, h *dataplane.HostEndpoint) {
 		h.PreDNATIngress = tierOf(s, "pre", policy.Pass, &dataplane.Policy{
 			PreDNAT: true, Ingress: []dataplane.Rule{tcpTo(policy.Allow, 30080)},
 		})
@@ -217,26 +218,27 @@ func testServiceTraffic(t *testing.T, classes render.ClassesConfig) {
 	n.reaches(t, false, outside, "192.0.2.1", 30081)
 	n.reaches(t, true, -1, "192.0.2.1", 30080)
 	n.reaches(t, true, 0, "192.0.2.1", 30080) // S103: back to itself by the service
-	n.lead(t, edit(n.at, "way1", func(e *dataplane.Endpoint) { e.Down = true }))
+	n.apply(t, edit(n.at, "way1", func(e *dataplane.Endpoint) { e.Down = true }))
 	n.reaches(t, false, -1, "192.0.2.1", 30080)
-	n.lead(t, edit(n.at, "way1", func(e *dataplane.Endpoint) { e.Down, e.Profiles = false, nil }))
-	n.reaches(t, false, outside, "192.0.2.1", 30080) // S122: the workload's policy counts
+	n.apply(t, edit(n.at, "way1", func(e *dataplane.Endpoint) { e.Down, e.Profiles = false, nil }))
+	n.reaches(t, false, outside, "192.0.2.1", 30080) // S122: the workload's policy denies it
 	n.reaches(t, false, 0, "192.0.2.1", 30080)
 }
 
-// A host endpoint that is found by address counts where the address is, also when that moves.
+// A host endpoint with addresses governs the interface that has one of them, also after the address
+// moves.
 func TestHostEndpointByAddress(t *testing.T) { nfttest.EachForm(t, testHostEndpointByAddress) }
 
 func testHostEndpointByAddress(t *testing.T, classes render.ClassesConfig) {
 	n := newHostNetwork(t, classes)
-	n.lead(
+	n.apply(
 		t,
 		hostWorld(
 			func(_ dptest.State, h *dataplane.HostEndpoint) { h.Interface, h.Addresses = "", addrs("192.0.2.33") },
 		),
 	)
 	n.reaches(t, false, outside, "192.0.2.1", 80)
-	// with the last one the routes would go
+	// the removal of the last address would remove the routes
 	require.NoError(t, n.node.AddAddr("way3", netip.MustParsePrefix("192.0.2.34/32")))
 	runIP(t, n.node, "addr", "del", "192.0.2.33/32", "dev", "way3")
 	require.NoError(t, n.dp.Resync(t.Context()))
@@ -246,8 +248,8 @@ func testHostEndpointByAddress(t *testing.T, classes render.ClassesConfig) {
 	n.reaches(t, false, outside, "192.0.2.1", 80)
 }
 
-// Pools with NAT outgoing have the host's address outside, floating addresses lead to their
-// workload and are what it sends from.
+// Packets from pools with NAT outgoing have the host's address outside. Packets to a floating
+// address reach its workload, and the workload's packets have the floating address as source.
 func TestNATTraffic(t *testing.T) { nfttest.EachForm(t, testNATTraffic) }
 
 func testNATTraffic(t *testing.T, classes render.ClassesConfig) {
@@ -288,9 +290,9 @@ func testNATTraffic(t *testing.T, classes render.ClassesConfig) {
 			}}
 		})
 	}
-	n.lead(t, world(false))
+	n.apply(t, world(false))
 	require.Equal(t, netip.MustParseAddr("10.99.0.1"), source(0))
-	n.lead(t, world(true))
+	n.apply(t, world(true))
 	require.Equal(t, netip.MustParseAddr("192.0.2.33"), source(0))
 	require.Equal(t, netip.MustParseAddr("203.0.113.5"), source(1))
 	n.reaches(t, true, outside, "203.0.113.5", 80)
@@ -298,6 +300,6 @@ func testNATTraffic(t *testing.T, classes render.ClassesConfig) {
 	runIP(t, n.node, "route", "add", "203.0.113.0/24", "dev", "way3") // the host has no other way there
 	n.reaches(t, true, -1, "203.0.113.5", 80)
 	n.reaches(t, true, 1, "203.0.113.5", 80) // to itself
-	n.lead(t, edit(n.at, "way2", func(e *dataplane.Endpoint) { e.NATs = nil }))
+	n.apply(t, edit(n.at, "way2", func(e *dataplane.Endpoint) { e.NATs = nil }))
 	n.reaches(t, false, outside, "203.0.113.5", 80)
 }

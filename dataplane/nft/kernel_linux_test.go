@@ -30,19 +30,19 @@ func addrs(list ...string) (parsed []netip.Addr) {
 	return parsed
 }
 
-// list returns everything in a namespace, without counters.
+// list returns the ruleset of a namespace, without counters.
 func list(t testing.TB, ns *netns.NS) string {
 	t.Helper()
 	return nstest.WithoutOwner(nstest.NFT(t, ns, "", "-s", "list", "ruleset"))
 }
 
-// load gives a text to nft -f.
+// load loads a text with nft -f.
 func load(t testing.TB, ns *netns.NS, text string) {
 	t.Helper()
 	nstest.NFT(t, ns, text, "-f", "-")
 }
 
-// loadTable gives a table's text to nft -f, in parts: an ordinary user's nft cannot send a large
+// loadTable loads a table's text with nft -f, in parts: an ordinary user's nft cannot send a large
 // transaction.
 func loadTable(t testing.TB, ns *netns.NS, table *ruleset.Table) {
 	t.Helper()
@@ -65,7 +65,7 @@ func loadTable(t testing.TB, ns *netns.NS, table *ruleset.Table) {
 	}
 }
 
-// write gives a table to our applier.
+// write programs a table with the Applier.
 func write(ns *netns.NS, table *ruleset.Table) error {
 	a, err := applier.New(applier.Config{Name: table.Name, NetNS: ns.FD()})
 	if err != nil {
@@ -74,7 +74,7 @@ func write(ns *netns.NS, table *ruleset.Table) error {
 	return errors.Join(a.Apply(context.Background(), table), a.Close())
 }
 
-// generation is that of the ruleset in a namespace.
+// generation returns the generation of the ruleset in a namespace.
 func generation(t testing.TB, ns *netns.NS) uint32 {
 	t.Helper()
 	conn, err := nfnl.Dial(nfnl.Config{NetNS: ns.FD()})
@@ -97,7 +97,8 @@ func runIP(t testing.TB, ns *netns.NS, args ...string) {
 	}))
 }
 
-// blocks splits a listing into its sets and chains, sorted: their order is that of their making.
+// blocks splits a listing into its sets and chains, sorted, because nft lists them in order of
+// creation.
 func blocks(listing string) []string {
 	out := strings.Split(listing, "\n\n")
 	for i := range out {

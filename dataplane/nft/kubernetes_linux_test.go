@@ -54,7 +54,7 @@ func newKubernetesNode(t *testing.T, classes render.ClassesConfig, host policy.H
 	return n
 }
 
-// reachesBoth is reaches for an address of each family.
+// reachesBoth calls reaches for an address of each family.
 func (n *hostNetwork) reachesBoth(t *testing.T, want bool, from int, to4, to6 string, port uint16) {
 	t.Helper()
 	n.reaches(t, want, from, to4, port)
@@ -85,16 +85,16 @@ func TestKubernetesProbeOfPod(t *testing.T) { nfttest.EachFormInParallel(t, test
 func testKubernetesProbeOfPod(t *testing.T, classes render.ClassesConfig) {
 	for action, want := range map[policy.HostAction]bool{"": true, policy.HostReturn: false} {
 		n := newKubernetesNode(t, classes, policy.HostConfig{HostToEndpointAction: action})
-		n.lead(t, policedPod("way1", true))
+		n.apply(t, policedPod("way1", true))
 		n.reachesBoth(t, want, -1, "10.99.0.1", "fd00:99::1", 80)
 		n.reachesBoth(t, false, 1, "10.99.0.1", "fd00:99::1", 80)
-		n.lead(t, shop())
+		n.apply(t, shop())
 		n.reachesBoth(t, true, 1, "10.99.0.1", "fd00:99::1", 80)
 	}
 }
 
-// A pod reaches pods with host networking of its own node, also by the service kubernetes, with
-// EndpointToHostAction Accept alone, and if its egress policy allows it (S105).
+// A pod reaches pods with host networking of its own node, also by the service kubernetes, if
+// EndpointToHostAction is Accept and its egress policy allows it (S105).
 func TestKubernetesPodToOwnNode(t *testing.T) {
 	nfttest.EachFormInParallel(t, testKubernetesPodToOwnNode)
 }
@@ -105,30 +105,30 @@ func testKubernetesPodToOwnNode(t *testing.T, classes render.ClassesConfig) {
 	} {
 		n := newKubernetesNode(t, classes, policy.HostConfig{EndpointToHostAction: action})
 		for _, s := range []dptest.State{shop(), policedPod("way1", true)} {
-			n.lead(t, s)
+			n.apply(t, s)
 			n.reachesBoth(t, want, 0, "192.0.2.1", "2001:db8::1", 80)
 			n.reachesBoth(t, want, 0, "10.96.0.1", "fd00:96::1", 443)
 		}
-		n.lead(t, policedPod("way1", false))
+		n.apply(t, policedPod("way1", false))
 		n.reachesBoth(t, false, 0, "192.0.2.1", "2001:db8::1", 80)
 		n.reachesBoth(t, false, 0, "10.96.0.1", "fd00:96::1", 443)
 	}
 }
 
-// A pod reaches itself by its own service. Its policy sees its own address, before the node's
-// address takes its place (S103).
+// A pod reaches itself by its own service. Its policy sees its own address, before it is translated
+// to the node's address (S103).
 func TestKubernetesPodToItself(t *testing.T) {
 	nfttest.EachFormInParallel(t, testKubernetesPodToItself)
 }
 
 func testKubernetesPodToItself(t *testing.T, classes render.ClassesConfig) {
 	n := newKubernetesNode(t, classes, policy.HostConfig{})
-	n.lead(t, shop())
+	n.apply(t, shop())
 	n.reachesBoth(t, true, 0, "10.96.0.10", "fd00:96::10", 8080)
-	n.lead(t, policedPod("way1", true))
+	n.apply(t, policedPod("way1", true))
 	n.reachesBoth(t, false, 0, "10.96.0.10", "fd00:96::10", 8080)
-	n.reachesBoth(t, true, 0, "10.99.0.1", "fd00:99::1", 80) // does not leave the pod
-	n.lead(t, policedPod("way1", true, fromNets("10.99.0.1/32", "fd00:99::1/128")...))
+	n.reachesBoth(t, true, 0, "10.99.0.1", "fd00:99::1", 80) // these packets do not leave the pod
+	n.apply(t, policedPod("way1", true, fromNets("10.99.0.1/32", "fd00:99::1/128")...))
 	n.reachesBoth(t, true, 0, "10.96.0.10", "fd00:96::10", 8080)
 	n.reachesBoth(t, false, 1, "10.96.0.10", "fd00:96::10", 8080)
 }
@@ -154,13 +154,14 @@ func testKubernetesServiceAddress(t *testing.T, classes render.ClassesConfig) {
 		{"ingress from the client", policedPod("way1", true, fromNets("10.99.0.2/32", "fd00:99::2/128")...), true},
 		{"ingress from another", policedPod("way1", true, fromNets("10.99.0.3/32", "fd00:99::3/128")...), false},
 	} {
-		n.lead(t, c.state)
+		n.apply(t, c.state)
 		t.Log(c.what)
 		n.reachesBoth(t, c.want, 1, "10.96.0.10", "fd00:96::10", 8080)
 	}
 }
 
-// fromNets are rules that allow what comes from each prefix, toNets what goes to it.
+// fromNets returns rules that allow packets from each prefix, toNets rules that allow packets to
+// it.
 func fromNets(nets ...string) []dataplane.Rule {
 	return rulesOfNets(nets, func(r *dataplane.Rule) *dataplane.Match { return &r.Source })
 }

@@ -24,12 +24,14 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// A server that has packets of a client to answer when policy turns against them must not open the way again: its late
-// reply looks like the first packet of a connection the other way round. Replies come 300 ms after each packet; the
-// protocols are UDP over IPv4 and IPv6, and one without ports.
-func TestLateReplyDoesNotRevive(t *testing.T) { nfttest.EachForm(t, testLateReplyDoesNotRevive) }
+// When policy begins to deny a connection, the server may not have answered some packets yet. Its late reply looks like
+// the first packet of a connection in the other direction, and must not open one. Replies come 300 ms after each
+// packet. The protocols are UDP over IPv4 and IPv6, and one without ports.
+func TestLateReplyOpensNoConnection(t *testing.T) {
+	nfttest.EachForm(t, testLateReplyOpensNoConnection)
+}
 
-func testLateReplyDoesNotRevive(t *testing.T, classes render.ClassesConfig) {
+func testLateReplyOpensNoConnection(t *testing.T, classes render.ClassesConfig) {
 	one, two := workloadAddrs(0), workloadAddrs(1)
 	port := func(a netip.Addr) string { return netip.AddrPortFrom(a, 5400).String() }
 	n := newNetwork(t)
@@ -40,7 +42,7 @@ func testLateReplyDoesNotRevive(t *testing.T, classes render.ClassesConfig) {
 		newLatePair(t, n, "udp6", port(one[1]), port(two[1])),
 		newLatePair(t, n, "ip4:253", one[0].String(), two[0].String()),
 	}
-	// DCCP has ports. A kernel that tracks it, up to Linux 6.15, calls these packets invalid.
+	// DCCP has ports. Kernels that track it, up to Linux 6.15, treat these packets as invalid.
 	if _, err := n.node.Sysctl("net/netfilter/nf_conntrack_dccp_loose"); err != nil {
 		pairs = append(pairs, newLatePair(t, n, "ip4:33", one[0].String(), two[0].String()))
 	}
@@ -63,8 +65,8 @@ func testLateReplyDoesNotRevive(t *testing.T, classes render.ClassesConfig) {
 	require.Empty(t, plan)
 }
 
-// S168: an address goes to an endpoint that must not send to the server. A late packet to its former owner must not
-// open the way for it.
+// S168: an address moves to an endpoint that may not send to the server. A late packet to its former owner must not
+// open a connection for the new one.
 func TestLatePacketToNewOwner(t *testing.T) { nfttest.EachForm(t, testLatePacketToNewOwner) }
 
 func testLatePacketToNewOwner(t *testing.T, classes render.ClassesConfig) {
@@ -85,34 +87,34 @@ func testLatePacketToNewOwner(t *testing.T, classes render.ClassesConfig) {
 		e.Addresses = append([]netip.Addr{address.Addr()}, e.Addresses...)
 		e.Egress = []dataplane.TierPolicies{{Tier: "default", DefaultAction: policy.Deny, Policies: []policy.Key{mute}}}
 	})
-	heir := n.workloads[2]
-	require.NoError(t, heir.NS.AddAddr(heir.Link.Name, netip.PrefixFrom(address.Addr(), 32)))
+	newOwner := n.workloads[2]
+	require.NoError(t, newOwner.NS.AddAddr(newOwner.Link.Name, netip.PrefixFrom(address.Addr(), 32)))
 	require.NoError(t, n.node.Do(func() error {
-		link, err := netlink.LinkByName(heir.Host.Name)
+		link, err := netlink.LinkByName(newOwner.Host.Name)
 		if err != nil {
 			return err
 		}
 		to := net.IPNet{IP: address.Addr().AsSlice(), Mask: net.CIDRMask(32, 32)}
 		return errors.Join(
 			netlink.NeighSet(&netlink.Neigh{
-				LinkIndex: link.Attrs().Index, IP: to.IP, HardwareAddr: heir.Link.MAC, State: netlink.NUD_PERMANENT,
+				LinkIndex: link.Attrs().Index, IP: to.IP, HardwareAddr: newOwner.Link.MAC, State: netlink.NUD_PERMANENT,
 			}),
 			netlink.RouteReplace(&netlink.Route{LinkIndex: link.Attrs().Index, Scope: netlink.SCOPE_LINK, Dst: &to}),
 		)
 	}))
-	send(t, listen(t, heir.NS, "udp4", address.String()), net.UDPAddrFromAddrPort(two))
+	send(t, listen(t, newOwner.NS, "udp4", address.String()), net.UDPAddrFromAddrPort(two))
 	require.NoError(t, d.Apply(t.Context(), dptest.Transition(shop(), after)))
 	require.NotZero(t, d.ConntrackStats().EndedAddresses)
 	requireSilence(t, n, p)
 }
 
-// Teardown leaves no table behind, also if connections are about to end.
+// Teardown removes all tables, also if a sweep is pending.
 func TestTeardownWhileConnectionsEnd(t *testing.T) {
 	n := newNetwork(t)
-	reached, torn := make(chan struct{}), make(chan struct{})
+	reached, tornDown := make(chan struct{}), make(chan struct{})
 	once := sync.OnceFunc(func() {
 		close(reached)
-		<-torn
+		<-tornDown
 	})
 	hooks := conntrack.Hooks{Ending: func(*conntrack.Flow) { once() }}
 	d := ender(t, n.node, render.ClassesConfig{}, conntrack.Config{EndRate: 1, Hooks: hooks})
@@ -130,7 +132,7 @@ func TestTeardownWhileConnectionsEnd(t *testing.T) {
 	require.NoError(t, d.Apply(t.Context(), dptest.Transition(shop(), narrowed())))
 	<-reached
 	require.NoError(t, d.Teardown(t.Context()))
-	close(torn)
+	close(tornDown)
 	require.NoError(t, d.Close())
 	require.Empty(t, nstest.NFT(t, n.node, "", "list", "tables"))
 }
@@ -142,7 +144,7 @@ func requireSilence(t *testing.T, n *network, p *latePair) {
 		before := p.arrived.Load()
 		time.Sleep(time.Second)
 		return p.arrived.Load() == before
-	}, patience, time.Millisecond, "%s goes on; the node tracks %v", p.network, trackedFlows(t, n.node))
+	}, patience, time.Millisecond, "%s still receives packets; the node tracks %v", p.network, trackedFlows(t, n.node))
 }
 
 func listen(t *testing.T, ns *netns.NS, network, address string) (conn net.PacketConn) {

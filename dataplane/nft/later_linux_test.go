@@ -17,9 +17,8 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// TestRandomWorldsUnfinished leads the kernel through random worlds without a wait for grace
-// periods. The kernel refuses nothing, so nothing is read back, and once all is finished the table is
-// the desired one.
+// TestRandomWorldsUnfinished applies random worlds one by one without a wait for grace periods. The
+// kernel refuses nothing, so nothing is read back. After Finish, the table is the desired one.
 func TestRandomWorldsUnfinished(t *testing.T) {
 	unfinished := 0
 	for seed := range uint64(4) {
@@ -43,17 +42,17 @@ func TestRandomWorldsUnfinished(t *testing.T) {
 			}
 		}
 		finish(t, d)
-		require.EqualValues(t, 1, d.Stats().Readings, "seed %d: what was refused is read back", seed)
+		require.EqualValues(t, 1, d.Stats().Readings, "seed %d: the table is read back after a refusal", seed)
 		theirs := nstest.New(t)
 		loadTable(t, theirs, d.Table())
 		require.Equal(t, blocks(list(t, theirs)), blocks(list(t, ns)), "seed %d", seed)
 		require.NoError(t, d.Close())
 	}
-	t.Log(unfinished, "batches left something")
+	t.Log(unfinished, "batches left objects to Finish")
 	require.Greater(t, unfinished, 20)
 }
 
-// finish finishes all that is left.
+// finish calls Finish until nothing is unfinished.
 func finish(t *testing.T, d *nft.Dataplane) {
 	t.Helper()
 	for d.Unfinished() != nil {
@@ -62,7 +61,7 @@ func finish(t *testing.T, d *nft.Dataplane) {
 }
 
 // receiving is the shop, where way2 and way3 receive from some sets. The set s:a has the given
-// addresses, s:b another one.
+// addresses, and s:b has another one.
 func receiving(a dptest.Set, by2, by3 []dataplane.IPSetID) dptest.State {
 	s := shop()
 	s.Sets["s:a"], s.Sets["s:b"] = a, members("192.0.2.2")
@@ -82,9 +81,9 @@ func receiving(a dptest.Set, by2, by3 []dataplane.IPSetID) dptest.State {
 	return s
 }
 
-// TestUnfinishedClassIsReached: the outcome of a class without addresses is left to Finish. If the
-// class has an address again before that, where policy has no outcome for it any more, no packet
-// finds the old one.
+// TestUnfinishedClassIsReached: the outcome of a class without addresses is left to Finish. Then
+// the class gets an address again, and policy has no outcome for it any more. No packet uses the
+// old outcome.
 func TestUnfinishedClassIsReached(t *testing.T) {
 	ns := nstest.New(t)
 	d := open(t, ns, render.Config{})
@@ -106,8 +105,8 @@ func TestUnfinishedClassIsReached(t *testing.T) {
 	require.Equal(t, blocks(list(t, theirs)), blocks(list(t, ns)))
 }
 
-// TestUnfinishedLeavesNoBaseChain: a base chain sees packets as long as it is there, so it is not
-// left to Finish. The guard of new translations would be gone before it.
+// TestUnfinishedLeavesNoBaseChain: a base chain sees packets as long as it exists, so it is not
+// left to Finish. Otherwise it would outlive the guard of new translations.
 func TestUnfinishedLeavesNoBaseChain(t *testing.T) {
 	ns := nstest.New(t)
 	d := open(t, ns, render.Config{})

@@ -35,7 +35,7 @@ func limitForms(cost int) []form {
 // its kernel memory, and the change of one address. In a judged world, it measures packets.
 func BenchmarkPolicyLimits(b *testing.B) {
 	pin(b)
-	c := &contest{}
+	c := &comparison{}
 	for _, bits := range sized([]int{8, 10, 12}, []int{8}) {
 		const address = "10.0.0.1/32"
 		own := func(i int) uint16 { return 1000 + 2*uint16(i) }
@@ -76,7 +76,7 @@ func prefixWorld(bits int, port func(i int) uint16) []dataplane.Event {
 
 // defaultLimits measures as many groups as fit into the default limits. Each has the sets of
 // nfttest.BitWorld and ports of its own, so all outcomes are distinct.
-func (c *contest) defaultLimits(b *testing.B, bits int) {
+func (c *comparison) defaultLimits(b *testing.B, bits int) {
 	var events []dataplane.Event
 	for group := 0; ; group++ {
 		more := append(slices.Clone(events), groupOf(bits, group)...)
@@ -109,7 +109,7 @@ func groupOf(bits, group int) []dataplane.Event {
 
 // limitWorld measures the events from empty, and the change of one member of the set s:1. Without
 // forms, those of limitForms are compared.
-func (c *contest) limitWorld(b *testing.B, name, member string, events []dataplane.Event, forms ...form) {
+func (c *comparison) limitWorld(b *testing.B, name, member string, events []dataplane.Event, forms ...form) {
 	first := dataplane.Batch{Events: append(events, &dataplane.InSync{})}
 	r, err := render.New(render.Config{Classes: render.ClassesConfig{MaxPerGroup: 1 << 30, MaxTotal: 1 << 30}})
 	require.NoError(b, err)

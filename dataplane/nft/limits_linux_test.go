@@ -17,8 +17,8 @@ import (
 	"github.com/wayleave/wayleave/internal/netns/nstest"
 )
 
-// A group that crosses its limit becomes chains, and lookups again, in the kernel too. Nothing is left
-// of the other one. The log reports the limit when it is near, and the chains once.
+// A group that crosses its limit becomes chains, and lookups again, in the kernel too. The objects
+// of the other way are deleted. The log reports the limit when it is near, and the chains once.
 func TestGroupCrossesItsLimit(t *testing.T) {
 	const bits = 6
 	ns := nstest.New(t)

@@ -14,8 +14,8 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// Each limit is reported once when it is near, and again only after it was clearly not. So are groups
-// that become chains, and more of them only if their number doubles.
+// Each limit is logged once when it is near, and again only after the use was clearly below it. The
+// first group that becomes chains is logged too, and further groups only when their number doubles.
 func TestLimitIsLoggedOnceWhileNear(t *testing.T) {
 	var out bytes.Buffer
 	log := slog.New(slog.NewTextHandler(&out, nil))

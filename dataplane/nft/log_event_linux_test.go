@@ -21,7 +21,7 @@ type logEvent struct {
 	logged  chan<- struct{}
 }
 
-// Enabled holds for every level: the message may be of any.
+// Enabled returns true for every level, because the message may have any level.
 func (logEvent) Enabled(context.Context, slog.Level) bool { return true }
 
 func (e logEvent) Handle(_ context.Context, r slog.Record) error {

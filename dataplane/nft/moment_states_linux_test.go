@@ -36,8 +36,9 @@ func bothWays(to, from dptest.Set) dptest.State {
 	return edit(s, "way2", func(e *dataplane.Endpoint) { e.Ingress = tier(receives) })
 }
 
-// permitted is the shop, where way1 may send to the forbidden port of way2, or way2 may receive
-// there from way1, but never both. The policy of way3 always matches the addresses of both.
+// permitted is the shop, where either policy of way1 allows packets to the forbidden port of way2,
+// or policy of way2 allows these packets, but never both. The policy of way3 always matches the
+// addresses of both.
 func permitted(family int, sends bool) dptest.State {
 	s := shop()
 	s.Sets["s:source"] = members(floodSource(family).String())
@@ -82,7 +83,7 @@ func permitted(family int, sends bool) dptest.State {
 	return s
 }
 
-// withoutPolicy takes one of the policies of bothWays from its endpoint.
+// withoutPolicy removes one of the policies of bothWays from its endpoint.
 func withoutPolicy(s dptest.State, name, endpoint string) dptest.State {
 	s = edit(s, endpoint, func(e *dataplane.Endpoint) { e.Ingress, e.Egress = nil, nil })
 	delete(s.Policies, nfttest.PolicyKey(name))
@@ -103,7 +104,7 @@ func netMembers(list ...netip.Prefix) dptest.Set {
 	return set
 }
 
-// others are members that match no flow.
+// others returns members that match no flow.
 func others() dptest.Set { return members("192.0.2.7", "2001:db8::7") }
 
 // withMembers returns the set with more members, which are addresses or prefixes.
@@ -141,7 +142,7 @@ func deniedBy(a netip.Addr, first bool) dptest.State {
 	key := nfttest.PolicyKey("denies")
 	s.Policies[key] = &dataplane.Policy{Tier: "default", Egress: deny(dataplane.Match{}, to), Ingress: deny(from, port)}
 	tiers := []dataplane.TierPolicies{{Tier: "default", DefaultAction: policy.Deny, Policies: []policy.Key{key}}}
-	// The policy of way3 matches both sets in every state, so their classes stay.
+	// The policy of way3 matches both sets in every state, so their classes do not change.
 	all := nfttest.PolicyKey("asks")
 	s.Policies[all] = &dataplane.Policy{Tier: "default", Ingress: append(deny(
 		dataplane.Match{Sets: []dataplane.IPSetID{"s:one"}}, port,
@@ -184,7 +185,7 @@ func allowedByPolicy(a netip.Addr, name string) dptest.State {
 	}}})
 }
 
-// receivesBy gives way2 an ingress policy.
+// receivesBy returns the state with an ingress policy for way2.
 func receivesBy(s dptest.State, name string, p *dataplane.Policy) dptest.State {
 	key := nfttest.PolicyKey(name)
 	s.Policies[key] = p

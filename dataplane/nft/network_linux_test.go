@@ -26,8 +26,8 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// network is a node with three workloads behind way1, way2 and way3, which it routes between. Every
-// workload answers TCP on ports 80 and 81 and UDP on 53.
+// network is a node that routes between three workloads behind way1, way2 and way3. Every workload answers TCP on ports
+// 80 and 81 and UDP on 53.
 type network struct {
 	node      *netns.NS
 	workloads []*netns.Workload
@@ -36,7 +36,7 @@ type network struct {
 	started   uint16
 }
 
-// workloadAddrs are the IPv4 and the IPv6 address of a workload.
+// workloadAddrs returns the IPv4 and the IPv6 address of a workload.
 func workloadAddrs(i int) []netip.Addr {
 	return addrs(fmt.Sprintf("10.99.0.%d", i+1), fmt.Sprintf("fd00:99::%d", i+1))
 }
@@ -61,7 +61,7 @@ func newNetwork(t *testing.T) *network {
 	return n
 }
 
-// route leads an address to a workload.
+// route adds a route for an address to a workload.
 func (n *network) route(t *testing.T, a netip.Addr, workload int) {
 	t.Helper()
 	w := n.workloads[workload]
@@ -82,7 +82,7 @@ func (n *network) route(t *testing.T, a netip.Addr, workload int) {
 	}))
 }
 
-// serve starts the servers of a workload, which answer with what they are sent.
+// serve starts the echo servers of a workload.
 func (n *network) serve(t *testing.T, w *netns.Workload) {
 	t.Helper()
 	var servers sync.WaitGroup
@@ -98,7 +98,7 @@ func (n *network) serve(t *testing.T, w *netns.Workload) {
 					return
 				}
 				servers.Go(func() {
-					_ = conn.SetDeadline(time.Now().Add(2 * patience)) // So that one that was cut ends as well.
+					_ = conn.SetDeadline(time.Now().Add(2 * patience)) // it ends also if the connection was cut
 					_, _ = io.Copy(conn, conn)
 					_ = conn.Close()
 				})
@@ -159,7 +159,7 @@ func dialWith(ns *netns.NS, dialer net.Dialer, network string, to netip.Addr, po
 	return conn
 }
 
-// exchange reports whether a line goes through a connection and back.
+// exchange reports whether a line is echoed over a connection.
 func exchange(conn net.Conn, timeout time.Duration) bool {
 	const line = "hello\n"
 	_ = conn.SetDeadline(time.Now().Add(timeout))
@@ -171,14 +171,14 @@ func exchange(conn net.Conn, timeout time.Duration) bool {
 	return err == nil && string(answer) == line
 }
 
-// probe is one try to reach a workload from another.
+// probe is an attempt to reach a workload from another.
 type probe struct {
 	from, to, family int
 	protocol         policy.Protocol
 	port             uint16
 	dscp             policy.DSCP
 	want, got        bool
-	// id of a ping: each needs its own, or connection tracking takes it for one that was allowed.
+	// id of a ping: each ping needs its own. Otherwise, connection tracking adds it to an allowed one.
 	id uint16
 }
 
@@ -209,7 +209,7 @@ func (p *probe) packet() dptest.Packet {
 	return packet
 }
 
-// probes are all between two different workloads.
+// probes returns all probes between two different workloads.
 func (n *network) probes() []*probe {
 	var all []*probe
 	for from := range n.workloads {
@@ -229,7 +229,7 @@ func (n *network) probes() []*probe {
 	return all
 }
 
-// start runs the probe in the background. It has as long as what is wanted of it takes.
+// start runs the probe in the background. Its timeout is patience if the probe is wanted to pass, otherwise impatience.
 func (n *network) start(p *probe) {
 	timeout := impatience
 	if p.want {
@@ -295,7 +295,7 @@ func ping(ns *netns.NS, listen net.ListenConfig, target netip.Addr, id uint16, t
 	defer func() { _ = conn.Close() }()
 	packet := []byte{request, 0, 0, 0, 0, 0, 0, 1} // type, code, checksum, identifier, sequence
 	binary.BigEndian.PutUint16(packet[4:], id)
-	if target.Is4() { // The kernel does it for IPv6.
+	if target.Is4() { // The kernel computes the checksum for IPv6.
 		binary.BigEndian.PutUint16(packet[2:], checksum(packet))
 	}
 	_ = conn.SetDeadline(time.Now().Add(timeout))
@@ -314,7 +314,7 @@ func ping(ns *netns.NS, listen net.ListenConfig, target netip.Addr, id uint16, t
 	}
 }
 
-// checksum is that of the internet protocols, over an even number of bytes whose checksum field is zero.
+// checksum returns the internet checksum of an even number of bytes, whose checksum field is zero.
 func checksum(b []byte) uint16 {
 	var sum uint32
 	for i := 0; i < len(b); i += 2 {

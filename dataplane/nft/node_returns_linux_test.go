@@ -17,11 +17,13 @@ import (
 	"github.com/wayleave/wayleave/policy/verdict"
 )
 
-// S178: a node that goes and comes back exchanges IP in IP with this node at once. Its connection has ended, but
-// what this node sends is no late reply. If policy has denied the packets meanwhile, they are denied then.
-func TestNodeReturns(t *testing.T) { nfttest.EachForm(t, testNodeReturns) }
+// S178: a node that is removed and added again exchanges IP in IP with this node at once. Its connection has ended, but
+// the packets of this node are not late replies. If policy denies the packets meanwhile, they drop.
+func TestIPIPPassesAfterNodeIsAddedAgain(t *testing.T) {
+	nfttest.EachForm(t, testIPIPPassesAfterNodeIsAddedAgain)
+}
 
-func testNodeReturns(t *testing.T, classes render.ClassesConfig) {
+func testIPIPPassesAfterNodeIsAddedAgain(t *testing.T, classes render.ClassesConfig) {
 	cfg := ending(classes, conntrack.Config{})
 	cfg.Renderer.Host = policy.HostConfig{VXLANFromNodesOnly: true, IPIPFromNodesOnly: true}
 	s := newSpecialFlood(t, cfg)

@@ -21,14 +21,14 @@ import (
 	"github.com/wayleave/wayleave/policy/verdict"
 )
 
-// hostile are commands that take our table away where they can.
+// hostile has commands that delete our table, or switch it off, unless it has an owner.
 var hostile = []string{
 	"flush ruleset", "delete table inet wayleave", "flush table inet wayleave",
 	"table inet wayleave { flags dormant; }",
 }
 
-// guarded is a node where the first workload may send nothing to the second, and the third may,
-// with flows of both kinds in both families.
+// guarded is a node where policy denies packets from the first workload to the second, and allows
+// those from the third. The flows have both kinds and both families.
 type guarded struct {
 	*wire
 	state            dptest.State
@@ -67,7 +67,7 @@ func (g *guarded) volley(t *testing.T) {
 	}
 }
 
-// until sends until something is done.
+// until sends until a function returns.
 func (g *guarded) until(t *testing.T, do func() error) error {
 	t.Helper()
 	done := make(chan error, 1)
@@ -82,7 +82,7 @@ func (g *guarded) until(t *testing.T, do func() error) error {
 	}
 }
 
-// attack runs nft, which may be refused.
+// attack runs nft, whose change the kernel may refuse.
 func attack(ns *netns.NS, script string) error {
 	return ns.Do(func() error {
 		cmd := exec.Command("nft", "-f", "-")
@@ -92,8 +92,8 @@ func attack(ns *netns.NS, script string) error {
 	})
 }
 
-// S174: other processes try to take the table away under traffic. No packet passes that policy
-// denies, and none is lost that it allows.
+// S174: other processes try to delete the table under traffic. No denied packet passes, and no
+// allowed packet is lost.
 func TestWireOwnedTableCannotBeRemoved(t *testing.T) {
 	nfttest.EachForm(t, testWireOwnedTableCannotBeRemoved)
 }
@@ -115,7 +115,7 @@ func testWireOwnedTableCannotBeRemoved(t *testing.T, classes render.ClassesConfi
 	require.Zero(t, g.leaked)
 	require.Equal(t, g.allowedSent, g.got)
 	require.NoError(t, d.Resync(t.Context()))
-	require.EqualValues(t, 1, d.Stats().Readings, "nobody has touched it")
+	require.EqualValues(t, 1, d.Stats().Readings, "no other process has changed the table")
 }
 
 // If another process deletes a table without an owner, denied packets pass until the driver's
@@ -141,9 +141,9 @@ func testWireSharedTableIsRestored(t *testing.T, classes render.ClassesConfig) {
 	}
 }
 
-// An upgrade from a version without table owners under traffic: no packet passes that policy
-// denies. A packet that is in a chain at that moment may be lost: the maps of the deleted table are
-// empty to it.
+// During an upgrade from a version without table owners under traffic, no denied packet passes. A
+// packet that is in a chain at that moment may be lost, because the maps of the deleted table are
+// empty for it.
 func TestWireAdoptUnowned(t *testing.T) { nfttest.EachFormInParallel(t, testWireAdoptUnowned) }
 
 func testWireAdoptUnowned(t *testing.T, classes render.ClassesConfig) {
@@ -200,8 +200,8 @@ func testSecondAgent(t *testing.T, classes render.ClassesConfig) {
 	require.NoError(t, second.Apply(t.Context(), dptest.Transition(dptest.NewState(), shop())))
 }
 
-// S168: if the owners of addresses cannot be read because another process has the table, the first
-// call after that process reads them, and ends the connections of addresses that changed hands.
+// S168: if another process has the table, the owners of addresses cannot be read. The first call
+// after that process reads them, and ends the connections of moved addresses.
 func TestOwnersAreReadOnceTableIsFree(t *testing.T) {
 	nfttest.EachForm(t, testOwnersAreReadOnceTableIsFree)
 }
@@ -213,7 +213,7 @@ func testOwnersAreReadOnceTableIsFree(t *testing.T, classes render.ClassesConfig
 	b.opened(t, 0, 1)
 	second := open(t, b.node, render.Config{Classes: classes})
 	var other *applier.OwnedError
-	require.ErrorAs(t, second.Apply(t.Context(), dptest.Transition(dptest.NewState(), heirOf())), &other)
+	require.ErrorAs(t, second.Apply(t.Context(), dptest.Transition(dptest.NewState(), newOwnerOf())), &other)
 	require.NoError(t, b.plane.Close())
 	require.NoError(t, second.Resync(t.Context()))
 	require.NotZero(t, second.ConntrackStats().EndedAddresses)

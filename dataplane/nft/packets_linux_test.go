@@ -25,12 +25,11 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// TestPacketsInKernel sends the packets of every recorded case as real ones, in both directions: out of
-// a neighbour of the node to the workload, and the other way round. Those that no router forwards
-// (multicast and loopback) stay with the simulation.
+// TestPacketsInKernel sends the packets of every recorded case as real ones, from a neighbour of the node to the
+// workload and in the other direction. Packets that no router forwards (multicast and loopback) are only simulated.
 //
-// That a packet is dropped shows by another that overtakes nothing: sent after it by the
-// same processor, past the policy, it arrives while the first has not.
+// To detect a drop, the same processor then sends a packet that bypasses policy and cannot overtake the first: it
+// arrives, and the dropped one does not.
 func TestPacketsInKernel(t *testing.T) { nfttest.EachFormInParallel(t, testPacketsInKernel) }
 
 func testPacketsInKernel(t *testing.T, classes render.ClassesConfig) {
@@ -83,7 +82,7 @@ func packetCases(t *testing.T) (cases []nfttest.PacketCase) {
 
 func forwardable(a netip.Addr) bool { return a.IsGlobalUnicast() }
 
-// bench is a node between a workload and two neighbours, of which one is only the goal of sentinels.
+// bench is a node between a workload and two neighbours. One of the neighbours receives only sentinels.
 type bench struct {
 	node                        *netns.NS
 	workload, outside, sentinel *tap
@@ -93,13 +92,13 @@ type bench struct {
 // tap is a packet socket on the only interface of a namespace.
 type tap struct {
 	fd    int
-	index int              // of the interface
-	host  net.HardwareAddr // of the node's side
-	name  string           // of the node's side
+	index int              // index of the interface
+	host  net.HardwareAddr // address of the node's end
+	name  string           // name of the node's end
 	link  *netns.Workload
 }
 
-// sentinelAddr is beyond the second neighbour.
+// sentinelAddr is an address behind the second neighbour.
 func sentinelAddr() netip.Addr { return netip.MustParseAddr("198.51.100.9") }
 
 func newBench(t *testing.T) *bench {
@@ -108,11 +107,11 @@ func newBench(t *testing.T) *bench {
 	require.NoError(t, b.node.SetSysctl("net/ipv4/ip_forward", "1"))
 	require.NoError(t, b.node.SetSysctl("net/ipv6/conf/all/forwarding", "1"))
 	b.workload, b.outside, b.sentinel = b.tap(t, "way1"), b.tap(t, "eth0"), b.tap(t, "eth1")
-	b.lead(t, b.sentinel, sentinelAddr(), 32)
+	b.route(t, b.sentinel, sentinelAddr(), 32)
 	return b
 }
 
-// tap links a namespace to the node, with no address of its own: it takes whatever comes.
+// tap links a namespace without addresses to the node. Its packet socket receives all packets.
 func (b *bench) tap(t *testing.T, name string) *tap {
 	t.Helper()
 	w := nstest.NewWorkload(t, b.node, name)
@@ -130,8 +129,8 @@ func (b *bench) tap(t *testing.T, name string) *tap {
 	return p
 }
 
-// lead routes a prefix to a tap.
-func (b *bench) lead(t *testing.T, to *tap, a netip.Addr, bits int) {
+// route adds a route for a prefix to a tap.
+func (b *bench) route(t *testing.T, to *tap, a netip.Addr, bits int) {
 	t.Helper()
 	require.NoError(t, b.node.Do(func() error {
 		link, err := netlink.LinkByName(to.name)
@@ -143,19 +142,19 @@ func (b *bench) lead(t *testing.T, to *tap, a netip.Addr, bits int) {
 	}))
 }
 
-// passes reports whether the packet gets through the node.
+// passes reports whether the node forwards the packet.
 func (b *bench) passes(t *testing.T, packet []byte, from, to *tap) bool {
 	t.Helper()
 	_, dst := addresses(packet)
-	b.lead(t, to, dst, dst.BitLen())
-	b.forget(t, to, dst)
+	b.route(t, to, dst, dst.BitLen())
+	b.reset(t, to, dst)
 	b.sequence++
 	mark := binary.BigEndian.AppendUint64(nil, b.sequence)
 	last := rawPacket(netip.MustParseAddr("198.51.100.1"), sentinelAddr(), 253, mark)
 
 	failed := make(chan error, 1)
 	go func() {
-		runtime.LockOSThread() // The thread dies with the goroutine, for it is bound to one processor.
+		runtime.LockOSThread() // The thread ends with the goroutine, because it is bound to one processor.
 		var one unix.CPUSet
 		err := unix.SchedGetaffinity(0, &one)
 		for cpu, found := 0, false; cpu < 1024 && err == nil; cpu++ {
@@ -180,8 +179,9 @@ func (b *bench) passes(t *testing.T, packet []byte, from, to *tap) bool {
 	return to.receive(t, packet, false)
 }
 
-// forget makes the node treat the next packet as the first of its flow, and know where to send it.
-func (b *bench) forget(t *testing.T, to *tap, dst netip.Addr) {
+// reset deletes the node's conntrack entries and adds a neighbour entry. So the next packet is the first of its flow,
+// and the node can send it.
+func (b *bench) reset(t *testing.T, to *tap, dst netip.Addr) {
 	t.Helper()
 	require.NoError(t, b.node.Do(func() error {
 		if err := netlink.ConntrackTableFlush(netlink.ConntrackTable); err != nil {
@@ -217,7 +217,7 @@ func (p *tap) send(packet []byte) error {
 	return unix.Sendto(p.fd, packet, 0, to)
 }
 
-// receive reports whether the packet is among those that came in: so far, or if it is to wait, in time.
+// receive reports whether the packet was received so far or, if wait is set, is received in time.
 func (p *tap) receive(t *testing.T, packet []byte, wait bool) bool {
 	t.Helper()
 	buf := make([]byte, 2048)
@@ -242,7 +242,7 @@ func (p *tap) receive(t *testing.T, packet []byte, wait bool) bool {
 	}
 }
 
-// samePacket compares what forwarding leaves as it is.
+// samePacket compares the fields that forwarding does not change.
 func samePacket(got, sent []byte) bool {
 	if len(got) != len(sent) || got[0]>>4 != sent[0]>>4 {
 		return false
@@ -253,7 +253,7 @@ func samePacket(got, sent []byte) bool {
 	return got[6] == sent[6] && bytes.Equal(got[8:], sent[8:])
 }
 
-// rawPacket puts an IP header before a transport header.
+// rawPacket returns a packet with an IP header before the transport header.
 func rawPacket(src, dst netip.Addr, protocol uint8, transport []byte) []byte {
 	const ttl = 64
 	var p []byte

@@ -20,7 +20,7 @@ import (
 	"github.com/wayleave/wayleave/internal/netns/nstest"
 )
 
-// bridgedPods are two namespaces with sockets of their own, on a bridge of a node. The kernels resolve
+// bridgedPods is a node with a bridge. Two namespaces with ports on it have sockets of their own. The kernels resolve
 // each other's addresses, by ARP and neighbour discovery.
 type bridgedPods struct {
 	node *netns.NS
@@ -58,7 +58,7 @@ func newBridgedPods(t *testing.T) bridgedPods {
 	return b
 }
 
-// dials reports whether a connection opens from one of the node (0) and the pods to another.
+// dials reports whether a connection opens between the node (0) and the pods.
 func (b bridgedPods) dials(from, to, family int, timeout time.Duration) bool {
 	ns := b.node
 	if from > 0 {
@@ -72,8 +72,8 @@ func (b bridgedPods) dials(from, to, family int, timeout time.Duration) bool {
 	return true
 }
 
-// S171: pods on a bridge find each other and the node, and policy decides about their connections,
-// also about those by frames between the ports.
+// S171: pods on a bridge resolve each other's addresses and the node's. Policy decides about their connections, also
+// about frames between the ports.
 func TestPodsOnABridge(t *testing.T) {
 	b := newBridgedPods(t)
 	for _, name := range []string{"bridge-nf-call-iptables", "bridge-nf-call-ip6tables"} {
@@ -93,7 +93,7 @@ func TestPodsOnABridge(t *testing.T) {
 	}
 	for family := range 2 {
 		for _, way := range [][2]int{{1, 2}, {2, 1}, {0, 1}, {0, 2}} {
-			require.Eventually(t, func() bool { // an IPv6 address is in use a moment later
+			require.Eventually(t, func() bool { // the kernel uses an IPv6 address only some time later
 				return b.dials(way[0], way[1], family, impatience)
 			}, patience, time.Millisecond, "family %d, %v", family, way)
 		}
@@ -122,8 +122,8 @@ func TestPodsOnABridge(t *testing.T) {
 	}
 }
 
-// S171: a pod receives a frame with a priority tag like one without, while br_netfilter does not look into it. The
-// table of family bridge drops it. Without that table, it goes past policy.
+// S171: a pod receives a frame with a priority tag like one without, but br_netfilter ignores such a frame. The table
+// of family bridge drops it. Without that table, it bypasses policy.
 func TestPriorityTagOnABridge(t *testing.T) {
 	b := newBridgedPods(t)
 	for _, name := range []string{"bridge-nf-call-iptables", "bridge-nf-call-ip6tables"} {

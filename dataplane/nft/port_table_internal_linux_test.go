@@ -45,7 +45,7 @@ func onPort(name string) policy.Key {
 	return policy.Key{Kind: policy.KindWorkloadEndpoint, Namespace: "ns", Name: name}
 }
 
-// have returns a batch in which endpoints at p1 and p2 have addresses; an empty list removes the endpoint.
+// have returns a batch that gives the endpoints at p1 and p2 addresses. An empty list removes the endpoint.
 func have(p1, p2 []string) dataplane.Batch {
 	b := dataplane.Batch{Events: []dataplane.Event{}}
 	for i, texts := range [][]string{p1, p2} {
@@ -86,9 +86,9 @@ func (p *portTable) elementsOf(address string) (out []string) {
 	return out
 }
 
-// S168, S171: an address that goes to another port is allowed at neither while the main table still has the former
-// owner. It stays closed to other ports, also if no endpoint has it any more.
-func TestPortsInTwoSteps(t *testing.T) {
+// S168, S171: while the main table still has the former owner of a moved address, neither port allows the address.
+// Other ports never allow it, also when no endpoint has it any more.
+func TestMovedAddressIsAllowedAfterMainTable(t *testing.T) {
 	ns := nstest.New(t)
 	d := onPorts(t, ns)
 	require.NoError(t, d.Apply(t.Context(), inSync(have([]string{"10.0.0.1", "10.0.0.9"}, []string{"10.0.0.2"}))))
@@ -101,7 +101,7 @@ func TestPortsInTwoSteps(t *testing.T) {
 	require.Equal(t, []string{"owned4"}, d.ports.elementsOf("10.0.0.9"))
 	require.Equal(t, []string{"addresses4 p2", "owned4"}, d.ports.elementsOf("10.0.0.8"), "a new address")
 	step(have([]string{"10.0.0.1"}, []string{"10.0.0.2", "10.0.0.9"}))
-	require.Equal(t, []string{"owned4"}, d.ports.elementsOf("10.0.0.9"), "the main table has not followed")
+	require.Equal(t, []string{"owned4"}, d.ports.elementsOf("10.0.0.9"), "the main table was not changed yet")
 	require.Equal(t, []string{"owned4"}, d.ports.elementsOf("10.0.0.8"), "removed")
 	require.Empty(t, d.ports.admit(t.Context()))
 	require.Equal(t, []string{"addresses4 p2", "owned4"}, d.ports.elementsOf("10.0.0.9"))
@@ -114,7 +114,7 @@ func TestPortsInTwoSteps(t *testing.T) {
 	require.Empty(t, d.ports.admit(t.Context()))
 	require.Empty(t, d.ports.elementsOf("10.0.0.9"))
 
-	require.NoError(t, d.Close()) // another process finds out from the table in the kernel
+	require.NoError(t, d.Close()) // another process reads the owners from the table in the kernel
 	again := onPorts(t, ns)
 	again.ports.Update(have([]string{"10.0.0.5"}, []string{"10.0.0.1"}))
 	require.NoError(t, again.interfaces.Update(again.renderer, true))
@@ -127,7 +127,7 @@ func TestPortsInTwoSteps(t *testing.T) {
 	require.Equal(t, []string{"addresses4 p2", "owned4"}, again.ports.elementsOf("10.0.0.1"))
 }
 
-// A port that cannot be bound is at fault, and policy does not let its packets through. Others stay.
+// A port that cannot be bound is at fault, and its packets drop. Other ports are not affected.
 func TestPortThatCannotBeBound(t *testing.T) {
 	d := onPorts(t, nstest.New(t))
 	require.NoError(t, d.Apply(t.Context(), inSync(have([]string{"10.0.0.1"}, nil))))
@@ -148,10 +148,11 @@ func TestPortThatCannotBeBound(t *testing.T) {
 	require.Contains(t, objects, onPort("p2"))
 	require.ErrorContains(t, objects[onPort("p2")], "bind the port of the bridge")
 	require.False(t, opened("10.0.0.2"))
-	require.True(t, opened("10.0.0.1"), "it is bound already")
+	require.True(t, opened("10.0.0.1"), "the port is bound already")
 }
 
-// Endpoints that claim one address or one port drop, as in the main table, and so does one with an invalid MAC address.
+// The packets of endpoints with the same address or port drop, as in the main table. So do those of an endpoint with an
+// invalid MAC address.
 func TestPortsAtFault(t *testing.T) {
 	d := onPorts(t, nstest.New(t))
 	require.Error(t, d.Apply(t.Context(), inSync(have([]string{"10.0.0.1"}, []string{"10.0.0.1", "10.0.0.2"}))))
@@ -162,12 +163,12 @@ func TestPortsAtFault(t *testing.T) {
 	bad := have([]string{"10.0.0.1"}, nil)
 	bad.Events[0].(*dataplane.EndpointUpdate).Endpoint.MAC = "02:00:00:00:00:01:02:03"
 	for _, b := range []dataplane.Batch{bad, {}} {
-		require.ErrorContains(t, d.Apply(t.Context(), b), "is no MAC address of six bytes")
+		require.ErrorContains(t, d.Apply(t.Context(), b), "is not a MAC address of six bytes")
 		require.Equal(t, []string{"owned4"}, d.ports.elementsOf("10.0.0.1"))
 	}
 }
 
-// A port is bound also if its master was unknown when its endpoint came, or is a bridge only later.
+// A port is bound also if its master was unknown when its endpoint was added, or became a bridge later.
 func TestPortWhoseMasterChanges(t *testing.T) {
 	var broken error
 	master := render.Master{Name: "br0", Kind: "bridge"}
@@ -225,7 +226,7 @@ func TestPortTableInKernel(t *testing.T) {
 	require.Empty(t, nstest.NFT(t, ns, "", "list", "ruleset"))
 }
 
-// Without bridges there is no such table.
+// Without bridges, there is no table of family bridge.
 func TestNoPortTable(t *testing.T) {
 	ns := nstest.New(t)
 	d := onPorts(t, ns, func(cfg *Config) { cfg.Renderer.Bridges = nil })
@@ -235,8 +236,8 @@ func TestNoPortTable(t *testing.T) {
 	require.NoError(t, d.Teardown(t.Context()))
 }
 
-// The status of an endpoint says which frames between ports policy does not judge, as the sysctls of br_netfilter
-// and the bridge's own attributes are. A change of them shows.
+// The status of an endpoint names the frames between ports that policy does not judge. They depend on the sysctls of
+// br_netfilter and on the bridge's own attributes, and the status follows a change of these.
 func TestUnjudgedFrames(t *testing.T) {
 	ns := nstest.New(t)
 	set := func(iptables, ip6tables string) {

@@ -30,9 +30,10 @@ func refusedRule(s dptest.State) dataplane.Rule {
 	return r
 }
 
-// A policy whose chain the kernel refuses drops, and is reported with the endpoint that needs it;
-// all others are programmed, by real packets. What comes afterwards is programmed beside it, and it
-// works again as soon as it is mended. The refusal is the kernel's own.
+// If the kernel refuses the chain of a policy, packets of its endpoints drop, and the policy and
+// these endpoints are reported. All other objects are programmed, also by later batches. The policy
+// works again once it is corrected. The test sends real packets, and the kernel itself refuses the
+// chain.
 func TestRefusedChain(t *testing.T) { nfttest.EachFormInParallel(t, testRefusedChain) }
 
 func testRefusedChain(t *testing.T, classes render.ClassesConfig) {
@@ -63,12 +64,13 @@ func testRefusedChain(t *testing.T, classes render.ClassesConfig) {
 			n.requireLike(t, edit(closed, "way3", func(e *dataplane.Endpoint) { e.Egress = nil }), "another change")
 
 			require.NoError(t, d.Apply(t.Context(), dptest.Transition(other, policed())))
-			n.requireLike(t, policed(), "mended")
+			n.requireLike(t, policed(), "corrected")
 		})
 	}
 }
 
-// The same holds where a process takes over from another, and for the one that mends it.
+// The same holds if another process adopts the table. A third process programs the corrected
+// policy.
 func TestRefusedRestart(t *testing.T) { nfttest.EachForm(t, testRefusedRestart) }
 
 func testRefusedRestart(t *testing.T, classes render.ClassesConfig) {
@@ -86,10 +88,10 @@ func testRefusedRestart(t *testing.T, classes render.ClassesConfig) {
 	}
 	d := open(t, n.node, render.Config{Classes: classes})
 	require.NoError(t, d.Apply(t.Context(), dptest.Transition(dptest.NewState(), policed())))
-	n.requireLike(t, policed(), "mended by the next process")
+	n.requireLike(t, policed(), "corrected by the next process")
 }
 
-// refused returns the objects that an error is about, in order. The kernel called each invalid.
+// refused returns the objects of an error, in order. The kernel's error for each is EINVAL.
 func refused(t *testing.T, err error) (keys []policy.Key) {
 	t.Helper()
 	require.ErrorIs(t, err, unix.EINVAL)

@@ -29,7 +29,7 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// backends translates two services' addresses to ports 80 and 81 of way2, in both families.
+// backends translates the addresses of two services to ports 80 and 81 of way2, in both families.
 const backends = `
 table ip services { chain in { type nat hook prerouting priority dstnat;
 	ip daddr 10.96.0.1 tcp dport 8000 dnat to 10.99.0.2:80; ip daddr 10.96.0.2 tcp dport 8000 dnat to 10.99.0.2:81; }; }
@@ -37,7 +37,7 @@ table ip6 services { chain in { type nat hook prerouting priority dstnat;
 	ip6 daddr fd00:96::1 tcp dport 8000 dnat to [fd00:99::2]:80; ip6 daddr fd00:96::2 tcp dport 8000 dnat to [fd00:99::2]:81; }; }
 `
 
-// talk opens a connection of a workload, or of the node itself if that is nil, and has an answer over it.
+// talk opens a connection of a workload, or of the node itself if that is nil, and receives an answer.
 func talk(t *testing.T, n *network, from *netns.NS, protocol string, to netip.Addr, port uint16) net.Conn {
 	t.Helper()
 	if from == nil {
@@ -53,9 +53,8 @@ func talk(t *testing.T, n *network, from *netns.NS, protocol string, to netip.Ad
 	return conn
 }
 
-// answered reports whether a line goes through a connection and back. A packet of UDP that is lost,
-// as it may be at first or on a busy machine, is sent again, and answers that come too late are
-// thrown away.
+// answered reports whether a line is echoed over a connection. A lost packet of UDP, at first or on a busy machine, is
+// sent again. Late answers are discarded.
 func answered(conn net.Conn) bool {
 	if _, stream := conn.(*net.TCPConn); stream {
 		return exchange(conn, patience)
@@ -73,7 +72,7 @@ func answered(conn net.Conn) bool {
 	return false
 }
 
-// trackedFlows are the connections that the node tracks, as their diallers see them.
+// trackedFlows returns the connections that the node tracks, from the client's view.
 func trackedFlows(t *testing.T, ns *netns.NS) map[string]bool {
 	t.Helper()
 	c, err := conntrack.Dial(conntrack.ConnConfig{NetNS: ns.FD()})
@@ -99,7 +98,7 @@ func requireTracked(t *testing.T, ns *netns.NS, want bool, conns []net.Conn) {
 	}
 }
 
-// narrowed is shop with policy on way2: only port 81, and UDP from way3.
+// narrowed is shop with policy on way2 that allows only port 81, and UDP from way3.
 func narrowed() dptest.State {
 	s := shop()
 	three := workloadAddrs(2)
@@ -117,7 +116,7 @@ func narrowed() dptest.State {
 	return s
 }
 
-// conversations are connections that narrowed denies, and ones that it does not.
+// conversations opens connections that narrowed denies, and others that it allows.
 func (n *network) conversations(t *testing.T) (flipped, fine []net.Conn) {
 	t.Helper()
 	one, two, three := n.workloads[0].NS, n.workloads[1].NS, n.workloads[2].NS
@@ -135,9 +134,8 @@ func (n *network) conversations(t *testing.T) (flipped, fine []net.Conn) {
 	return flipped, fine
 }
 
-// With ConntrackPolicy End, a policy that turns Allow into Deny ends exactly the connections that it denies: TCP
-// and UDP, both families, and through services. All others continue, replies and those of the host included
-// (without End: S116).
+// With ConntrackPolicy End, a change of policy ends exactly the connections that it denies: TCP and UDP, both families,
+// and through services. All others continue, also replies and connections of the host (without End: S116).
 func TestDeniedConnectionsAreEnded(t *testing.T) { nfttest.EachForm(t, testDeniedConnectionsAreEnded) }
 
 func testDeniedConnectionsAreEnded(t *testing.T, classes render.ClassesConfig) {
@@ -149,7 +147,7 @@ func testDeniedConnectionsAreEnded(t *testing.T, classes render.ClassesConfig) {
 	}})
 	require.NoError(t, d.Apply(t.Context(), dptest.Transition(dptest.NewState(), shop())))
 	flipped, fine := n.conversations(t)
-	require.Zero(t, swept(t, d).Judged, "the first time, nothing is known of what was before")
+	require.Zero(t, swept(t, d).Judged, "the first Apply has no former ruleset")
 
 	same := edit(shop(), "way3", func(e *dataplane.Endpoint) { e.NATs = nil })
 	require.NoError(t, d.Apply(t.Context(), dptest.Transition(shop(), same)))
@@ -206,10 +204,12 @@ func testDeniedConnectionsContinueByDefault(t *testing.T, classes render.Classes
 	require.Equal(t, nft.ConntrackStats{EndedAddresses: uint64(len(gone))}, d.ConntrackStats())
 }
 
-// An ended connection does not come back by what the server sends, though policy allows the server to begin one.
-func TestEndedStaysEnded(t *testing.T) { nfttest.EachForm(t, testEndedStaysEnded) }
+// Packets of the server do not reopen an ended connection, although policy allows the server to begin one.
+func TestServerDoesNotReopenEndedConnection(t *testing.T) {
+	nfttest.EachForm(t, testServerDoesNotReopenEndedConnection)
+}
 
-func testEndedStaysEnded(t *testing.T, classes render.ClassesConfig) {
+func testServerDoesNotReopenEndedConnection(t *testing.T, classes render.ClassesConfig) {
 	n := newNetwork(t)
 	d := ender(t, n.node, classes, conntrack.Config{})
 	require.NoError(t, d.Apply(t.Context(), dptest.Transition(dptest.NewState(), shop())))
@@ -227,22 +227,24 @@ func testEndedStaysEnded(t *testing.T, classes render.ClassesConfig) {
 	require.NoError(t, d.Apply(t.Context(), dptest.Transition(shop(), narrowed())))
 	require.Equal(t, uint64(1), swept(t, d).Ended)
 	_, err = server.Write([]byte("hello"))
-	require.NoError(t, err, "the kernel takes it, and sends it again and again")
+	require.NoError(t, err, "the kernel accepts the data, and retransmits it")
 	require.NoError(t, client.SetReadDeadline(time.Now().Add(impatience)))
 	_, err = client.Read(make([]byte, 5))
 	require.ErrorIs(t, err, os.ErrDeadlineExceeded)
 	requireTracked(t, n.node, false, []net.Conn{client, server})
-	require.NotNil(t, n.dial(t, 1, workloadAddrs(0)[0], 80, patience), "the server may begin one by itself")
+	require.NotNil(t, n.dial(t, 1, workloadAddrs(0)[0], 80, patience), "the server may begin a connection")
 }
 
-// The connections of an address end when it goes to another endpoint, or its endpoint to another machine behind the
-// same interface; not so those of other addresses.
-func TestEndOfAddressesThatMove(t *testing.T) { nfttest.EachForm(t, testEndOfAddressesThatMove) }
+// The connections of an address end when it moves to another endpoint, or when the MAC address of its endpoint changes.
+// Those of other addresses continue.
+func TestConnectionsOfMovedAddressesEnd(t *testing.T) {
+	nfttest.EachForm(t, testConnectionsOfMovedAddressesEnd)
+}
 
-func testEndOfAddressesThatMove(t *testing.T, classes render.ClassesConfig) {
+func testConnectionsOfMovedAddressesEnd(t *testing.T, classes render.ClassesConfig) {
 	n := newNetwork(t)
 	d := ender(t, n.node, classes, conntrack.Config{})
-	ended := func() uint64 { // those that policy denies as well may be ended by either
+	ended := func() uint64 { // either mechanism may end those that policy denies too
 		s := d.ConntrackStats()
 		return s.Ended + s.EndedAddresses
 	}
@@ -268,26 +270,27 @@ func testEndOfAddressesThatMove(t *testing.T, classes render.ClassesConfig) {
 	swept(t, d)
 	requireTracked(t, n.node, true, []net.Conn{six, other})
 
-	anew := edit(moved, "way2", func(e *dataplane.Endpoint) { e.MAC = "02:00:00:00:00:02" })
+	otherMAC := edit(moved, "way2", func(e *dataplane.Endpoint) { e.MAC = "02:00:00:00:00:02" })
 	from := talk(t, n, three, "tcp", workloadAddrs(0)[1], 80)
-	require.NoError(t, d.Apply(t.Context(), dptest.Transition(moved, anew)))
+	require.NoError(t, d.Apply(t.Context(), dptest.Transition(moved, otherMAC)))
 	require.Equal(t, uint64(2), ended())
 	requireTracked(t, n.node, false, []net.Conn{six})
 	requireTracked(t, n.node, true, []net.Conn{other, from})
 
-	gone := anew.Clone()
+	gone := otherMAC.Clone()
 	delete(gone.Endpoints, endpointKey("way3"))
-	require.NoError(t, d.Apply(t.Context(), dptest.Transition(anew, gone)))
+	require.NoError(t, d.Apply(t.Context(), dptest.Transition(otherMAC, gone)))
 	require.Equal(t, uint64(4), ended())
 	requireTracked(t, n.node, false, []net.Conn{other, from})
 }
 
-// What could not be programmed ends nothing; once it is, what was before the failures counts.
+// A failed change ends no connections. Once it is programmed, flows are compared with the last programmed ruleset
+// before the failures.
 func TestEndAfterFailure(t *testing.T) { nfttest.EachForm(t, testEndAfterFailure) }
 
 func testEndAfterFailure(t *testing.T, classes render.ClassesConfig) {
 	n := newNetwork(t)
-	load(t, n.node, backends) // also has the kernel track connections while our table is away
+	load(t, n.node, backends) // it also makes the kernel track connections while our table does not exist
 	shared := ending(classes, conntrack.Config{})
 	shared.Shared = true
 	d := openEnding(t, n.node, shared)
@@ -307,17 +310,17 @@ func testEndAfterFailure(t *testing.T, classes render.ClassesConfig) {
 	free()
 	require.NoError(t, d.Apply(t.Context(), dataplane.Batch{}))
 	st := swept(t, d)
-	require.Equal(t, uint64(2), st.Ended+st.EndedAddresses, "one may be ended by either")
+	require.Equal(t, uint64(2), st.Ended+st.EndedAddresses, "either mechanism may end one of them")
 	requireTracked(t, n.node, false, both)
 
 	require.NoError(t, d.Teardown(t.Context()))
 	without := talk(t, n, n.workloads[0].NS, "tcp", workloadAddrs(1)[0], 80)
 	require.NoError(t, d.Apply(t.Context(), dptest.Transition(dptest.NewState(), narrowed())))
-	require.Equal(t, st.Ended, swept(t, d).Ended, "it began under no ruleset")
+	require.Equal(t, st.Ended, swept(t, d).Ended, "it began without a ruleset")
 	requireTracked(t, n.node, true, []net.Conn{without})
 }
 
-// flood sends one packet of UDP from each of many ports of a workload to two ports of another, by turns.
+// flood sends one packet of UDP from each of many ports of a workload to two ports of another, alternately.
 func (n *network) flood(t *testing.T, total int) {
 	t.Helper()
 	src, dst := workloadAddrs(0)[0], workloadAddrs(1)[0]
@@ -340,7 +343,7 @@ func (n *network) flood(t *testing.T, total int) {
 	}))
 }
 
-// floods counts what flood has left, by port.
+// floods counts the remaining connections of a flood, by port.
 func floods(t *testing.T, ns *netns.NS) (even, odd int) {
 	t.Helper()
 	for flow := range trackedFlows(t, ns) {
@@ -371,7 +374,7 @@ func port5001() dptest.State {
 	return s
 }
 
-// Of many connections those that flipped end, and no others, no faster than the rate allows.
+// Of many connections, exactly those end whose verdict changed to Deny, no faster than the rate allows.
 func TestEndOfManyConnections(t *testing.T) {
 	const total, rate = 20_000, 10_000
 	n := newNetwork(t)
@@ -391,7 +394,7 @@ func TestEndOfManyConnections(t *testing.T) {
 	require.Equal(t, []int{total / 2, 0}, []int{even, odd})
 }
 
-// Close while connections are being ended returns at once, and leaves nothing behind.
+// Close during the end of connections returns at once. It leaves no goroutine and no open file.
 func TestCloseWhileEnding(t *testing.T) {
 	n := newNetwork(t)
 	descriptors := func() int {
@@ -451,7 +454,7 @@ func testManyChangesKeepFewRulesets(t *testing.T, classes render.ClassesConfig) 
 	requireTracked(t, n.node, true, []net.Conn{fine})
 }
 
-// The rule that keeps ended connections from coming back is the same to nft as to us.
+// nft lists the rule for TCPFromSYN as the table's text has it.
 func TestTCPFromSYNLists(t *testing.T) { nfttest.EachForm(t, testTCPFromSYNLists) }
 
 func testTCPFromSYNLists(t *testing.T, classes render.ClassesConfig) {

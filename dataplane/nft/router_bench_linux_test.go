@@ -12,33 +12,34 @@ import (
 	"time"
 )
 
-// fullSize adds the sizes and rounds that docs/benchmarks.md has figures of.
+// fullSize adds the sizes and rounds of the figures in docs/benchmarks.md.
 var fullSize = flag.Bool("full", false, "run the benchmarks of policy at full size")
 
-// contest is a number of things that are measured in turn, so that whatever else the machine does
-// meets all of them alike.
-type contest struct{ entries []entry }
+// comparison has entries that are measured in turn, so that other work on the machine affects all
+// of them alike.
+type comparison struct{ entries []entry }
 
-// entry is one thing that is measured: a row of the table and a column in it.
+// entry is one measurement: a row and a column of the table.
 type entry struct {
 	row, column, unit string
 	measure           func(b *testing.B) float64
 	results           []float64
 }
 
-// add adds a thing to measure once a round.
-func (c *contest) add(row, column, unit string, measure func(b *testing.B) float64) {
+// add adds an entry, which is measured once a round.
+func (c *comparison) add(row, column, unit string, measure func(b *testing.B) float64) {
 	c.entries = append(c.entries, entry{row: row, column: column, unit: unit, measure: measure})
 }
 
-// kind is what rows have in common that differ in size alone.
+// kind returns the common name of rows that differ only in size.
 func (e entry) kind() string {
 	kind, _, _ := strings.Cut(e.row, "/")
 	return kind
 }
 
-// run measures all for a number of rounds, after one that does not count, and reports the least and the median of each.
-func (c *contest) run(b *testing.B, rounds int) {
+// run measures all entries for a number of rounds, after a warm-up round, and reports the minimum
+// and the median of each.
+func (c *comparison) run(b *testing.B, rounds int) {
 	b.Helper()
 	for round := range rounds + 1 {
 		for i := range c.entries {
@@ -48,7 +49,7 @@ func (c *contest) run(b *testing.B, rounds int) {
 			}
 		}
 	}
-	first := map[string]int{} // of a kind of rows, which are reported together
+	first := map[string]int{} // the first entry of each kind of rows: a kind is reported together
 	for i, e := range c.entries {
 		if _, ok := first[e.kind()]; !ok {
 			first[e.kind()] = i
@@ -60,7 +61,7 @@ func (c *contest) run(b *testing.B, rounds int) {
 		b.Run(e.row+"/form="+e.column, func(b *testing.B) {
 			b.ReportMetric(e.results[0], "min-"+e.unit)
 			b.ReportMetric(e.results[rounds/2], "median-"+e.unit)
-			b.ReportMetric(0, "ns/op") // which would be that of reporting
+			b.ReportMetric(0, "ns/op") // it would be the time of reporting
 		})
 	}
 }
@@ -73,12 +74,12 @@ func sized[T any](full, everyday T) T {
 	return everyday
 }
 
-// BenchmarkPolicyPackets measures what packets cost in a router: the first of a flow that the last
-// policy allows, one of an established flow, and connections of TCP that are opened and closed.
-// Router, policy and sender share one processor.
+// BenchmarkPolicyPackets measures the cost of packets in a router. They are the first packet of a
+// flow that the last policy allows, a packet of an established flow, and a TCP connection that is
+// opened and closed. Router, policy and sender share one processor.
 func BenchmarkPolicyPackets(b *testing.B) {
 	pin(b)
-	c := &contest{}
+	c := &comparison{}
 	for _, base := range baselines() {
 		r := newRig(b, "eth1", "way1")
 		load(b, r.node, base.table)
@@ -106,40 +107,40 @@ func BenchmarkPolicyPackets(b *testing.B) {
 	c.run(b, sized(25, 3))
 }
 
-// packets measures the first packets of flows and those of an established one: frames that are
-// injected into the client's interface and thrown away when they arrive at the server's, where
-// hardly anything but the router costs, and datagrams between sockets.
-func (c *contest) packets(r *rig, name, column string) {
+// packets measures the first packets of flows and the packets of an established one. It sends
+// frames, which are injected into the client's interface and discarded at the server's, so that
+// almost only the router costs time. It also sends datagrams between sockets.
+func (c *comparison) packets(r *rig, name, column string) {
 	const most = 20_000
 	fresh, once := rigFlows(most), slices.Repeat(rigFlows(1), most)
 	c.flows(r, name, column, r.frames(r.client, fresh), r.frames(r.client, once), once[0].dst)
 	c.flows(r, "-sockets"+name, column, r.datagrams(fresh), r.datagrams(once), rigServer())
 }
 
-func (c *contest) flows(r *rig, name, column string, fresh, once *burst, dst netip.Addr) {
+func (c *comparison) flows(r *rig, name, column string, fresh, once *burst, dst netip.Addr) {
 	count := 0
 	c.add("new"+name, column, "ns", func(b *testing.B) float64 {
-		defer r.forget(b) // all namespaces share the limit of connections: later tests need room
-		if count == 0 {   // how many a round has time for
+		defer r.resetConntrack(b) // all namespaces share the limit of connections, and later tests need some
+		if count == 0 {           // the number of connections for which a round has time
 			const trial = 32
 			each := r.volley(b, fresh, trial) / trial
 			count = int(min(time.Duration(len(fresh.list)), max(trial, 50*time.Millisecond/each)))
-			r.forget(b)
+			r.resetConntrack(b)
 		}
 		return float64(r.volley(b, fresh, count)) / float64(count)
 	})
 	c.add("established"+name, column, "ns", func(b *testing.B) float64 {
-		defer r.forget(b)
+		defer r.resetConntrack(b)
 		r.establish(b, once, dst)
 		return float64(r.volley(b, once, len(once.list))) / float64(len(once.list))
 	})
 }
 
 // connections measures opening and closing a connection.
-func (c *contest) connections(r *rig, name, column string) {
+func (c *comparison) connections(r *rig, name, column string) {
 	count := 0
 	c.add("connect"+name, column, "ns", func(b *testing.B) float64 {
-		defer r.forget(b)
+		defer r.resetConntrack(b)
 		if count == 0 {
 			const trial = 32
 			count = int(min(5000, max(trial, 150*time.Millisecond*trial/r.connects(b, trial))))

@@ -20,13 +20,14 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// BenchmarkPolicyChanges measures single changes, from the update that the graph is given until
-// packets see the change and the next batch may come, and until unused objects are deleted too: the
-// label of a remote endpoint, which takes it from one set to another, and a rule of a policy that is
-// on half of the 200 local endpoints. Each step must be a transaction.
+// BenchmarkPolicyChanges measures single changes, from the update of the graph. The first end is
+// when packets see the change and the next batch may come. The second end is when unused objects
+// are deleted too. One change is the label of a remote endpoint, which moves it from one set to
+// another. The other is a rule of a policy that applies to half of the 200 local endpoints. Each
+// step must be a transaction.
 func BenchmarkPolicyChanges(b *testing.B) {
 	w := sized(snapshot{100_000, 10_000}, snapshot{10_000, 1000})
-	label, edit := &contest{}, &contest{}
+	label, edit := &comparison{}, &comparison{}
 	for _, f := range forms() {
 		graph, first := w.load(b)
 		ns := nstest.New(b)
@@ -66,19 +67,19 @@ func BenchmarkPolicyChanges(b *testing.B) {
 	edit.run(b, sized(60, 10))
 }
 
-// moved is a remote endpoint: with an odd step, from 1, one that is now in another set, and with
-// the next the same back where it was.
+// moved returns a remote endpoint. Odd steps, from 1, move an endpoint to another set. The next
+// step moves it back.
 func (w snapshot) moved(step int) policy.Resource {
 	s := 1 + (step-1)/2%w.remote
 	e := w.endpoint(s)
 	if step%2 == 1 {
-		e.Labels = w.endpoint(s + 2).Labels // the next but one always has another marker
+		e.Labels = w.endpoint(s + 2).Labels // the endpoint after the next always has another marker
 	}
 	return e
 }
 
-// wide is a policy on half of the local endpoints. Each version differs from all others in one rule, so
-// none finds its chains in the kernel.
+// wide is a policy that applies to half of the local endpoints. Each version differs from all
+// others in one rule, so the kernel never has its chains already.
 func (w snapshot) wide(version int) policy.Resource {
 	p := w.policy(0)
 	p.Ingress[2].Protocol = policy.ProtocolTCP
@@ -87,7 +88,7 @@ func (w snapshot) wide(version int) policy.Resource {
 	return p
 }
 
-// Every step of the changes that are measured changes something.
+// Every step of the measured changes changes the batch.
 func TestMeasuredChangesHaveAnEffect(t *testing.T) {
 	w := snapshot{100, 31}
 	graph, _ := w.load(t)
@@ -112,17 +113,18 @@ func endpointsIn(batch dataplane.Batch) (count int) {
 	return count
 }
 
-// BenchmarkPolicyEmpty measures how long it takes to program W1 from nothing, once the graph has
-// worked out what, and how much memory of the kernel's that takes: how much more slab, per-CPU and
-// vmalloc memory the machine has in use afterwards.
+// BenchmarkPolicyEmpty measures how long it takes to program W1 from empty after the graph has
+// computed the events. It also measures the kernel memory: the growth of slab, per-CPU and vmalloc
+// memory.
 func BenchmarkPolicyEmpty(b *testing.B) {
 	w := sized(snapshot{250_000, 10_000}, snapshot{25_000, 1000})
 	_, first := w.load(b)
-	c := &contest{}
+	c := &comparison{}
 	for _, f := range forms() {
 		var used float64
 		c.add("program/"+w.String(), f.name, "ns", func(b *testing.B) float64 {
-			// The namespaces stay until the end: to clear one away is work in the background, and gives memory back.
+			// The namespaces stay until the end: their deletion runs in the background, and frees
+			// memory.
 			d, err := nft.New(nft.Config{Renderer: f.config, NetNS: nstest.New(b).FD()})
 			require.NoError(b, err)
 			memory := kernelMemory(b)
@@ -138,10 +140,10 @@ func BenchmarkPolicyEmpty(b *testing.B) {
 	c.run(b, 3)
 }
 
-// kernelMemory is what the kernel has in use for its own data, in bytes.
+// kernelMemory returns the memory that the kernel uses for its own data, in bytes.
 func kernelMemory(b *testing.B) (bytes float64) {
 	b.Helper()
-	for range 2 { // what has been given back is free once all have seen that
+	for range 2 { // memory is free after a grace period
 		_, _, errno := unix.Syscall(unix.SYS_MEMBARRIER, 1, 0, 0) // MEMBARRIER_CMD_GLOBAL
 		require.Zero(b, errno)
 	}

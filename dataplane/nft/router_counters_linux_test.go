@@ -13,7 +13,7 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/render"
 )
 
-// accountingForms are lookups without and with counters and the log of verdicts.
+// accountingForms returns lookups with and without counters and the verdict log.
 func accountingForms() []form {
 	log := render.VerdictLog{Enabled: true, Group: 9}
 	return []form{
@@ -24,11 +24,11 @@ func accountingForms() []form {
 	}
 }
 
-// BenchmarkCounters measures what the first packet of a flow costs with counters and with the log of
-// verdicts, beside connection tracking alone. Nobody listens to the log, except in the form
-// log-read. All rules hold for the peer, each with a port of its own.
+// BenchmarkCounters measures the cost of the first packet of a flow with counters and with the
+// verdict log, beside only connection tracking. No process reads the log, except in the form
+// log-read. All rules select the peer, each with its own port.
 func BenchmarkCounters(b *testing.B) {
-	c := &contest{}
+	c := &comparison{}
 	base := newRig(b, "eth1", "way1")
 	load(b, base.node, baselines()[1].table)
 	rigs := []*rig{base}
@@ -59,7 +59,7 @@ func (s *logSocket) drain(tb testing.TB) {
 	go func() {
 		defer close(ended)
 		for buf := make([]byte, 1<<18); ; {
-			_, _, _ = unix.Recvfrom(s.fd, buf, 0) // Messages that are lost, and times without one, do not matter.
+			_, _, _ = unix.Recvfrom(s.fd, buf, 0) // Lost messages and timeouts are ignored.
 			select {
 			case <-end:
 				return

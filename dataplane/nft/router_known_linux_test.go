@@ -15,12 +15,12 @@ import (
 	"github.com/wayleave/wayleave/internal/netns/nstest"
 )
 
-// BenchmarkKnownVariants measures what a packet of an established flow costs with variants of the
-// rendered table, beside connection tracking alone. The rows are where the packet is from and where
-// it goes to: in from outside, out from a workload, and local between two workloads.
+// BenchmarkKnownVariants measures the cost of a packet of an established flow with variants of the
+// rendered table, beside only connection tracking. The rows are the packet's directions: in from
+// outside, out from a workload, and local between two workloads.
 func BenchmarkKnownVariants(b *testing.B) {
 	pin(b)
-	c := &contest{}
+	c := &comparison{}
 	for _, world := range []struct {
 		name string
 		judged
@@ -42,7 +42,7 @@ func BenchmarkKnownVariants(b *testing.B) {
 			r := rigs[name]
 			burst := r.frames(r.client, slices.Repeat(rigFlows(1), 20_000))
 			c.add("known-"+world.name, name, "ns", func(b *testing.B) float64 {
-				defer r.forget(b)
+				defer r.resetConntrack(b)
 				r.establish(b, burst, rigServer().Next())
 				return float64(r.volley(b, burst, len(burst.list))) / float64(len(burst.list))
 			})
@@ -70,7 +70,8 @@ func knownVariants() []knownVariant {
 	}
 }
 
-// besideLate adds the table that drops late packets of ended connections, while it has none for these.
+// besideLate adds the table that drops late packets of ended connections, without elements for
+// these flows.
 func besideLate(_ testing.TB, table string) string { return table + late.Rules("wayleave").String() }
 
 // withoutAgain removes the base chains that evaluate stale packets.

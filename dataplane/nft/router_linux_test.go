@@ -14,8 +14,7 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// The rig that the benchmarks measure by lets through what its policy allows, nothing else, and
-// that because of the last policy.
+// The rig of the benchmarks passes only packets that its policy allows, because of the last policy.
 func TestRouter(t *testing.T) {
 	for _, f := range forms() {
 		for name, w := range map[string]judged{
@@ -29,19 +28,19 @@ func TestRouter(t *testing.T) {
 				all := rigFlows(500)
 				r.passes(t, all...)
 
-				r.forget(t)
+				r.resetConntrack(t)
 				r.refuses(t, w.foreign()...)
 				last := w.policy(w.policies - 1)
 				graph.Update(policy.Update{Key: last.Key()})
 				require.NoError(t, d.Apply(t.Context(), graph.Flush()))
-				r.forget(t)
+				r.resetConntrack(t)
 				r.refuses(t, all...)
 			})
 		}
 	}
 }
 
-// Without policy the rig lets everything through: these are what the benchmarks hold policy against.
+// Without policy, the rig passes all packets. These routers are the baselines of the benchmarks.
 func TestRouterWithoutPolicy(t *testing.T) {
 	for _, b := range baselines() {
 		t.Run(b.name, func(t *testing.T) {
@@ -66,7 +65,7 @@ func baselines() []baseline {
 	}
 }
 
-// foreign are flows that no policy allows: to another port, by another protocol, from or to another address.
+// foreign returns flows that no policy allows: to another port, by another protocol, from or to another address.
 func (w judged) foreign() []frame {
 	f := rigFlows(1)[0]
 	port, proto, peer := f, f, f
@@ -86,15 +85,15 @@ func (r *rig) passes(t *testing.T, packets ...frame) {
 	r.volley(t, r.frames(r.client, packets), len(packets))
 	r.establish(t, r.frames(r.client, once), once[0].dst)
 	r.volley(t, r.frames(r.client, once), len(once))
-	r.forget(t)
+	r.resetConntrack(t)
 	r.volley(t, r.datagrams(packets), len(packets))
 	r.establish(t, r.datagrams(once), rigServer())
 	r.volley(t, r.datagrams(once), len(once))
 	r.connects(t, 10)
 }
 
-// refuses requires that none of the packets arrives. They are handled in order: once the marker
-// after them has arrived, they never will.
+// refuses requires that none of the packets arrives. The kernel handles packets in order: once the marker after them
+// has arrived, they were dropped.
 func (r *rig) refuses(t *testing.T, packets ...frame) {
 	t.Helper()
 	marker := rigFlows(1)[0]
@@ -112,5 +111,5 @@ func (r *rig) refuses(t *testing.T, packets ...frame) {
 	buf := make([]byte, 4096)
 	size, _, err := unix.Recvfrom(fd, buf, 0)
 	require.NoError(t, err, "the marker arrives")
-	require.Equal(t, uint64(firstID), idOf(buf[:size]), "what arrives first is the marker")
+	require.Equal(t, uint64(firstID), idOf(buf[:size]), "the marker arrives first")
 }

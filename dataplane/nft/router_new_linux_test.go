@@ -15,12 +15,12 @@ import (
 	"github.com/wayleave/wayleave/internal/netns/nstest"
 )
 
-// BenchmarkNewVariants measures what the first packet of a flow costs with variants of the rendered
-// table, beside connection tracking alone. The rows are those of BenchmarkKnownVariants, and a host
-// endpoint that judges what it forwards.
+// BenchmarkNewVariants measures the cost of the first packet of a flow with variants of the
+// rendered table, beside only connection tracking. The rows are those of BenchmarkKnownVariants,
+// and a host endpoint with policy for forwarded packets.
 func BenchmarkNewVariants(b *testing.B) {
 	pin(b)
-	c := &contest{}
+	c := &comparison{}
 	const most = 20_000
 	for _, world := range []struct {
 		name string
@@ -39,7 +39,7 @@ func BenchmarkNewVariants(b *testing.B) {
 			load(b, r.node, v.edit(b, text))
 			burst := r.frames(r.client, rigFlows(most))
 			c.add("new-"+world.name, v.name, "ns", func(b *testing.B) float64 {
-				defer r.forget(b)
+				defer r.resetConntrack(b)
 				return float64(r.volley(b, burst, most)) / most
 			})
 		}
@@ -84,7 +84,7 @@ func lookUpState(tb testing.TB, table string) string {
 	return strings.ReplaceAll(table, compare, "ct state vmap")
 }
 
-// setClassOnce removes what sets the priority to zero before the class is looked up.
+// setClassOnce removes the rules that set the priority to zero before the class is looked up.
 func setClassOnce(_ testing.TB, table string) string {
 	return regexp.MustCompile(`(chain \S*classify-\S+ \{\n)\t\tmeta priority set none\n`).ReplaceAllString(table, "$1")
 }

@@ -21,29 +21,30 @@ import (
 	"github.com/wayleave/wayleave/internal/netns/nstest"
 )
 
-// rig is a router between two namespaces, with as little around it as there can be, so that what a packet costs is what
-// the router does with it.
+// rig is a router between two namespaces, with as little else as possible. So the cost of a packet
+// is the cost of the router.
 //
 //	client 10.1.0.1 ── in ── node ── out ── server 10.2.0.1
 //
-// Whatever is sent from one thread is forwarded on that thread, in order, before the call that
-// sends it returns. The node resolves no addresses: 10.1.0.1 and 10.2.0.1 have real sockets.
-// Packets to all other addresses of the two networks arrive and are dropped at once, because no
-// interface has their MAC address.
+// A packet is forwarded on the thread that sends it, in order, before the sending call returns. The
+// node resolves no addresses: 10.1.0.1 and 10.2.0.1 have real sockets. Packets to all other
+// addresses of the two networks arrive and are dropped at once, because no interface has their MAC
+// address.
 type rig struct {
 	node           *netns.NS
 	client, server *netns.Workload
 	stats          map[*netns.Workload]*netlink.Handle
 	packets        map[*netns.Workload]int // sockets that send whole frames
 	raw            int                     // the client's socket that sends whole packets
-	// next is where workloads of a bridge send frames to; otherwise it is the node.
+	// next is the MAC address to which workloads of a bridge send frames. Otherwise, they send to
+	// the node.
 	next     map[*netns.Workload]net.HardwareAddr
 	listener int // of the server
 }
 
 // The addresses and ports of the flows that are measured.
 const (
-	rigSources = 64 // flows come from so many addresses
+	rigSources = 64 // number of source addresses
 	rigUDP     = 7777
 	rigTCP     = 8080
 	rigMarker  = 7 // UDP, too
@@ -63,13 +64,15 @@ func newRig(tb testing.TB, in, out string) *rig {
 	require.NoError(tb, r.node.SetSysctl("net/ipv6/conf/default/disable_ipv6", "1"))
 	r.client = r.attach(tb, in, rigClient())
 	r.server = r.attach(tb, out, rigServer())
-	// No timeouts of the sockets': with them a signal would interrupt what it otherwise restarts.
+	// The sockets have no timeouts: with a timeout, a signal interrupts calls that the kernel
+	// otherwise restarts.
 	require.NoError(tb, r.client.NS.SetSysctl("net/ipv4/tcp_syn_retries", "3"))
 	r.raw = rigSocket(tb, r.client, unix.SOCK_RAW, unix.IPPROTO_RAW)
 	r.listener = rigSocket(tb, r.server, unix.SOCK_STREAM, 0)
 	require.NoError(tb, unix.Bind(r.listener, &unix.SockaddrInet4{Addr: rigServer().As4(), Port: rigTCP}))
 	require.NoError(tb, unix.Listen(r.listener, 16))
-	// Nobody reads: once it is full, the kernel looks up the socket and throws the packet away.
+	// No process reads: once the buffer is full, the kernel looks up the socket and discards the
+	// packet.
 	udp := rigSocket(tb, r.server, unix.SOCK_DGRAM, 0)
 	require.NoError(tb, unix.SetsockoptInt(udp, unix.SOL_SOCKET, unix.SO_RCVBUF, 1))
 	require.NoError(tb, unix.Bind(udp, &unix.SockaddrInet4{Addr: rigServer().As4(), Port: rigUDP}))
@@ -97,7 +100,7 @@ func (r *rig) bridge(tb testing.TB) {
 	}
 }
 
-// rigSocket opens a socket of a workload's.
+// rigSocket opens a socket in a workload's namespace.
 func rigSocket(tb testing.TB, at *netns.Workload, typ, proto int) (fd int) {
 	tb.Helper()
 	require.NoError(tb, at.NS.Do(func() (err error) {
@@ -143,7 +146,7 @@ func (r *rig) attach(tb testing.TB, iface string, addr netip.Addr) *netns.Worklo
 	return w
 }
 
-// arrived counts the frames that ever came to a workload.
+// arrived returns the number of frames that a workload has received so far.
 func (r *rig) arrived(tb testing.TB, at *netns.Workload) int {
 	tb.Helper()
 	link, err := r.stats[at].LinkByIndex(at.Link.Index)
@@ -151,8 +154,8 @@ func (r *rig) arrived(tb testing.TB, at *netns.Workload) int {
 	return int(link.Attrs().Statistics.RxPackets)
 }
 
-// forget makes the node's connection tracking forget all.
-func (r *rig) forget(tb testing.TB) {
+// resetConntrack deletes all conntrack entries of the node.
+func (r *rig) resetConntrack(tb testing.TB) {
 	tb.Helper()
 	require.NoError(tb, r.node.Do(func() error { return netlink.ConntrackTableFlush(netlink.ConntrackTable) }))
 }
@@ -163,7 +166,7 @@ type burst struct {
 	data   [][]byte
 	vector []unix.Iovec
 	list   []mmsghdr
-	to     unix.RawSockaddrInet4 // where a socket of the IP layer sends to
+	to     unix.RawSockaddrInet4 // destination of a socket of the IP layer
 }
 
 // mmsghdr is struct mmsghdr of the kernel.
@@ -172,7 +175,7 @@ type mmsghdr struct {
 	sent uint32
 }
 
-// frames are packets that a workload's interface sends to its gateway, from below the IP layer.
+// frames returns packets that a workload's interface sends to its gateway, below the IP layer.
 func (r *rig) frames(from *netns.Workload, packets []frame) *burst {
 	b := &burst{fd: r.packets[from]}
 	next, ok := r.next[from]
@@ -184,7 +187,8 @@ func (r *rig) frames(from *netns.Workload, packets []frame) *burst {
 	return b
 }
 
-// datagrams are packets that a process of the client's sends to the server's socket, all through the IP layer of both.
+// datagrams returns packets that a process of the client sends to the server's socket, through the
+// IP layers of both.
 func (r *rig) datagrams(packets []frame) *burst {
 	b := &burst{fd: r.raw, to: unix.RawSockaddrInet4{Family: unix.AF_INET, Addr: rigServer().As4()}}
 	packets = slices.Clone(packets)
@@ -212,7 +216,7 @@ func (b *burst) fill(packets []frame, header []byte) {
 
 // send sends the first count packets.
 func (b *burst) send(count int) error {
-	const most = 64 // a call
+	const most = 64 // number of packets in a call
 	for at := 0; at < count; {
 		part := b.list[at:min(at+most, count)]
 		n, _, errno := unix.Syscall6(
@@ -229,8 +233,8 @@ func (b *burst) send(count int) error {
 	return nil
 }
 
-// volley sends the first count frames from the client and returns how long it took until as many
-// had arrived at the server. More must not, and fewer fail the test.
+// volley sends the first count frames from the client and returns the time until the same number
+// has arrived at the server. Any other number fails the test.
 func (r *rig) volley(tb testing.TB, b *burst, count int) time.Duration {
 	tb.Helper()
 	before, begin := r.arrived(tb, r.server), time.Now()
@@ -239,20 +243,20 @@ func (r *rig) volley(tb testing.TB, b *burst, count int) time.Duration {
 	return time.Since(begin)
 }
 
-// await returns once so many frames have ever arrived at a workload.
+// await returns once a workload has received a number of frames in total.
 func (r *rig) await(tb testing.TB, at *netns.Workload, want int) {
 	tb.Helper()
 	for deadline := time.Now().Add(patience); ; {
 		got := r.arrived(tb, at)
 		if got >= want {
-			require.Equal(tb, want, got, "as many frames arrive as were sent")
+			require.Equal(tb, want, got, "more frames arrived than were sent")
 			return
 		}
 		require.True(tb, time.Now().Before(deadline), "of the frames sent %d have not arrived", want-got)
 	}
 }
 
-// rigFlows are first packets of so many flows that policy allows.
+// rigFlows returns the first packets of a number of flows that policy allows.
 func rigFlows(count int) (list []frame) {
 	for i := range count {
 		src := rigClient().As4()
@@ -265,10 +269,10 @@ func rigFlows(count int) (list []frame) {
 	return list
 }
 
-// establish makes the flow whose packet a burst repeats known to connection tracking as established, and no other.
+// establish makes the flow of a burst's packet the only conntrack entry, in state established.
 func (r *rig) establish(tb testing.TB, once *burst, dst netip.Addr) {
 	tb.Helper()
-	r.forget(tb)
+	r.resetConntrack(tb)
 	r.volley(tb, once, 1)
 	f := rigFlows(1)[0]
 	back := r.frames(r.server, []frame{{src: dst, dst: f.src, sport: f.dport, dport: f.sport, proto: f.proto}})
@@ -278,7 +282,7 @@ func (r *rig) establish(tb testing.TB, once *burst, dst netip.Addr) {
 }
 
 // connects opens count connections from the client to the server, one after the other, each of
-// which both sides close as soon as it is there. It returns how long it took.
+// which both sides close as soon as it is open. It returns how long it took.
 func (r *rig) connects(tb testing.TB, count int) (took time.Duration) {
 	tb.Helper()
 	require.NoError(tb, r.client.NS.Do(func() error {
@@ -302,7 +306,7 @@ func (r *rig) connect() error {
 		return fmt.Errorf("socket: %w", err)
 	}
 	err = errors.Join(
-		// A reset, so that no address is kept back for a minute.
+		// A reset, so that no socket stays in TIME_WAIT for a minute.
 		unix.SetsockoptLinger(fd, unix.SOL_SOCKET, unix.SO_LINGER, &unix.Linger{Onoff: 1}),
 		unix.Connect(fd, &unix.SockaddrInet4{Addr: rigServer().As4(), Port: rigTCP}),
 	)

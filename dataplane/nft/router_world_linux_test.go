@@ -16,14 +16,14 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// form is a way of writing policy.
+// form is a configuration of the Renderer.
 type form struct {
 	name      string
 	config    render.Config
 	flowtable nft.FlowtableConfig
 }
 
-// forms are the ways of writing policy that the benchmarks compare, each a column of their table.
+// forms returns the configurations that the benchmarks compare, each a column of their table.
 func forms() []form {
 	return []form{
 		{name: "chains", config: render.Config{Classes: nfttest.Chains()}},
@@ -31,28 +31,26 @@ func forms() []form {
 	}
 }
 
-// judged is the world around a rig in which one endpoint has policies of five rules each, and
-// nothing but the last two rules of the last policy allow what is measured. The very first rule
-// allows markers.
+// judged is the world of a rig in which one endpoint has policies of five rules each. Only the last
+// two rules of the last policy allow the measured packets. The very first rule allows markers.
 //
-// A rule is a role or a team of peers, a protocol and a port. Of 2,000 other peers each has one of
+// A rule has a role or a team of peers, a protocol and a port. Each of 2,000 other peers has one of
 // 1,000 roles and one of 37 teams.
 type judged struct {
 	policies int
-	// egress is set if policy applies to the client's egress, otherwise to the server's ingress.
-	// host is set if there is a host endpoint at the client's side, whose policy of that kind
-	// applies to the client. local is set if the client is a workload of the node too, without
-	// policies.
+	// egress is set if policy applies to the client's egress, otherwise to the server's ingress. If
+	// host is set, a host endpoint at the client's side has the policy of that kind, which applies
+	// to the client. If local is set, the client is a workload of the node too, without policies.
 	egress, local bool
 	host          hostKind
 	// bridged is set if both are ports of a bridge; local is set then.
 	bridged bool
-	// same is set if all rules select the peer, each with a port of its own.
+	// If same is set, all rules select the peer, each with its own port.
 	same bool
 }
 
-// hostKind is a kind of policy of host endpoints that applies to forwarded packets; none means
-// policy of workloads.
+// hostKind is a kind of policy of host endpoints that applies to forwarded packets; the empty value
+// means policy of workloads.
 type hostKind string
 
 const (
@@ -62,7 +60,8 @@ const (
 	preDNAT   hostKind = "pre-dnat"
 )
 
-// interfaces are the names of the router's interfaces: only that of a judged workload is a workload's.
+// interfaces returns the names of the router's interfaces: only an endpoint with policy has a
+// workload interface.
 func (w judged) interfaces() (in, out string) {
 	switch {
 	case w.egress:
@@ -75,7 +74,7 @@ func (w judged) interfaces() (in, out string) {
 	return "eth1", "way1"
 }
 
-// rule is the n-th of all rules.
+// rule returns the n-th of all rules.
 func (w judged) rule(n int) policy.Rule {
 	peer, port := fmt.Sprintf("role == 'r%d'", n%1000), 1000+n/1000*5+n%5
 	switch last := w.policies * 5; {
@@ -106,7 +105,7 @@ func (w judged) rule(n int) policy.Rule {
 	return r
 }
 
-// policy is the i-th policy. They apply in order.
+// policy returns the i-th policy. Policies apply in order.
 func (w judged) policy(i int) *policy.Policy {
 	p := &policy.Policy{
 		Name: fmt.Sprintf("p-%05d", i), Selector: "app == 'judged'", Types: []policy.Type{policy.Ingress},
@@ -123,7 +122,8 @@ func (w judged) policy(i int) *policy.Policy {
 	return p
 }
 
-// endpoints are the judged one, the one at the other side of the router, and the other peers.
+// endpoints returns the endpoint with policy, the one at the other side of the router, and the
+// other peers.
 func (w judged) endpoints() []*policy.WorkloadEndpoint {
 	var clients []netip.Addr
 	for a := rigClient(); len(clients) <= rigSources; a = a.Next() {
@@ -157,7 +157,8 @@ func (w judged) endpoints() []*policy.WorkloadEndpoint {
 	return list
 }
 
-// program makes a rig whose node has the world, in a form. It returns the graph and the dataplane too, for changes.
+// program makes a rig whose node has the world programmed, in a form. It returns the graph and the
+// dataplane too, for changes.
 func (w judged) program(tb testing.TB, f form) (*rig, *calcgraph.Graph, *nft.Dataplane) {
 	tb.Helper()
 	in, out := w.interfaces()
@@ -178,7 +179,7 @@ func (w judged) program(tb testing.TB, f form) (*rig, *calcgraph.Graph, *nft.Dat
 	for i := range w.policies {
 		set(w.policy(i))
 	}
-	if w.host == untracked || w.host == preDNAT { // which later policy would allow
+	if w.host == untracked || w.host == preDNAT { // later policy would allow them
 		rest := w.policy(w.policies)
 		rest.Ingress = []policy.Rule{{Action: policy.Deny}}
 		set(rest)

@@ -15,12 +15,12 @@ import (
 	"github.com/wayleave/wayleave/internal/netns/nstest"
 )
 
-// A batch of network events does no work, but tries again what failed.
-func TestApplyPassesOverNetworkEvents(t *testing.T) {
-	nfttest.EachForm(t, testApplyPassesOverNetworkEvents)
+// A batch of only network events is skipped, but failed changes are retried.
+func TestNetworkEventsRetryFailedChanges(t *testing.T) {
+	nfttest.EachForm(t, testNetworkEventsRetryFailedChanges)
 }
 
-func testApplyPassesOverNetworkEvents(t *testing.T, classes render.ClassesConfig) {
+func testNetworkEventsRetryFailedChanges(t *testing.T, classes render.ClassesConfig) {
 	network := dataplane.Batch{Events: []dataplane.Event{&dataplane.NodeUpdate{Node: &dataplane.Node{Name: "n"}}}}
 	ns := nstest.New(t)
 	d := open(t, ns, render.Config{Classes: classes})
@@ -49,5 +49,5 @@ func testApplyPassesOverNetworkEvents(t *testing.T, classes render.ClassesConfig
 	done, cancel := context.WithCancel(t.Context())
 	cancel()
 	require.ErrorIs(t, d.Apply(done, dptest.Transition(allowed(), spoilt)), context.Canceled)
-	require.ErrorContains(t, d.Apply(t.Context(), network), "spoilt", "what was not done is done")
+	require.ErrorContains(t, d.Apply(t.Context(), network), "spoilt", "the failed change is retried")
 }

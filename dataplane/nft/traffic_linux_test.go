@@ -17,7 +17,7 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// members are those of an IP set of full-length addresses, given in order.
+// members returns an IP set of full-length addresses, which are given in order.
 func members(list ...string) dptest.Set {
 	set := dptest.Set{Type: dataplane.IPSetNets}
 	for _, a := range addrs(list...) {
@@ -30,7 +30,7 @@ func set(id dataplane.IPSetID) dataplane.Match { return dataplane.Match{Sets: []
 
 func port80() dataplane.Match { return dataplane.Match{Ports: []policy.Port{policy.PortNumber(80)}} }
 
-// shop is a state of three endpoints with no policy but a profile that allows everything.
+// shop is a state of three endpoints, which only have a profile that allows everything.
 func shop() dptest.State {
 	s := allowed()
 	for i, name := range []string{"way1", "way2", "way3"} {
@@ -41,8 +41,8 @@ func shop() dptest.State {
 	return s
 }
 
-// policed puts policy on way2: TCP port 80 and pings from way1, UDP from anyone but it; way3 may
-// send TCP over IPv6 alone.
+// policed is shop with policy. way2 receives TCP port 80 and pings from way1, and UDP from all others. way3 may only
+// send TCP over IPv6.
 func policed() dptest.State {
 	s := shop()
 	one := workloadAddrs(0)
@@ -88,8 +88,8 @@ func edit(s dptest.State, name string, change func(e *dataplane.Endpoint)) dptes
 	return s
 }
 
-// Real packets, of every kind between every two workloads, get the verdict that the state calls for: by
-// tiers, sets and profiles, in both families, before and after changes.
+// Real packets, of every kind between every two workloads, get the verdict of the state: by tiers, sets and profiles,
+// in both families, before and after changes.
 func TestTraffic(t *testing.T) { nfttest.EachFormInParallel(t, testTraffic) }
 
 func testTraffic(t *testing.T, classes render.ClassesConfig) {
@@ -131,7 +131,7 @@ func (n *network) requireVerdicts(t *testing.T, state dptest.State, when string,
 		n.start(p)
 	}
 	results := n.finish()
-	for range 3 { // a busy machine loses a packet now and then; one too many is never forgiven
+	for range 3 { // a busy machine sometimes loses a packet, but a denied packet never passes
 		for i, p := range results {
 			if p.want && !p.got {
 				n.start(p)
@@ -144,7 +144,7 @@ func (n *network) requireVerdicts(t *testing.T, state dptest.State, when string,
 	}
 }
 
-// S116: an established connection continues when policy denies it; a new one does not start.
+// S116: an established connection continues when policy denies it. A new one does not begin.
 func TestEstablishedSurvivesDeny(t *testing.T) { nfttest.EachForm(t, testEstablishedSurvivesDeny) }
 
 func testEstablishedSurvivesDeny(t *testing.T, classes render.ClassesConfig) {
@@ -190,7 +190,7 @@ func testDownCutsEstablished(t *testing.T, classes render.ClassesConfig) {
 	}
 }
 
-// S119: a source address that is not the workload's own drops, whatever policy allows, although its
+// S119: packets with a source address other than the workload's own drop, whatever policy allows, although their
 // replies would be routed back.
 func TestSpoofedSourceDrops(t *testing.T) { nfttest.EachForm(t, testSpoofedSourceDrops) }
 
@@ -214,7 +214,8 @@ func testSpoofedSourceDrops(t *testing.T, classes render.ClassesConfig) {
 	}
 }
 
-// An interface with our prefix that is no endpoint's drops in both directions; the host reaches endpoints (S104).
+// Packets of an interface with our prefix and without an endpoint drop in both directions. The host reaches endpoints
+// (S104).
 func TestUnknownInterfaceDrops(t *testing.T) { nfttest.EachForm(t, testUnknownInterfaceDrops) }
 
 func testUnknownInterfaceDrops(t *testing.T, classes render.ClassesConfig) {
@@ -235,8 +236,8 @@ func testUnknownInterfaceDrops(t *testing.T, classes render.ClassesConfig) {
 	}
 }
 
-// A restarted agent adopts the table of the one before without a break: established connections and new
-// ones work on while it has seen nothing yet, and afterwards.
+// A restarted agent adopts the table of the former one without interruption. Established and new connections work
+// before its first batch, and afterwards.
 func TestRestartKeepsTraffic(t *testing.T) { nfttest.EachForm(t, testRestartKeepsTraffic) }
 
 func testRestartKeepsTraffic(t *testing.T, classes render.ClassesConfig) {
@@ -257,8 +258,9 @@ func testRestartKeepsTraffic(t *testing.T, classes render.ClassesConfig) {
 }
 
 const (
-	// patience is how long what must happen may take.
+	// patience is the time limit for expected events.
 	patience = 20 * time.Second
-	// impatience is how long to wait for what must not happen. A machine that is too slow cannot fail a test by it.
+	// impatience is how long a test waits for an event that must not happen. A slow machine does not fail a test
+	// because of it.
 	impatience = 250 * time.Millisecond
 )

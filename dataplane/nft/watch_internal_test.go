@@ -11,7 +11,7 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/applier"
 )
 
-// Missed notifications and changes by the kernel are no sign of another process that changes the table.
+// Missed notifications and changes by the kernel are not reported as changes by another process.
 func TestForeignDrift(t *testing.T) {
 	require.Equal(t, dataplane.Drift{Backend: "nft", Object: "table inet t", Process: "nft (7)", Foreign: true},
 		driftOf(applier.Drift{PID: 7, Process: "nft"}, "table inet t"))

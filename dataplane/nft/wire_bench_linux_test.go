@@ -20,23 +20,24 @@ import (
 	"github.com/wayleave/wayleave/internal/netns/nstest"
 )
 
-// wire is a node whose interfaces all lead to one namespace, from which tests send whole packets and where they see
-// which arrive, and by which interface. The node's own processes are raw sockets.
+// wire is a node whose interfaces all lead to one namespace. There, tests send whole packets, and
+// see which packets arrive, and from which interface of the node. The node's own processes are raw
+// sockets.
 //
 //	peers ── wl0 ──┐
 //	peers ── wl1 ──┤ node ── raw sockets
 //	peers ── eth0 ─┘
-//	peers ── relay ── peers     the way of markers
+//	peers ── relay ── peers     the path of markers
 //
-// That a packet was dropped shows by a marker that is sent after it: all is sent by one processor,
-// which handles packets in order, and the marker goes through as many hands as any packet, none of
-// them ours. So nothing ever waits for time to pass.
+// To detect a drop, a test sends a marker after the packet, from the same processor, which handles
+// packets in order. The marker takes a path of the same length, but without policy. If it arrives
+// first, the packet was dropped. So no test waits for a timeout.
 type wire struct {
 	node, peers *netns.NS
 	netlink     *netlink.Handle
 	links       map[string]wireLink // by the node's interface
 	names       map[int]string      // of the node's interfaces, by the index of the peer's end
-	fd          int                 // takes and sends the frames of the peers
+	fd          int                 // receives and sends the frames of the peers
 	raw         map[rawKey]int      // sockets of the node's own processes
 	routes      map[netip.Addr]string
 	marker      wireLink
@@ -44,7 +45,7 @@ type wire struct {
 	buf         []byte
 }
 
-// wireLink is what it takes to send through an interface of the node.
+// wireLink has the values that are needed to send to an interface of the node.
 type wireLink struct {
 	peer int              // index of the peer's end
 	mac  net.HardwareAddr // of the node's end
@@ -56,13 +57,13 @@ type rawKey struct {
 	proto int
 }
 
-// ownMark marks what the node's own processes send for a test, not what the kernel answers for them.
+// ownMark marks packets of the node's own processes for a test, and not the kernel's answers.
 const ownMark = 0x77
 
-// firstID begins the ids, so that no packet of the kernel's own ends in one.
+// firstID is the first id. It is large, so that no packet of the kernel itself ends in an id.
 const firstID = 0x77617965 << 32
 
-// newWire makes a node with the interfaces, and addresses of its own by interface.
+// newWire makes a node with the interfaces, and with its own addresses by interface.
 func newWire(t *testing.T, interfaces []string, own map[string][]netip.Addr) *wire {
 	t.Helper()
 	w := &wire{
@@ -91,7 +92,7 @@ func newWire(t *testing.T, interfaces []string, own map[string][]netip.Addr) *wi
 	}
 	w.relay(t)
 	w.sockets(t)
-	// The kernel's own answers, to what no process listens for, would confuse.
+	// Drops the kernel's own answers to packets without a socket.
 	load(t, w.node, `table inet quiet {
 		chain output {
 			type filter hook output priority -400
@@ -102,7 +103,7 @@ func newWire(t *testing.T, interfaces []string, own map[string][]netip.Addr) *wi
 	return w
 }
 
-// pin keeps the calling test on one processor. The thread dies with the test.
+// pin keeps the calling test on one processor. The thread ends with the test.
 func pin(t testing.TB) {
 	t.Helper()
 	runtime.LockOSThread()
@@ -142,8 +143,8 @@ func (w *wire) connect(t *testing.T, name string) {
 	w.names[peer.Index] = name
 }
 
-// own gives the node an address, and waits until it is in use: the kernel adds those of IPv6 in the
-// background.
+// own gives the node an address, and waits until the kernel uses it: the kernel adds IPv6 addresses
+// in the background.
 func (w *wire) own(t *testing.T, iface, prefix string) {
 	t.Helper()
 	p := netip.MustParsePrefix(prefix)
@@ -175,7 +176,7 @@ func (w *wire) disconnect(t *testing.T, name string) {
 	}
 }
 
-// relay makes the way of markers.
+// relay makes the path of markers.
 func (w *wire) relay(t *testing.T) {
 	t.Helper()
 	ns := nstest.New(t)
@@ -199,7 +200,7 @@ func route(a netip.Addr, index int) *netlink.Route {
 	return &netlink.Route{LinkIndex: index, Dst: dst, Scope: netlink.SCOPE_LINK}
 }
 
-// sockets opens those of the peers and of the node's own processes.
+// sockets opens the sockets of the peers and of the node's own processes.
 func (w *wire) sockets(t *testing.T) {
 	t.Helper()
 	open := func(ns *netns.NS, domain, typ, proto int) (fd int) {
@@ -226,8 +227,8 @@ func (w *wire) sockets(t *testing.T) {
 	}
 }
 
-// lead routes an address to an interface of the node.
-func (w *wire) lead(t *testing.T, a netip.Addr, name string) {
+// setRoute adds a route for an address to an interface of the node.
+func (w *wire) setRoute(t *testing.T, a netip.Addr, name string) {
 	t.Helper()
 	if w.routes[a] == name {
 		return
@@ -238,23 +239,23 @@ func (w *wire) lead(t *testing.T, a netip.Addr, name string) {
 	w.routes[a] = name
 }
 
-// forget makes the node's connection tracking forget all.
-func (w *wire) forget(t *testing.T) {
+// resetConntrack deletes all conntrack entries of the node.
+func (w *wire) resetConntrack(t *testing.T) {
 	t.Helper()
 	require.NoError(t, w.node.Do(func() error { return netlink.ConntrackTableFlush(netlink.ConntrackTable) }))
 }
 
-// pass sends a frame from a place towards another and reports whether it arrives there. Anywhere
-// else it may not arrive.
+// pass sends a frame from one place to another and reports whether it arrives there. It must not
+// arrive anywhere else.
 func (w *wire) pass(t *testing.T, f frame, from, to nfttest.Place) bool {
 	t.Helper()
 	if !to.Own {
-		w.lead(t, to.Addr, to.Iface)
+		w.setRoute(t, to.Addr, to.Iface)
 	}
 	w.last++
 	f.id = w.last
 	require.NoError(t, w.send(f, from), "%+v", f)
-	seen := w.settle(t)[f.id]
+	seen := w.drain(t)[f.id]
 	if to.Own {
 		require.Empty(t, seen, "%+v", f)
 		return w.received(t, f)
@@ -265,7 +266,7 @@ func (w *wire) pass(t *testing.T, f frame, from, to nfttest.Place) bool {
 	return seen != ""
 }
 
-// volley sends many packets at once, whose routes are there already, and reports which arrive.
+// volley sends many packets at once, whose routes must exist, and reports which arrive.
 func (w *wire) volley(t *testing.T, flows []wireFlow) []bool {
 	t.Helper()
 	first := w.last + 1
@@ -275,7 +276,7 @@ func (w *wire) volley(t *testing.T, flows []wireFlow) []bool {
 		f.id = w.last
 		require.NoError(t, w.send(f, flows[i].from))
 	}
-	arrived, seen := make([]bool, len(flows)), w.settle(t)
+	arrived, seen := make([]bool, len(flows)), w.drain(t)
 	for i := range flows {
 		if by := seen[first+uint64(i)]; by != "" {
 			require.Equal(t, flows[i].to.Iface, by)
@@ -285,7 +286,7 @@ func (w *wire) volley(t *testing.T, flows []wireFlow) []bool {
 	return arrived
 }
 
-// send puts a frame on its way.
+// send sends a frame from a place.
 func (w *wire) send(f frame, from nfttest.Place) error {
 	if from.Own {
 		fd := w.raw[rawKey{f.dst.Is6(), unix.IPPROTO_RAW}]
@@ -304,7 +305,7 @@ func (w *wire) send(f frame, from nfttest.Place) error {
 
 func (w *wire) put(link wireLink, f frame) error { return w.putRaw(link, f.bytes()) }
 
-// putRaw puts a packet on its way, whatever is in it.
+// putRaw sends a packet with any content.
 func (w *wire) putRaw(link wireLink, packet []byte) error {
 	protocol := uint16(unix.ETH_P_IP)
 	if packet[0]>>4 == 6 {
@@ -315,8 +316,9 @@ func (w *wire) putRaw(link wireLink, packet []byte) error {
 	return unix.Sendto(w.fd, packet, 0, to)
 }
 
-// settle waits until all that was sent has arrived or never will, and returns the node's interface that each came by.
-func (w *wire) settle(t *testing.T) map[uint64]string {
+// drain waits until all sent packets have arrived or were dropped. It returns the node's interface
+// from which each packet arrived.
+func (w *wire) drain(t *testing.T) map[uint64]string {
 	t.Helper()
 	w.last++
 	last, seen := w.last, map[uint64]string{}
@@ -338,7 +340,7 @@ func (w *wire) settle(t *testing.T) map[uint64]string {
 	}
 }
 
-// received reports whether the node's own processes have got the frame.
+// received reports whether the node's own processes have received the frame.
 func (w *wire) received(t *testing.T, f frame) bool {
 	t.Helper()
 	fd := w.raw[rawKey{f.dst.Is6(), int(f.proto)}]

@@ -18,7 +18,7 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// remake makes the bridge again, without ports.
+// remake deletes the bridge and adds it again, without ports.
 func (b *bridged) remake(t *testing.T) {
 	t.Helper()
 	runIP(
@@ -51,13 +51,13 @@ func testWireBridgedErrors(t *testing.T, classes render.ClassesConfig) {
 		}
 		rig.each(t, attacker, attacker.Addr, family, true, "its own", own[0].answered())
 		rig.each(t, peer, peer.Addr, family, true, "into the bridge, its own", own[0], between[0])
-		b.goOn(t, slices.Concat(outward, own), true, fmt.Sprintf("family %d", family))
+		b.requireOpen(t, slices.Concat(outward, own), true, fmt.Sprintf("family %d", family))
 	}
 	t.Logf("%d errors sent", rig.sent)
 }
 
-// S171, S173: under a flood, the bridge is deleted and made again, and ports get other
-// names. Packets that policy denies never pass.
+// S171, S173: under a flood, the bridge is deleted and added again, and ports get other names. Packets that policy
+// denies never pass.
 func TestWireBridgedFloodOfLinks(t *testing.T) { nfttest.EachForm(t, testWireBridgedFloodOfLinks) }
 
 func testWireBridgedFloodOfLinks(t *testing.T, classes render.ClassesConfig) {
@@ -90,9 +90,9 @@ func testWireBridgedFloodOfLinks(t *testing.T, classes render.ClassesConfig) {
 	s.require(t, sent, rounds)
 }
 
-// S168, S171: while no process runs, ports leave the bridge, the bridge is made again, endpoints go and
-// addresses move. The next process ends the connections of addresses that have another owner, and keeps
-// those of others. What policy denies never passes.
+// S168, S171: while no process runs, ports leave the bridge, the bridge is deleted and added again, endpoints are
+// removed and addresses move. The next process ends the connections of addresses that have another owner, and keeps
+// those of others. Denied packets never pass.
 func TestWireBridgedChangesWhileStopped(t *testing.T) {
 	nfttest.EachForm(t, testWireBridgedChangesWhileStopped)
 }
@@ -114,10 +114,10 @@ func testWireBridgedChangesWhileStopped(t *testing.T, classes render.ClassesConf
 			b.enslave(t, "way1", true)
 			b.enslave(t, "way2", true)
 		}, shop(), true},
-		"an endpoint goes":                {func(*bridged) {}, gone, false},
-		"an endpoint goes from no bridge": {func(b *bridged) { b.release(t, "way1") }, gone, false},
-		"addresses move":                  {func(*bridged) {}, swapped, false},
-		"addresses move from no bridge": {func(b *bridged) {
+		"an endpoint goes":                        {func(*bridged) {}, gone, false},
+		"an endpoint without a bridge is removed": {func(b *bridged) { b.release(t, "way1") }, gone, false},
+		"addresses move":                          {func(*bridged) {}, swapped, false},
+		"addresses of endpoints without a bridge move": {func(b *bridged) {
 			b.release(t, "way1")
 			b.release(t, "way2")
 		}, swapped, false},
@@ -139,7 +139,7 @@ func testWireBridgedChangesWhileStopped(t *testing.T, classes render.ClassesConf
 				}
 				b.become(t, next)
 				if c.keeps {
-					b.goOn(t, known, true, "S116")
+					b.requireOpen(t, known, true, "S116")
 				} else {
 					require.Empty(t, b.ofWorkloads(t))
 				}
@@ -153,9 +153,9 @@ func testWireBridgedChangesWhileStopped(t *testing.T, classes render.ClassesConf
 	}
 }
 
-// S171: a bridged endpoint sends to its own floating address, and policy decides. If frames between
-// ports pass the hooks, the port must be in hairpin mode: the kernel translates such a frame at the
-// bridge, which sends no frame back to its port otherwise.
+// S171: a bridged endpoint sends to its own floating address, and policy decides about the packets. If frames between
+// ports traverse the hooks, the port must be in hairpin mode. The kernel translates such a frame at the bridge, which
+// otherwise sends no frame back to its port.
 func TestWireBridgedOwnFloating(t *testing.T) { nfttest.EachForm(t, testWireBridgedOwnFloating) }
 
 func testWireBridgedOwnFloating(t *testing.T, classes render.ClassesConfig) {

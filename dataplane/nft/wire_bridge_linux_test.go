@@ -62,21 +62,21 @@ func (b *bridged) ofWorkloads(t *testing.T) (flows []string) {
 	return flows
 }
 
-// S171: policy applies to what is routed to and from the ports of a bridge, and to what the host
-// sends and receives, in both families. An address that no endpoint has drops.
+// S171: policy applies to packets that are routed to and from the ports of a bridge, and to packets
+// of the host, in both families. Packets of an address without an endpoint drop.
 func TestWireBridged(t *testing.T) { nfttest.EachForm(t, testWireBridged) }
 
 func testWireBridged(t *testing.T, classes render.ClassesConfig) {
 	b := newOnBridge(t, onBridge(classes))
 	for _, to := range []func(int) nfttest.Place{at(1), at(2), b.out, b.host} {
-		b.all(t, at(0), to, true, "without policy, which shows that packets get there")
+		b.all(t, at(0), to, true, "without policy, all packets arrive")
 	}
 	for family := range 2 {
-		b.lead(t, stranger(family).Addr, "way1")
+		b.setRoute(t, stranger(family).Addr, "way1")
 	}
-	b.enslave(t, "way1", true) // routes the stranger's address as well
+	b.enslave(t, "way1", true) // adds a route for the stranger's address too
 	b.all(t, stranger, b.out, true, "without policy")
-	b.forget(t)
+	b.resetConntrack(t)
 	b.become(t, shop())
 	sent := 0
 	for _, to := range []func(int) nfttest.Place{at(1), at(2), b.out, b.host} {
@@ -84,7 +84,7 @@ func testWireBridged(t *testing.T, classes render.ClassesConfig) {
 		sent += b.all(t, stranger, to, false, "no endpoint has the address")
 	}
 	known := b.opened(t, 0, 2)
-	known = append(known, b.opened(t, 0, 1)...) // by the node, out of the bridge that they came by
+	known = append(known, b.opened(t, 0, 1)...) // the node sends them out of the bridge at which they arrived
 
 	b.become(t, closedFrom("way1"))
 	for _, to := range []func(int) nfttest.Place{at(1), at(2), b.out, b.host} {
@@ -94,7 +94,7 @@ func testWireBridged(t *testing.T, classes render.ClassesConfig) {
 		}
 	}
 	sent += b.all(t, at(1), b.out, true, "another port")
-	b.goOn(t, known, true, "S116")
+	b.requireOpen(t, known, true, "S116")
 
 	b.become(t, closedTo("way1"))
 	for _, from := range []func(int) nfttest.Place{at(1), at(2), b.out} {
@@ -104,36 +104,37 @@ func testWireBridged(t *testing.T, classes render.ClassesConfig) {
 		}
 	}
 	sent += b.all(t, at(1), b.out, true, "another port")
-	b.goOn(t, known, true, "S116")
+	b.requireOpen(t, known, true, "S116")
 
 	b.become(t, edit(shop(), "way1", func(e *dataplane.Endpoint) { e.Down = true }))
 	for _, to := range []func(int) nfttest.Place{at(1), at(2), b.out, b.host} {
 		sent += b.all(t, at(0), to, false, "S35")
 	}
-	b.goOn(t, known, false, "S35: also established ones")
+	b.requireOpen(t, known, false, "S35: also established ones")
 	b.become(t, shop())
-	b.goOn(t, known, true, "up again")
+	b.requireOpen(t, known, true, "up again")
 
 	gone := shop()
 	delete(gone.Endpoints, endpointKey("way1"))
 	b.become(t, gone)
-	b.goOn(t, known, false, "S168: its connections ended")
+	b.requireOpen(t, known, false, "S168: its connections have ended")
 	for _, to := range []func(int) nfttest.Place{at(1), at(2), b.out, b.host} {
-		sent += b.all(t, at(0), to, false, "no endpoint any more")
+		sent += b.all(t, at(0), to, false, "the endpoint was removed")
 	}
 	t.Logf("%d packets", sent)
 }
 
-// S171: frames between two ports of a bridge. With bridge-nf-call-iptables they pass the hooks, and
-// policy decides about them. Without it no hook of IP sees them, while it still decides about what
-// is routed. In both cases a port sends with the addresses of its endpoint alone.
+// S171: frames between two ports of a bridge. With bridge-nf-call-iptables, they traverse the
+// hooks, and policy decides about them. Without it, no hook of IP sees them, and policy only
+// decides about routed packets. In both cases, a port sends only with the addresses of its
+// endpoint.
 func TestWireFramesBetweenPorts(t *testing.T) { nfttest.EachForm(t, testWireFramesBetweenPorts) }
 
 func testWireFramesBetweenPorts(t *testing.T, classes render.ClassesConfig) {
 	b := newOnBridge(t, onBridge(classes))
 	for _, call := range []string{"0", "1"} {
 		b.callHooks(t, call)
-		b.forget(t)
+		b.resetConntrack(t)
 		b.become(t, shop())
 		back, forth := b.facing("way1", "way2"), b.facing("way2", "way1")
 		b.all(t, at(0), at(1), true, "allowed")
@@ -147,13 +148,13 @@ func testWireFramesBetweenPorts(t *testing.T, classes render.ClassesConfig) {
 				require.Equal(t, call == "0", w.passes(t, b.wire), "call %s: closed: %s", call, w.Flow)
 			}
 			for _, w := range b.fresh(at(1), at(0)) {
-				require.True(t, w.passes(t, b.wire), "call %s: the other way: %s", call, w.Flow)
+				require.True(t, w.passes(t, b.wire), "call %s: in the other direction: %s", call, w.Flow)
 			}
-			b.goOn(t, known, true, "S116")
+			b.requireOpen(t, known, true, "S116")
 		}
 		b.become(t, edit(shop(), "way2", func(e *dataplane.Endpoint) { e.Down = true }))
 		if call == "1" {
-			b.goOn(t, known, false, "S35")
+			b.requireOpen(t, known, false, "S35")
 		}
 		for _, w := range b.fresh(at(1), at(0)) {
 			require.False(t, w.passes(t, b.wire), "call %s: S35: its port drops: %s", call, w.Flow)
@@ -200,8 +201,8 @@ func TestWireNeighbourDiscoveryBetweenPorts(t *testing.T) {
 	}
 }
 
-// S171: with conntrack.End, connections of bridged endpoints end when policy turns, those by frames
-// between ports included. Others go on.
+// S171: with conntrack.End, connections of bridged endpoints end when policy begins to deny them,
+// also those by frames between ports. Others continue.
 func TestWireBridgedConnectionsEnd(t *testing.T) { nfttest.EachForm(t, testWireBridgedConnectionsEnd) }
 
 func testWireBridgedConnectionsEnd(t *testing.T, classes render.ClassesConfig) {
@@ -219,14 +220,14 @@ func testWireBridgedConnectionsEnd(t *testing.T, classes render.ClassesConfig) {
 	require.Len(t, b.ofWorkloads(t), len(ends)+len(others))
 	b.become(t, closedFrom("way1"))
 	require.Eventually(t, func() bool { return len(b.ofWorkloads(t)) == len(others) }, patience, time.Millisecond)
-	b.goOn(t, others, true, "of others")
+	b.requireOpen(t, others, true, "of others")
 	for _, w := range routed {
 		require.False(t, w.passes(t, b.wire), "%s", w.Flow)
 	}
 }
 
-// S168, S171: connections of bridged endpoints go on after a restart, and end if another port of the
-// bridge has their address then.
+// S168, S171: connections of bridged endpoints continue after a restart. They end if another port
+// of the bridge now has their address.
 func TestWireBridgedAfterRestart(t *testing.T) {
 	for _, moved := range []bool{false, true} {
 		t.Run(fmt.Sprint(moved), func(t *testing.T) {
@@ -246,13 +247,14 @@ func TestWireBridgedAfterRestart(t *testing.T) {
 				require.Empty(t, b.ofWorkloads(t))
 				return
 			}
-			b.goOn(t, known, true, "after a restart")
+			b.requireOpen(t, known, true, "after a restart")
 		})
 	}
 }
 
-// closedFlood makes way1 send nothing and way2 receive nothing. It returns that state, and a flood of what it
-// denies and of packets from an address that no endpoint has. add adds more packets to the flood.
+// closedFlood returns a state in which way1 may send nothing and way2 may receive nothing. It also
+// returns a flood of denied packets, and of packets from an address without an endpoint. add adds
+// more packets to the flood.
 func (b *bridged) closedFlood(t *testing.T) (
 	closed dptest.State, s *specialFlood, add func(from, to func(int) nfttest.Place, passes bool),
 ) {
@@ -279,9 +281,9 @@ func (b *bridged) closedFlood(t *testing.T) (
 	return closed, s, add
 }
 
-// S171, S173: interfaces become ports of a configured bridge and cease to be ports, under a flood.
-// Packets that policy denies in both states never pass, nor do those of an address that no endpoint
-// has. Those of others are not lost.
+// S171, S173: interfaces become ports of a configured bridge and leave it, under a flood. Packets
+// that policy denies in both states never pass, nor do packets of an address without an endpoint.
+// Other packets are not lost.
 func TestWireBridgedFlood(t *testing.T) { nfttest.EachForm(t, testWireBridgedFlood) }
 
 func testWireBridgedFlood(t *testing.T, classes render.ClassesConfig) {
@@ -304,8 +306,8 @@ func testWireBridgedFlood(t *testing.T, classes render.ClassesConfig) {
 	s.require(t, sent, changes)
 }
 
-// S171: a bridged endpoint has floating addresses. Policy decides about packets to them, also from a
-// port of the same bridge, whether frames between ports pass the hooks or not.
+// S171: a bridged endpoint has floating addresses. Policy decides about packets to them, also from
+// a port of the same bridge, whether frames between ports traverse the hooks or not.
 func TestWireBridgedFloating(t *testing.T) { nfttest.EachForm(t, testWireBridgedFloating) }
 
 func testWireBridgedFloating(t *testing.T, classes render.ClassesConfig) {
@@ -368,7 +370,7 @@ func TestWireBridgedReversePath(t *testing.T) {
 	b.all(t, at(0), at(1), true, "frames between ports")
 	back()
 	forth()
-	b.forget(t)
+	b.resetConntrack(t)
 	for _, a := range workloadAddrs(0) {
 		require.NoError(t, b.netlink.RouteReplace(route(a, b.links["eth0"].node)))
 	}
@@ -379,7 +381,8 @@ func TestWireBridgedReversePath(t *testing.T) {
 	}
 }
 
-// S168, S171: two ports of one bridge exchange their addresses. All connections of these end.
+// S168, S171: two ports of one bridge exchange their addresses. All connections of these addresses
+// end.
 func TestWireBridgedAddressesMove(t *testing.T) {
 	nfttest.EachForm(t, func(t *testing.T, classes render.ClassesConfig) {
 		b := newOnBridge(t, onBridge(classes))
@@ -397,7 +400,7 @@ func TestWireBridgedAddressesMove(t *testing.T) {
 			require.False(t, w.passes(t, b.wire), "from the former port: %s", w.Flow)
 		}
 		for _, a := range workloadAddrs(0) {
-			b.lead(t, a, "way2")
+			b.setRoute(t, a, "way2")
 		}
 		b.enslave(t, "way2", true)
 		owner := func(family int) nfttest.Place { return placeOf("way2", workloadAddrs(0)[family]) }
@@ -405,8 +408,9 @@ func TestWireBridgedAddressesMove(t *testing.T) {
 	})
 }
 
-// S171: the kernel passes frames to a group address of IEEE 802.1D by the bridge and its hooks, to the host. The
-// packets in them come from the port itself: none passes from an address that the endpoint does not have.
+// S171: frames to a group address of IEEE 802.1D bypass the bridge and its hooks, and reach the
+// host. Their packets arrive from the port itself. No packet passes from an address that the
+// endpoint does not have.
 func TestWireGroupAddress(t *testing.T) {
 	b := newOnBridge(t, onBridge(render.ClassesConfig{}))
 	link := b.links["way1"]
@@ -422,7 +426,7 @@ func TestWireGroupAddress(t *testing.T) {
 		}
 	}
 	require.NotZero(t, arrived, "without policy")
-	b.forget(t)
+	b.resetConntrack(t)
 	b.become(t, shop())
 	for _, to := range []func(int) nfttest.Place{b.host, at(1), at(2), b.out} {
 		for _, from := range []func(int) nfttest.Place{other, stranger} {

@@ -95,12 +95,13 @@ func wireClusters(t *testing.T) []wireCluster {
 	return clusters
 }
 
-// wirePods is the most pods that a cluster has.
+// wirePods is the maximum number of pods of a cluster.
 const wirePods = 34
 
-// TestWireClusters sends a packet between every two places of every cluster, for each protocol and
-// port that a matrix is for, or in the sample for every fourth. All pods are on one node; what is
-// no pod, or uses its node's network, is beyond eth0. Steps of one case are led to by what differs.
+// TestWireClusters sends a packet between every two places of every cluster, for the protocol and
+// port of each matrix, or in the sample of every fourth one. All pods are on one node. Other
+// addresses, and pods with host networking, are behind eth0. The steps of one case are applied as
+// differences.
 func TestWireClusters(t *testing.T) { nfttest.EachFormInParallel(t, testWireClusters) }
 
 func testWireClusters(t *testing.T, classes render.ClassesConfig) {
@@ -127,22 +128,22 @@ func testWireClusters(t *testing.T, classes render.ClassesConfig) {
 	require.Greater(t, sent, 20_000)
 }
 
-// clusterNode is the node that all pods of a cluster are on.
+// clusterNode is the node of all pods of a cluster.
 type clusterNode struct {
 	wire       *wire
 	graph      *calcgraph.Graph
 	plane      *nft.Dataplane
 	at         verdict.World
 	interfaces map[policy.Key]string
-	owners     map[netip.Addr]string // the interface behind which an address is
+	owners     map[netip.Addr]string // the interface of each address
 	sport      uint16                // of all connections of one matrix
-	sent       int                   // since connection tracking forgot all
+	sent       int                   // since the last reset of connection tracking
 }
 
 func newClusterNode(t *testing.T, b *wire, classes render.ClassesConfig) *clusterNode {
 	t.Helper()
 	n := &clusterNode{wire: b, at: verdict.World{}, interfaces: map[policy.Key]string{}, sport: firstPort}
-	b.forget(t)
+	b.resetConntrack(t)
 	var err error
 	n.graph, err = calcgraph.New(calcgraph.Config{Node: wireNode})
 	require.NoError(t, err)
@@ -155,13 +156,13 @@ func newClusterNode(t *testing.T, b *wire, classes render.ClassesConfig) *cluste
 	return n
 }
 
-// wireNode is the name of the node that the pods are moved to.
+// wireNode is the name of the node to which the pods are moved.
 const wireNode = "here"
 
 // firstPort is the first of the source ports.
 const firstPort = 20_000
 
-// become leads the node to the resources, with all pods on it.
+// become applies the resources to the node, with all pods on it.
 func (n *clusterNode) become(t *testing.T, resources verdict.World) {
 	t.Helper()
 	next := verdict.World{}
@@ -193,7 +194,7 @@ func (n *clusterNode) become(t *testing.T, resources verdict.World) {
 	require.NoError(t, n.plane.Apply(t.Context(), n.graph.Flush()))
 }
 
-// place is where an address is.
+// place returns the place of an address.
 func (n *clusterNode) place(a netip.Addr) nfttest.Place {
 	if iface, ok := n.owners[a]; ok {
 		return placeOf(iface, a)
@@ -257,19 +258,19 @@ func (n *clusterNode) flow(t *testing.T, src, dst netip.Addr, protocol string, p
 	require.NoError(t, err)
 	w := wireFlow{from: n.place(src), to: n.place(dst)}
 	w.Flow = verdict.Flow{Src: src, Dst: dst, Protocol: number, SrcPort: n.sport, DstPort: port}
-	n.wire.lead(t, dst, w.to.Iface)
+	n.wire.setRoute(t, dst, w.to.Iface)
 	return w
 }
 
-// compare sends new connections and holds what arrives against what must.
+// compare sends new connections and compares the arrived packets with the expected ones.
 func (n *clusterNode) compare(t *testing.T, name string, flows []wireFlow, want []bool) int {
 	t.Helper()
 	n.sport++
-	if n.sent += len(flows); n.sent > 30_000 { // that takes long
-		n.wire.forget(t)
+	if n.sent += len(flows); n.sent > 30_000 { // a reset is slow
+		n.wire.resetConntrack(t)
 		n.sent = 0
 	}
-	const at = 64 // at once: what the node has to hold on its way is limited
+	const at = 64 // number at once: the node's queues are limited
 	for from := 0; from < len(flows); from += at {
 		some := flows[from:min(from+at, len(flows))]
 		for i, got := range n.wire.volley(t, some) {

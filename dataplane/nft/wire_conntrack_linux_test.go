@@ -33,14 +33,14 @@ func newTracked(t *testing.T, classes render.ClassesConfig, s dptest.State) *tra
 	return b
 }
 
-// become leads the node to a state.
+// become applies a state to the node.
 func (b *tracked) become(t *testing.T, s dptest.State) {
 	t.Helper()
 	require.NoError(t, b.plane.Apply(t.Context(), dptest.Transition(b.at, s)))
 	b.at = s
 }
 
-// kinds are new connections between two workloads, one of each protocol and family.
+// kinds returns new connections between two workloads, one of each protocol and family.
 func (b *tracked) kinds(from, to int) (flows []wireFlow) {
 	for family := range 2 {
 		for _, proto := range []policy.Protocol{
@@ -60,15 +60,15 @@ func (b *tracked) kinds(from, to int) (flows []wireFlow) {
 	return flows
 }
 
-// new holds that new connections pass, or that none does.
-func (b *tracked) new(t *testing.T, from, to int, pass bool, why string) {
+// requireNew requires that all new connections pass, or none.
+func (b *tracked) requireNew(t *testing.T, from, to int, pass bool, why string) {
 	t.Helper()
 	for _, w := range b.kinds(from, to) {
 		require.Equal(t, pass, w.passes(t, b.wire), "%s: %s", why, w.Flow)
 	}
 }
 
-// opened are connections of every kind that policy let through.
+// opened opens connections of every kind, which policy allows.
 func (b *tracked) opened(t *testing.T, from, to int) []wireFlow {
 	t.Helper()
 	flows := b.kinds(from, to)
@@ -79,8 +79,8 @@ func (b *tracked) opened(t *testing.T, from, to int) []wireFlow {
 	return flows
 }
 
-// goOn holds that packets of open connections pass in both directions, or that none does.
-func (b *tracked) goOn(t *testing.T, flows []wireFlow, pass bool, why string) {
+// requireOpen requires that packets of open connections pass in both directions, or in none.
+func (b *tracked) requireOpen(t *testing.T, flows []wireFlow, pass bool, why string) {
 	t.Helper()
 	for _, w := range flows {
 		require.Equal(t, pass, w.passes(t, b.wire), "%s: %s", why, w.Flow)
@@ -89,7 +89,7 @@ func (b *tracked) goOn(t *testing.T, flows []wireFlow, pass bool, why string) {
 	}
 }
 
-// answered is a packet the other way.
+// answered returns the packet in the other direction.
 func (w wireFlow) answered() wireFlow {
 	w.Src, w.Dst, w.SrcPort, w.DstPort, w.from, w.to, w.reply = w.Dst, w.Src, w.DstPort, w.SrcPort, w.to, w.from, true
 	switch w.Protocol {
@@ -101,7 +101,7 @@ func (w wireFlow) answered() wireFlow {
 	return w
 }
 
-// closedFrom is shop, where a workload may send nothing of its own accord.
+// closedFrom is shop with policy that denies new connections of a workload.
 func closedFrom(name string) dptest.State {
 	s, tiers := denied(shop())
 	return edit(s, name, func(e *dataplane.Endpoint) { e.Egress = tiers })
@@ -113,7 +113,7 @@ func closedTo(name string) dptest.State {
 	return edit(s, name, func(e *dataplane.Endpoint) { e.Ingress = tiers })
 }
 
-// denied adds a policy that denies everything to a state, and returns the tiers that hold it.
+// denied adds a policy that denies everything to a state, and returns tiers with this policy.
 func denied(s dptest.State) (dptest.State, []dataplane.TierPolicies) {
 	all := []dataplane.Rule{{ID: "all", Action: policy.Deny}}
 	key := policy.Key{Kind: policy.KindPolicy, Name: "denied"}
@@ -121,18 +121,18 @@ func denied(s dptest.State) (dptest.State, []dataplane.TierPolicies) {
 	return s, []dataplane.TierPolicies{{Tier: "default", DefaultAction: policy.Deny, Policies: []policy.Key{key}}}
 }
 
-// S118: what answers passes though it could not begin.
+// S118: replies pass, although policy denies new connections in their direction.
 func TestWireRepliesPass(t *testing.T) { nfttest.EachForm(t, testWireRepliesPass) }
 
 func testWireRepliesPass(t *testing.T, classes render.ClassesConfig) {
 	b := newTracked(t, classes, closedFrom("way2"))
-	b.goOn(t, b.opened(t, 0, 1), true, "an answer")
-	b.new(t, 1, 0, false, "of its own accord")
-	b.new(t, 0, 1, true, "the way that is allowed")
+	b.requireOpen(t, b.opened(t, 0, 1), true, "an answer")
+	b.requireNew(t, 1, 0, false, "a new connection in the denied direction")
+	b.requireNew(t, 0, 1, true, "in the allowed direction")
 }
 
-// ICMP errors about a connection that passes, from its other end or from a router on the way, pass
-// though policy would deny them; those about nothing that is there do not.
+// ICMP errors about a connection that passes, from its other end or from a router on the path, pass
+// although policy would deny them. Errors about no connection drop.
 func TestWireRelatedErrors(t *testing.T) { nfttest.EachForm(t, testWireRelatedErrors) }
 
 func testWireRelatedErrors(t *testing.T, classes render.ClassesConfig) {
@@ -164,12 +164,12 @@ func testWireRelatedErrors(t *testing.T, classes render.ClassesConfig) {
 		f.inner = frame{
 			src: about.Src, dst: about.Dst, proto: policy.ProtocolUDP, sport: relatedPort, dport: relatedPort + 1,
 		}.bytes()
-		require.False(t, b.pass(t, f, outside.from, outside.to), "a router's about nothing")
+		require.False(t, b.pass(t, f, outside.from, outside.to), "a router's error about no connection")
 	}
 }
 
-// S116: what is established goes on after policy turned to deny, in both directions and for every
-// protocol; what is new does not begin.
+// S116: established connections continue after policy begins to deny them, in both directions and
+// for every protocol. New ones do not begin.
 func TestWireEstablishedSurvivesDeny(t *testing.T) {
 	nfttest.EachForm(t, testWireEstablishedSurvivesDeny)
 }
@@ -179,37 +179,37 @@ func testWireEstablishedSurvivesDeny(t *testing.T, classes render.ClassesConfig)
 		b := newTracked(t, classes, shop())
 		flows := b.opened(t, 0, 1)
 		b.become(t, closed)
-		b.goOn(t, flows, true, "established")
-		b.new(t, 0, 1, false, "new")
+		b.requireOpen(t, flows, true, "established")
+		b.requireNew(t, 0, 1, false, "new")
 		b.become(t, shop())
-		b.new(t, 0, 1, true, "allowed again")
-		b.goOn(t, flows, true, "established")
+		b.requireNew(t, 0, 1, true, "allowed again")
+		b.requireOpen(t, flows, true, "established")
 	}
 }
 
-// S124: an interface that goes and comes back under its name, with another index, has its policy at
-// once and no other; connections go on.
+// S124: when an interface is removed and added with the same name and another index, its policy
+// applies at once, and no other. Connections continue.
 func TestWireInterfaceRecreated(t *testing.T) { nfttest.EachForm(t, testWireInterfaceRecreated) }
 
 func testWireInterfaceRecreated(t *testing.T, classes render.ClassesConfig) {
 	b := newTracked(t, classes, closedTo("way2"))
-	b.new(t, 0, 1, false, "before")
+	b.requireNew(t, 0, 1, false, "before")
 	flows := b.opened(t, 1, 0)
 	written := generation(t, b.node)
 	index := b.links["way2"].node
 	b.disconnect(t, "way2")
 	b.connect(t, "way2")
 	require.NotEqual(t, index, b.links["way2"].node)
-	b.goOn(t, flows, true, "after")
-	b.new(t, 0, 1, false, "after")
-	b.new(t, 1, 0, true, "after")
+	b.requireOpen(t, flows, true, "after")
+	b.requireNew(t, 0, 1, false, "after")
+	b.requireNew(t, 1, 0, true, "after")
 	require.Equal(t, written, generation(t, b.node))
 
 	// An interface without an endpoint, then with one.
 	b.connect(t, "way9")
 	stray := b.kinds(0, 2)[0]
 	stray.from = placeOf("way9", stray.Src)
-	require.False(t, stray.passes(t, b.wire), "nobody's interface")
+	require.False(t, stray.passes(t, b.wire), "an interface without an endpoint")
 	known := closedTo("way2")
 	known.Endpoints[endpointKey("way9")] = &dataplane.Endpoint{
 		Interface: "way9", Addresses: addrs("10.99.0.9"), Profiles: []string{"all"},
@@ -220,9 +220,9 @@ func testWireInterfaceRecreated(t *testing.T, classes render.ClassesConfig) {
 	require.True(t, stray.passes(t, b.wire))
 }
 
-// An address that goes from one endpoint to another takes its policy from the new one at once, for
-// what is sent and what is received. The old one may not use it any more, not even in a connection
-// that is open; nor does the new one receive anything of that (S168).
+// When an address moves from one endpoint to another, the policy of the new one applies at once, in
+// both directions. The old one may no longer use the address, not even in an open connection. The
+// new one receives no packets of that connection (S168).
 func TestWireAddressMoved(t *testing.T) { nfttest.EachForm(t, testWireAddressMoved) }
 
 func testWireAddressMoved(t *testing.T, classes render.ClassesConfig) {
@@ -235,19 +235,19 @@ func testWireAddressMoved(t *testing.T, classes render.ClassesConfig) {
 	b.become(t, next)
 	for _, w := range flows {
 		back := w.answered()
-		require.False(t, back.passes(t, b.wire), "from where the address was: %s", back.Flow)
+		require.False(t, back.passes(t, b.wire), "from the former owner: %s", back.Flow)
 		w.to = placeOf("way3", w.Dst)
-		require.False(t, w.passes(t, b.wire), "to where it is: %s", w.Flow)
+		require.False(t, w.passes(t, b.wire), "to the new owner: %s", w.Flow)
 	}
 	for _, w := range b.kinds(0, 1) {
 		w.to = placeOf("way3", w.Dst)
 		require.False(t, w.passes(t, b.wire), "a new connection to the address: %s", w.Flow)
 	}
 	for _, w := range b.kinds(1, 0) {
-		require.False(t, w.passes(t, b.wire), "a new connection from where the address was: %s", w.Flow)
+		require.False(t, w.passes(t, b.wire), "a new connection from the former owner: %s", w.Flow)
 	}
 	for _, w := range b.kinds(1, 0) {
 		w.from = placeOf("way3", w.Src)
-		require.True(t, w.passes(t, b.wire), "a new connection from where it is: %s", w.Flow)
+		require.True(t, w.passes(t, b.wire), "a new connection from the new owner: %s", w.Flow)
 	}
 }

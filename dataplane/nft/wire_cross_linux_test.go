@@ -17,9 +17,10 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// crowded gives the policies of bothWays rules for overlapping sets of peers, so that the group of the
-// sender or of the receiver is over a limit of 8: it has many classes, each with another outcome.
-func crowded(s dptest.State, sends bool) dptest.State {
+// manyClasses gives the policies of bothWays rules for overlapping sets of peers, so that the group
+// of the sender or of the receiver is over a limit of 8. The group has many classes, each with
+// another outcome.
+func manyClasses(s dptest.State, sends bool) dptest.State {
 	s = s.Clone()
 	const bits = 4
 	for _, side := range []string{"sends", "receives"} {
@@ -63,11 +64,11 @@ func TestWireOneMomentAcrossLimits(t *testing.T) {
 		"per group": {MaxPerGroup: 40}, "total": {MaxTotal: 60},
 	} {
 		for family, name := range []string{"IPv4", "IPv6"} {
-			for _, with := range []bool{true, false} { // the denial moves with the limit, or the other way
+			for _, with := range []bool{true, false} { // which group becomes chains
 				t.Run(fmt.Sprintf("%s, %s, %v", limit, name, with), func(t *testing.T) {
 					source, target := members(floodSource(family).String()), members(floodTarget(family).String())
-					first := crowded(bothWays(target, others()), with)
-					second := crowded(bothWays(others(), source), !with)
+					first := manyClasses(bothWays(target, others()), with)
+					second := manyClasses(bothWays(others(), source), !with)
 					cfg := render.Config{Classes: classes}
 					requireCrossing(t, cfg, first)
 					requireCrossing(t, cfg, second)
@@ -78,7 +79,7 @@ func TestWireOneMomentAcrossLimits(t *testing.T) {
 	}
 }
 
-// requireCrossing holds that one of the two groups of a state is chains.
+// requireCrossing requires that one of the two groups of a state is chains.
 func requireCrossing(t *testing.T, cfg render.Config, s dptest.State) {
 	t.Helper()
 	r, err := render.New(cfg)
@@ -89,7 +90,7 @@ func requireCrossing(t *testing.T, cfg render.Config, s dptest.State) {
 	require.Equal(t, 1, r.ClassStats().ChainGroups, "%+v", r.ClassStats())
 }
 
-// S173 with counters, a log of verdicts and answers to denied packets.
+// S173 holds with counters, the verdict log and rejected packets.
 func TestWireOneMomentCounted(t *testing.T) { nfttest.EachForm(t, testWireOneMomentCounted) }
 
 func testWireOneMomentCounted(t *testing.T, classes render.ClassesConfig) {
@@ -101,19 +102,20 @@ func testWireOneMomentCounted(t *testing.T, classes render.ClassesConfig) {
 					Classes: classes, Counters: true, VerdictLog: render.VerdictLog{Enabled: true, Group: 3},
 				}
 				n := newFloodNet(t, family)
-				n.oneMoment(t, cfg, first, second, m.comes, wireRounds(4, 200), nil)
+				n.oneMoment(t, cfg, first, second, m.readded, wireRounds(4, 200), nil)
 			})
 		}
 	}
 }
 
-// countedMoments are changes that move a rule between policies, so that its chain gets another user.
+// countedMoments returns changes that move a rule between policies, so that another outcome leads
+// to its chain.
 func countedMoments() []moment {
 	return []moment{
 		{name: "a rule moves between policies", states: func(family int) (dptest.State, dptest.State) {
 			return movedRule(family, 0), movedRule(family, 1)
 		}},
-		{name: "a rule changes places", states: func(family int) (dptest.State, dptest.State) {
+		{name: "a rule gets another position", states: func(family int) (dptest.State, dptest.State) {
 			return movedRule(family, 0), movedRule(family, 2)
 		}},
 	}
@@ -150,7 +152,7 @@ func movedRule(family, place int) dptest.State {
 }
 
 // S173: a batch moves a denial by many prefixes. They contain the flow and addresses of other sets,
-// so that all ranges of classes are computed again.
+// so that all ranges of classes are recomputed.
 func TestWireOneMomentOfManyPrefixes(t *testing.T) {
 	nfttest.EachForm(t, testWireOneMomentOfManyPrefixes)
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// S175: a workload whose policy denies everything reaches a DHCP server on the host from the
-// unspecified address, its own and its link-local ones, and from no other.
+// S175: a workload whose policy denies everything reaches a DHCP server on the host. It does so
+// only from the unspecified address, its own addresses and its link-local ones.
 func TestWireDHCP(t *testing.T) { nfttest.EachForm(t, testWireDHCP) }
 
 func testWireDHCP(t *testing.T, classes render.ClassesConfig) {

@@ -18,9 +18,9 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// S173: edits of ports and actions follow each other closely. Classes keep their outcomes, whose elements
-// lead to chains that other endpoints use, too, so most of these edits begin no new epoch. The
-// sender's policy denies the flow, or the receiver's, or both. Other changes come with some of the edits.
+// S173: edits of ports and actions follow each other closely. Classes keep their outcomes. The elements of the outcomes
+// lead to chains that other endpoints use too, so most of these edits begin no new epoch. The sender's policy denies
+// the flow, or the receiver's, or both. Other changes come with some of the edits.
 func TestWireOneMomentOfEdits(t *testing.T) {
 	for form, classes := range map[string]render.ClassesConfig{
 		"lookups": {}, "few numbers": {TestHook: testhook.FewNumbers()},
@@ -36,7 +36,7 @@ func TestWireOneMomentOfEdits(t *testing.T) {
 	}
 }
 
-// edits moves the node between random states while the flood runs.
+// edits applies random states to the node while the flood runs.
 func (n *floodNet) edits(t *testing.T, cfg render.Config, at editState) {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(1, uint64(at.family)))
@@ -65,13 +65,13 @@ func (n *floodNet) edits(t *testing.T, cfg render.Config, at editState) {
 	require.Equal(t, sent, allowed, "allowed packets that arrived")
 }
 
-// editState is bothWays, where both ends are in the sets that rules select. sends and receives are set
-// for the ends whose policy denies the flow. more is set if both ends are in another set, and so in
-// another class. asks is set if way3 has another policy.
+// editState is bothWays, where both ends are in the sets of the rules. sends and receives are set for the ends whose
+// policy denies the flow. more is set if both ends are in another set too, and so in another class. other is set if
+// way3 has another policy.
 type editState struct {
-	family                      int
-	where                       string
-	sends, receives, more, asks bool
+	family                       int
+	where                        string
+	sends, receives, more, other bool
 }
 
 // next returns a state that also denies the flow.
@@ -90,7 +90,7 @@ func (e editState) next(rng *rand.Rand) editState {
 			next.more = !e.more
 		}
 		if rng.IntN(5) == 0 {
-			next.asks = !e.asks
+			next.other = !e.other
 		}
 		if next != e && (next.sends || next.receives) {
 			return next
@@ -105,20 +105,20 @@ func (e editState) state() dptest.State {
 	if e.more {
 		s.Sets["s:more"] = s.Sets["s:ends"]
 	}
-	for i := range 3 { // way4 to way6 have no interface: they keep chains in use
+	for i := range 3 { // way4 to way6 have no interface, and only keep chains in use
 		s.Endpoints[endpointKey(fmt.Sprint("way", 4+i))] = &dataplane.Endpoint{
 			Interface: fmt.Sprint("way", 4+i), Profiles: []string{"all"}, Addresses: addrs(fmt.Sprint("10.98.0.", 1+i)),
 		}
 	}
-	asks := "denies"
-	if e.asks {
-		asks = "leaves"
+	other := "denies"
+	if e.other {
+		other = "leaves"
 	}
 	for name, has := range map[string]struct {
 		name   string
 		denies bool
 	}{
-		"way1": {"sends", e.sends}, "way2": {"receives", e.receives}, "way3": {asks, !e.asks},
+		"way1": {"sends", e.sends}, "way2": {"receives", e.receives}, "way3": {other, !e.other},
 		"way4": {"denies", true}, "way5": {"leaves", false}, "way6": {"sends", e.sends},
 	} {
 		s = e.with(s, name, has.name, has.denies)

@@ -21,8 +21,8 @@ import (
 	"github.com/wayleave/wayleave/policy/verdict"
 )
 
-// S173, S178: while other nodes come and go, encapsulated packets to the host pass from a node, and never from
-// others.
+// S173, S178: while other nodes are added and removed, encapsulated packets to the host pass from a node, and never
+// from other addresses.
 func TestWireEncapsulatedFlood(t *testing.T) { nfttest.EachForm(t, testWireEncapsulatedFlood) }
 
 func testWireEncapsulatedFlood(t *testing.T, classes render.ClassesConfig) {
@@ -39,7 +39,7 @@ func testWireEncapsulatedFlood(t *testing.T, classes render.ClassesConfig) {
 			}
 			s.add(w, passes)
 		}
-		s.lead(t, strangers[family], "eth0")
+		s.setRoute(t, strangers[family], "eth0")
 		node, stranger := placeOf("eth0", s.outside()[family]), placeOf("eth0", strangers[family])
 		add(node, policy.ProtocolUDP, policy.DefaultVXLANPort, true)
 		add(stranger, policy.ProtocolUDP, policy.DefaultVXLANPort, false)
@@ -73,7 +73,7 @@ func TestWireEncapsulatedFragments(t *testing.T) {
 	of, node, stranger := shop(), s.outside()[1], addrs("2001:db8::77")[0]
 	of.Nodes["n2"] = &dataplane.Node{Name: "n2", Addresses: []netip.Prefix{netip.PrefixFrom(node, 64)}}
 	s.become(t, of)
-	s.lead(t, stranger, "eth0")
+	s.setRoute(t, stranger, "eth0")
 	var socket net.PacketConn
 	require.NoError(t, s.node.Do(func() (err error) {
 		socket, err = net.ListenPacket("udp6", fmt.Sprintf("[::]:%d", policy.DefaultVXLANPort))
@@ -108,7 +108,7 @@ func TestWireEncapsulatedFragments(t *testing.T) {
 			for _, body := range parts {
 				require.NoError(t, s.putRaw(s.links["eth0"], rawPacket(src, s.host()[1], extFragment, body)))
 			}
-			s.settle(t)
+			s.drain(t)
 			count := received()
 			require.True(t, src == stranger || name != "whole" || count == 1, "%s from a node: %d", name, count)
 			require.True(t, src == node || count == 0, "%s from others: %d", name, count)

@@ -19,7 +19,7 @@ import (
 )
 
 // S173: one batch changes the sender's policy and maps a floating address to another address, or to
-// none. Both states deny packets to the floating address, which the node has a route for.
+// none. Both states deny packets to the floating address, for which the node has a route.
 func TestWireOneMomentOfFloatingAddress(t *testing.T) {
 	nfttest.EachForm(t, testWireOneMomentOfFloatingAddress)
 }
@@ -30,7 +30,7 @@ func testWireOneMomentOfFloatingAddress(t *testing.T, classes render.ClassesConf
 	})
 }
 
-// S173 holds if the call that changes a floating address is cancelled, and Resync carries it out.
+// S173 holds if the call that changes a floating address is cancelled, and Resync makes the change.
 func TestWireOneMomentOfFloatingAddressAfterCancel(t *testing.T) {
 	nfttest.EachForm(t, testWireOneMomentOfFloatingAddressAfterCancel)
 }
@@ -66,8 +66,8 @@ func testWireOneMomentOfFloatingAddressAtStart(t *testing.T, classes render.Clas
 	})
 }
 
-// eachFloatingMoment calls test with a flood to a floating address of way2, and two states that both
-// deny it at the forbidden port. The node has routes for the floating address.
+// eachFloatingMoment calls test with a flood to a floating address of way2, and with two states.
+// Both deny the flood at the forbidden port. The node has routes for the floating address.
 func eachFloatingMoment(t *testing.T, test func(t *testing.T, n *floodNet, first, next dptest.State)) {
 	floating, another := addrs("10.96.0.9", "fd00:96::9"), addrs("10.97.0.9", "fd00:97::9")
 	for family, name := range []string{"IPv4", "IPv6"} {
@@ -98,7 +98,7 @@ func eachFloatingMoment(t *testing.T, test func(t *testing.T, n *floodNet, first
 }
 
 // S168: when a workload loses a floating address, the connections to that address end. Their
-// packets have the workload's own address after translation. Its other connections go on.
+// packets have the workload's own address after translation. Its other connections continue.
 func TestWireLostFloatingAddress(t *testing.T) { nfttest.EachForm(t, testWireLostFloatingAddress) }
 
 func testWireLostFloatingAddress(t *testing.T, classes render.ClassesConfig) {
@@ -121,5 +121,5 @@ func testWireLostFloatingAddress(t *testing.T, classes render.ClassesConfig) {
 	for _, f := range lost {
 		require.False(t, tracked[netip.AddrPortFrom(f.Src, f.SrcPort).String()+" > "+f.before().String()], "%s", f.Flow)
 	}
-	b.goOn(t, others, true, "these have no floating address")
+	b.requireOpen(t, others, true, "these have no floating address")
 }

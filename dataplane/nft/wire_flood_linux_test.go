@@ -35,8 +35,8 @@ type floodNet struct {
 	family   string
 }
 
-// The flows of a flood: forbidden ones, which nothing may let through, and allowed ones, which
-// nothing may lose. Half of the packets are of each kind.
+// The flows of a flood: forbidden ones, which must never pass, and allowed ones, which must never
+// be lost. Half of the packets are of each kind.
 const (
 	floodForbidden = 81
 	floodAllowed   = 80
@@ -70,7 +70,7 @@ func newFloodRouter(t *testing.T) *floodNet {
 	return n
 }
 
-// floodFrames are the packets of a flood between workloads, or from one to the node.
+// floodFrames returns the packets of a flood between workloads, or from one to the node.
 func floodFrames(src, dst netip.Addr) (frames []frame) {
 	for i := range floodFlows {
 		for _, port := range []uint16{floodForbidden, floodAllowed} {
@@ -129,8 +129,8 @@ func (q *queues) length() (packets int, err error) {
 	return packets, nil
 }
 
-// await waits until at most limit packets are queued. On a busy machine they can be there for long
-// after they were sent. Nothing notifies of that, so it polls.
+// await waits until at most limit packets are queued. On a busy machine, they can stay queued for a
+// long time. The kernel sends no notification when they leave, so await polls.
 func (q *queues) await(limit int) error {
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(100 * time.Microsecond) {
 		switch n, err := q.length(); {
@@ -151,7 +151,7 @@ func drained(t *testing.T) {
 	require.NoError(t, q.await(0))
 }
 
-// arrived returns how many packets of each kind have ever arrived.
+// arrived returns how many packets of each kind have arrived so far.
 func (n *floodNet) arrived(t *testing.T) (forbidden, allowed int) {
 	t.Helper()
 	drained(t)
@@ -166,7 +166,7 @@ func (n *floodNet) arrived(t *testing.T) (forbidden, allowed int) {
 	return read("forbidden"), read("allowed")
 }
 
-// frames are packets that a workload's interface sends to the node.
+// frames returns packets that a workload's interface sends to the node.
 func (n *floodNet) frames(t *testing.T, from int, packets []frame) *burst {
 	t.Helper()
 	w := n.workloads[from]
@@ -193,11 +193,12 @@ func (n *floodNet) during(t *testing.T, run func()) (sent int) {
 	return floodDuring(t, n.send, run) * floodFlows
 }
 
-// floodQueue is the number of queued packets at which a flood waits. The kernel drops packets when a
-// processor has 1,000 (net.core.netdev_max_backlog), which a test must not mistake for a loss of ours.
+// floodQueue is the number of queued packets at which a flood waits. The kernel drops packets when
+// a processor has 1,000 (net.core.netdev_max_backlog), and a test must not count these drops as
+// lost packets.
 const floodQueue = 200
 
-// floodDuring calls send again and again, all from one processor, while run runs. It returns how often.
+// floodDuring calls send repeatedly, from one processor, while run runs. It returns how often.
 func floodDuring(t *testing.T, send func() error, run func()) (bursts int) {
 	t.Helper()
 	q, err := openQueues()
@@ -226,7 +227,6 @@ func floodDuring(t *testing.T, send func() error, run func()) (bursts int) {
 	return bursts
 }
 
-// floodSource is the address that the flood of a family comes from, floodTarget the one that it
-// goes to.
+// floodSource returns the source address of the flood of a family, floodTarget the destination.
 func floodSource(family int) netip.Addr { return workloadAddrs(0)[family] }
 func floodTarget(family int) netip.Addr { return workloadAddrs(1)[family] }

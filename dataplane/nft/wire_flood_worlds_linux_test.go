@@ -36,11 +36,11 @@ type worldFlood struct {
 	bursts []*burst
 	own    []wireFlow // sent by the node's own processes
 	fds    map[string]int
-	// inner are the packets that ICMP errors are about, by the index of their flow.
+	// inner has the packets in ICMP errors, by the index of their flow.
 	inner map[int][]byte
 }
 
-// floodKey identifies a flow where it arrives.
+// floodKey identifies a flow at its destination.
 func floodKey(w *wireFlow) string {
 	if !w.Protocol.HasPorts() {
 		return fmt.Sprintf("%s . %s . %d", w.Src, w.Dst, w.Protocol)
@@ -48,8 +48,7 @@ func floodKey(w *wireFlow) string {
 	return fmt.Sprintf("%s . %s . %d . %d . %d", w.Src, w.Dst, w.Protocol, w.SrcPort, w.DstPort)
 }
 
-// prepare builds the packets of the flows, and their counters: "flow-N" in the namespace where it
-// arrives.
+// prepare builds the packets of the flows, and the counter "flow-N" in the destination namespace of each.
 func (n *worldFlood) prepare(t *testing.T, flows []wireFlow) {
 	t.Helper()
 	n.flows, n.bursts, n.own = flows, nil, nil
@@ -57,7 +56,7 @@ func (n *worldFlood) prepare(t *testing.T, flows []wireFlow) {
 	for i := range flows {
 		w := &flows[i]
 		if !w.to.Own {
-			n.lead(t, w.to.Addr, w.to.Iface)
+			n.setRoute(t, w.to.Addr, w.to.Iface)
 		}
 		if w.from.Own {
 			n.own = append(n.own, *w)
@@ -88,7 +87,7 @@ func (n *worldFlood) prepare(t *testing.T, flows []wireFlow) {
 	n.count(t, n.node, "inet", "input", true)
 }
 
-// socket returns a socket that sends frames by the peer's end of an interface.
+// socket returns a socket that sends frames from the peer's end of an interface.
 func (n *worldFlood) socket(t *testing.T, iface string) int {
 	t.Helper()
 	if fd, ok := n.fds[iface]; ok {
@@ -170,7 +169,7 @@ func (n *worldFlood) arrived(t *testing.T) []int {
 	return counts
 }
 
-// send sends each flow once, except from a link that is down: before Linux 6.2, it is so while it is renamed.
+// send sends each flow once, except from a link that is down, as it is before Linux 6.2 during a rename.
 func (n *worldFlood) send() error {
 	for _, b := range n.bursts {
 		if err := b.send(len(b.list)); err != nil && !errors.Is(err, unix.ENOBUFS) {
@@ -192,7 +191,7 @@ func (n *worldFlood) during(t *testing.T, run func()) (sent int) {
 	t.Helper()
 	sent = floodDuring(t, n.send, run)
 	drained(t)
-	for { // the socket of the peers has what arrived; full, it would take no more
+	for { // empties the socket of the peers: if it is full, it receives no more packets
 		if _, _, err := unix.Recvfrom(n.fd, n.buf, unix.MSG_DONTWAIT); err != nil {
 			require.ErrorIs(t, err, unix.EAGAIN)
 			return sent
@@ -200,8 +199,8 @@ func (n *worldFlood) during(t *testing.T, run func()) (sent int) {
 	}
 }
 
-// carryOut carries out a batch in one of several ways: with and without Finish, which may be cancelled.
-func carryOut(t *testing.T, d *nft.Dataplane, b dataplane.Batch, way int) {
+// applyVariant applies a batch in one of several ways: with and without Finish, which may be cancelled.
+func applyVariant(t *testing.T, d *nft.Dataplane, b dataplane.Batch, way int) {
 	t.Helper()
 	switch way % 4 {
 	case 0:
@@ -219,8 +218,8 @@ func carryOut(t *testing.T, d *nft.Dataplane, b dataplane.Batch, way int) {
 	}
 }
 
-// TestWireFloodOfWorlds: flows pass through random worlds while these change to and fro, under a flood.
-// None that both states forbid passes, and none that both allow is lost unless endpoints change.
+// TestWireFloodOfWorlds: under a flood, random worlds change back and forth between two states. No packet passes that
+// both states deny, and no packet that both allow is lost unless endpoints change.
 func TestWireFloodOfWorlds(t *testing.T) { nfttest.EachForm(t, testWireFloodOfWorlds) }
 
 func testWireFloodOfWorlds(t *testing.T, classes render.ClassesConfig) {
@@ -304,9 +303,9 @@ func (n *worldFlood) pair(t *testing.T, c *nfttest.Cluster, d *nft.Dataplane, se
 	require.NoError(t, d.Apply(t.Context(), c.Graph.Flush()))
 
 	l := pickFlows(c, e1, e2)
-	n.forget(t)
+	n.resetConntrack(t)
 	n.prepare(t, l.flows)
-	// The settled states are right.
+	// The verdicts of both states are correct before and after the changes.
 	settled := func(e *verdict.Evaluator) {
 		there := map[string]bool{}
 		for _, w := range c.Workloads(e) {
@@ -318,11 +317,11 @@ func (n *worldFlood) pair(t *testing.T, c *nfttest.Cluster, d *nft.Dataplane, se
 			f := l.flows[i].Flow
 			want := e.Evaluate(f).Combined != verdict.Deny
 			for _, iface := range []string{f.InInterface, f.OutInterface} {
-				want = want && (there[iface] || !strings.HasPrefix(iface, "wl")) // an unknown workload's
+				want = want && (there[iface] || !strings.HasPrefix(iface, "wl")) // the address of an unknown workload
 			}
 			if (got > was[i]) != want {
 				sum.wrong++
-				t.Errorf("seed %d step %d: settled %s: want %v\n%s", seed, step, f, want, e.Explain(f))
+				t.Errorf("seed %d step %d: unchanging %s: want %v\n%s", seed, step, f, want, e.Explain(f))
 			}
 		}
 	}
@@ -334,9 +333,9 @@ func (n *worldFlood) pair(t *testing.T, c *nfttest.Cluster, d *nft.Dataplane, se
 		for i := range changes {
 			toggle([]verdict.World{second, first}[i%2])
 			if way == 4 {
-				carryOut(t, d, c.Graph.Flush(), c.IntN(4))
+				applyVariant(t, d, c.Graph.Flush(), c.IntN(4))
 			} else {
-				carryOut(t, d, c.Graph.Flush(), way)
+				applyVariant(t, d, c.Graph.Flush(), way)
 			}
 		}
 	})
@@ -355,8 +354,8 @@ func (n *worldFlood) pair(t *testing.T, c *nfttest.Cluster, d *nft.Dataplane, se
 	settled(e2)
 }
 
-// pickFlows returns random flows of a cluster. Most forbidden flows of random worlds are dull: both
-// states deny them for the same reason. So few of these are among them.
+// pickFlows returns random flows of a cluster. Both states deny most forbidden flows of random worlds for the same
+// reason. Few of these are picked.
 func pickFlows(c *nfttest.Cluster, e1, e2 *verdict.Evaluator) wireFlows {
 	l, to := wireFlows{used: map[string]bool{}}, map[netip.Addr]string{}
 	workloads := c.Workloads(e1)
@@ -389,8 +388,8 @@ func pickFlows(c *nfttest.Cluster, e1, e2 *verdict.Evaluator) wireFlows {
 	return l
 }
 
-// tally counts the packets of a flood while the node changed between two states. Of each flow, sent
-// packets were sent.
+// tally counts the passed and lost packets of a flood during changes between two states. sent packets of each flow were
+// sent.
 func (n *worldFlood) tally(
 	t *testing.T, sum *floodTally, where string, flows []wireFlow, base []int, sent int, endpoints bool,
 	e1, e2 *verdict.Evaluator,
@@ -421,7 +420,7 @@ func (n *worldFlood) tally(
 	}
 }
 
-// explained is why a flow gets its verdict.
+// explained returns the explanation of a flow's verdict.
 func explained(e *verdict.Evaluator, f verdict.Flow) string { return e.Explain(f).String() }
 
 // becomesUntracked reports whether untracked policy allows a flow in one of two states only. Such a packet

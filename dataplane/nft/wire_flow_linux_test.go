@@ -15,7 +15,7 @@ import (
 	"github.com/wayleave/wayleave/policy/verdict"
 )
 
-// wireFlow is a flow that real packets can make.
+// wireFlow is a flow for which a test can send real packets.
 type wireFlow struct {
 	verdict.Flow
 	from, to nfttest.Place
@@ -23,19 +23,19 @@ type wireFlow struct {
 	reply, related bool
 }
 
-// wireFlows are flows of one moment, of which no two are of one connection.
+// wireFlows has flows that can be tested together: no two belong to one connection.
 type wireFlows struct {
 	used  map[string]bool
 	flows []wireFlow
 }
 
-// add takes a flow, changed to something that can be sent, unless it gets in the way of another. Whether it answers or
-// opens a connection is up to the choice.
+// add adds a flow, changed so that it can be sent, unless it conflicts with another. choice decides whether it is a
+// reply or opens a connection.
 func (l *wireFlows) add(f verdict.Flow, from, to nfttest.Place, choice int) {
 	w := wireFlow{Flow: f, from: from, to: to}
 	w.possible()
 	if from.Iface != "" && from.Iface == to.Iface && !w.OrigDst.IsValid() || f.Src == f.Dst {
-		return // it does not leave the workload
+		return // the packet does not leave the workload
 	}
 	if w.State == verdict.StateEstablished && !w.OrigDst.IsValid() {
 		w.answer(choice)
@@ -65,7 +65,7 @@ func (l *wireFlows) add(f verdict.Flow, from, to nfttest.Place, choice int) {
 	l.flows = append(l.flows, w)
 }
 
-// relatedPort is both ports of what ICMP errors are about.
+// relatedPort is both ports of the packets in ICMP errors.
 const relatedPort = 9
 
 func tuple(proto policy.Protocol, src, dst netip.Addr, sport, dport uint16) string {
@@ -75,7 +75,7 @@ func tuple(proto policy.Protocol, src, dst netip.Addr, sport, dport uint16) stri
 	return fmt.Sprintf("%d %s:%d %s:%d", proto, src, sport, dst, dport)
 }
 
-// before is the destination before NAT.
+// before returns the destination before NAT.
 func (w *wireFlow) before() netip.AddrPort {
 	addr, port := w.Dst, w.DstPort
 	if w.OrigDst.IsValid() {
@@ -87,7 +87,8 @@ func (w *wireFlow) before() netip.AddrPort {
 	return netip.AddrPortFrom(addr, port)
 }
 
-// possible gives the flow the state that connection tracking sees in such a packet, or the packet a form for the state.
+// possible gives the flow the state that connection tracking assigns to such a packet, or the packet a form for the
+// state.
 func (w *wireFlow) possible() {
 	is4 := w.Src.Is4()
 	request := uint8(8)
@@ -104,7 +105,7 @@ func (w *wireFlow) possible() {
 	case w.Protocol.HasPorts():
 	case w.Protocol != policy.ProtocolICMP && w.Protocol != policy.ProtocolICMPv6:
 		w.ICMPType, w.ICMPCode = 0, 0
-		if w.State == verdict.StateInvalid { // nothing about it could be
+		if w.State == verdict.StateInvalid { // no related packet is possible
 			w.State = ""
 		}
 	case w.State == verdict.StateInvalid && w.ICMPType == request:
@@ -119,7 +120,7 @@ func (w *wireFlow) possible() {
 	}
 }
 
-// answer makes the flow an answer or an error by the choice.
+// answer makes the flow an answer or an error, as choice decides.
 func (w *wireFlow) answer(choice int) {
 	icmp := w.Protocol == policy.ProtocolICMP || w.Protocol == policy.ProtocolICMPv6
 	request, answer := uint8(8), uint8(0)
@@ -138,7 +139,7 @@ func (w *wireFlow) answer(choice int) {
 	}
 }
 
-// frame is the packet that shows whether the flow passes.
+// frame returns the packet that tests whether the flow passes.
 func (w *wireFlow) frame() frame {
 	before := w.before()
 	f := frame{
@@ -156,7 +157,7 @@ func (w *wireFlow) frame() frame {
 	return f
 }
 
-// later is a packet of an open connection.
+// later returns a packet of an open connection.
 func (w *wireFlow) later(f frame) frame {
 	f.flags, f.seq, f.ack = tcpACK, openerSeq+1, answererSeq+1
 	f.chunk, f.tag = sctpCookieEcho, answererTag
@@ -172,7 +173,7 @@ func (w *wireFlow) later(f frame) frame {
 	return f
 }
 
-// establish opens the connection that the flow is of, past any policy.
+// establish opens the flow's connection, and bypasses policy.
 func (w *wireFlow) establish(t *testing.T, b *wire) {
 	t.Helper()
 	through := func(f frame, from, to nfttest.Place) {
@@ -215,13 +216,13 @@ func (w *wireFlow) establish(t *testing.T, b *wire) {
 	}
 }
 
-// passes sends the packet that shows whether the flow passes.
+// passes sends the packet of frame and reports whether it arrives.
 func (w *wireFlow) passes(t *testing.T, b *wire) bool {
 	t.Helper()
 	return b.pass(t, w.frame(), w.from, w.to)
 }
 
-// foreignNAT is a table of another program that translates the flows.
+// foreignNAT loads a table of another program that translates the flows.
 func foreignNAT(flows []wireFlow) string {
 	var rules strings.Builder
 	for _, w := range flows {

@@ -25,8 +25,8 @@ const (
 	extOptions  = 60
 )
 
-// fragmentHeader is that of a fragment at an offset in units of eight bytes. Each id belongs to a
-// packet of its own.
+// fragmentHeader returns the header of a fragment at an offset in units of eight bytes. Each packet
+// has its own id.
 func fragmentHeader(next uint8, offset uint16, more bool, id uint32) []byte {
 	offset <<= 3
 	if more {
@@ -35,14 +35,14 @@ func fragmentHeader(next uint8, offset uint16, more bool, id uint32) []byte {
 	return binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint16([]byte{next, 0}, offset), id)
 }
 
-// options is a header of destination options, of 16 bytes, that end in eight of one's choice.
+// options returns a header of destination options, of 16 bytes. The last eight are given.
 func options(next uint8, last []byte) []byte {
 	return append([]byte{next, 1, 1, 12, 0, 0, 0, 0}, last...)
 }
 
-// incomplete are the ways to send a fragment that the kernel cannot put together, by name: an
-// extension header and what is behind it. Each ends in the id. The port of a transport header, if
-// any of it is there, is in another fragment, or denied.
+// incomplete returns fragments that the kernel cannot reassemble, by name: an extension header and
+// its payload. Each ends in the id. If a fragment has a part of a transport header, the port is in
+// another fragment, or denied.
 func incomplete(proto uint8, number uint32, id []byte) map[string]struct {
 	next uint8
 	body []byte
@@ -65,7 +65,7 @@ func incomplete(proto uint8, number uint32, id []byte) map[string]struct {
 		},
 		"first, behind routing":        {extRouting, slices.Concat(routing, first(extOptions), none)},
 		"first, behind authentication": {extAuth, slices.Concat(auth, first(extOptions), none)},
-		"first, options that go on":    {extFragment, slices.Concat(first(extOptions), longer)},
+		"first, options that continue": {extFragment, slices.Concat(first(extOptions), longer)},
 		"first within a first": {
 			extFragment, slices.Concat(first(extFragment), first(extOptions), none),
 		},
@@ -80,7 +80,7 @@ func incomplete(proto uint8, number uint32, id []byte) map[string]struct {
 	}
 }
 
-// portsDenied denies a port, or all but one, by protocol, and allows the rest.
+// portsDenied denies one port of a protocol, or all except one, and allows the rest.
 func portsDenied() []dataplane.Rule {
 	deny := func(id string, proto policy.Protocol, m dataplane.Match) dataplane.Rule {
 		return dataplane.Rule{ID: id, Action: policy.Deny, Protocol: proto, Destination: m}
@@ -94,8 +94,8 @@ func portsDenied() []dataplane.Rule {
 	}
 }
 
-// S117: with KeepInvalid, invalid packets go to policy. Fragments without a transport header still
-// drop, from and to the endpoint with the policy. Complete packets in fragments pass.
+// S117: with KeepInvalid, policy evaluates invalid packets. Fragments without a transport header
+// still drop, from and to the endpoint with the policy. Complete packets in fragments pass.
 func TestWireIncompleteFragments(t *testing.T) { nfttest.EachForm(t, testWireIncompleteFragments) }
 
 func testWireIncompleteFragments(t *testing.T, classes render.ClassesConfig) {
@@ -120,7 +120,8 @@ func testWireIncompleteFragments(t *testing.T, classes render.ClassesConfig) {
 	t.Logf("%d packets sent", sent)
 }
 
-// S117: untracked policy comes before connection tracking, and incomplete fragments drop there too.
+// S117: untracked policy is evaluated before connection tracking. Incomplete fragments drop there
+// too.
 func TestWireIncompleteFragmentsUntracked(t *testing.T) {
 	nfttest.EachForm(t, testWireIncompleteFragmentsUntracked)
 }
@@ -139,8 +140,8 @@ func testWireIncompleteFragmentsUntracked(t *testing.T, classes render.ClassesCo
 	t.Logf("%d packets sent", b.fragments(t, placeOf("eth0", netip.MustParseAddr("2001:db8:1::9"))))
 }
 
-// fragments sends incomplete ones to way2, of which none may arrive, and whole packets in
-// fragments. It returns how many.
+// fragments sends incomplete fragments to way2, of which none may arrive, and complete packets in
+// fragments. It returns the number of both.
 func (b *tracked) fragments(t *testing.T, from nfttest.Place) (sent int) {
 	t.Helper()
 	for _, proto := range []policy.Protocol{
@@ -151,16 +152,16 @@ func (b *tracked) fragments(t *testing.T, from nfttest.Place) (sent int) {
 			id := b.last
 			packet := incomplete(uint8(proto), uint32(id), binary.BigEndian.AppendUint64(nil, id))[name]
 			require.NoError(t, b.fragment(from, packet.next, packet.body))
-			require.Empty(t, b.settle(t)[id], "%s: %s", proto, name)
+			require.Empty(t, b.drain(t)[id], "%s: %s", proto, name)
 			sent++
 		}
 	}
-	require.True(t, b.inFragments(t, from, 53), "what policy allows")
-	require.False(t, b.inFragments(t, from, 22), "what policy denies")
+	require.True(t, b.inFragments(t, from, 53), "an allowed port")
+	require.False(t, b.inFragments(t, from, 22), "a denied port")
 	return sent + 4
 }
 
-// fragment sends what is behind an IPv6 header to way2.
+// fragment sends a payload behind an IPv6 header to way2.
 func (b *tracked) fragment(from nfttest.Place, next uint8, body []byte) error {
 	return b.putRaw(b.links[from.Iface], rawPacket(from.Addr, workloadAddrs(1)[1], next, body))
 }
@@ -181,5 +182,5 @@ func (b *tracked) inFragments(t *testing.T, from nfttest.Place, port uint16) boo
 	require.NoError(t, b.fragment(from, extFragment, append(
 		fragmentHeader(uint8(f.proto), 1, false, uint32(id)), transport[8:]...,
 	)))
-	return b.settle(t)[id] != ""
+	return b.drain(t)[id] != ""
 }

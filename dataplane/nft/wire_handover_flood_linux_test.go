@@ -16,9 +16,9 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/render"
 )
 
-// S168, S173: addresses change hands under a flood of their connections, with and without Finish. No
-// packet reaches or leaves the new owner, whose policy denies everything. No packet of other
-// connections is lost.
+// S168, S173: addresses move to another owner under a flood of their connections, with and without
+// Finish. No packet reaches or leaves the new owner, whose policy denies everything. No packet of
+// other connections is lost.
 func TestWireHandoverFlood(t *testing.T) { nfttest.EachForm(t, testWireHandoverFlood) }
 
 func testWireHandoverFlood(t *testing.T, classes render.ClassesConfig) {
@@ -50,7 +50,7 @@ func floodHandover(t *testing.T, classes render.ClassesConfig, stale conntrack.P
 	sum, leaked, others, lost := 0, 0, 0, 0
 	for round := range rounds {
 		for _, a := range workloadAddrs(1) {
-			b.lead(t, a, "way2")
+			b.setRoute(t, a, "way2")
 		}
 		b.become(t, from())
 		var old, rest []wireFlow
@@ -74,10 +74,10 @@ func floodHandover(t *testing.T, classes render.ClassesConfig, stale conntrack.P
 		n.prepare(t, append(old, rest...))
 		sent := n.during(t, func() {
 			for i, s := range h.states() {
-				carryOut(t, b.plane, dptest.Transition(b.at, s), round+i)
+				applyVariant(t, b.plane, dptest.Transition(b.at, s), round+i)
 				b.at = s
 			}
-			carryOut(t, b.plane, dataplane.Batch{}, round)
+			applyVariant(t, b.plane, dataplane.Batch{}, round)
 		})
 		for i, got := range n.arrived(t) {
 			if i < len(old) {

@@ -26,14 +26,14 @@ import (
 // everything.
 type handover struct {
 	name string
-	// from is the first state, shop if it is nil, which states follow.
+	// from is the first state, shop if it is nil. states has the states after it.
 	from   func() dptest.State
 	states func() []dptest.State
-	// iface is the new owner's.
+	// iface is the interface of the new owner.
 	iface string
 }
 
-// The table has no AllowedSources by which the next process could know of these.
+// The next process cannot detect these, because the table does not have AllowedSources.
 const (
 	intoSources    = "to the AllowedSources of another"
 	betweenSources = "from AllowedSources to those of another"
@@ -41,7 +41,8 @@ const (
 	fromDown       = "from AllowedSources of one that goes down"
 )
 
-// sendsFrom gives an endpoint AllowedSources: the prefixes of the addresses that leave out some bits.
+// sendsFrom gives an endpoint AllowedSources: the prefixes of the addresses, each shorter by some
+// bits.
 func sendsFrom(e *dataplane.Endpoint, from []netip.Addr, bits int) {
 	for _, a := range from {
 		e.AllowedSources = append(e.AllowedSources, netip.PrefixFrom(a, a.BitLen()-bits).Masked())
@@ -54,9 +55,9 @@ func handovers() []handover {
 		delete(s.Endpoints, endpointKey("way2"))
 		return s
 	}
-	heir := func() dptest.State {
+	newOwner := func() dptest.State {
 		s, tiers := denied(without())
-		s.Endpoints[endpointKey("heir")] = &dataplane.Endpoint{
+		s.Endpoints[endpointKey("new-owner")] = &dataplane.Endpoint{
 			Interface: "way4", Addresses: workloadAddrs(1), Profiles: []string{"all"}, Ingress: tiers, Egress: tiers,
 		}
 		return s
@@ -68,7 +69,7 @@ func handovers() []handover {
 			Ingress: tiers, Egress: tiers,
 		}
 		sendsFrom(e, workloadAddrs(1), 1)
-		s.Endpoints[endpointKey("heir")] = e
+		s.Endpoints[endpointKey("new-owner")] = e
 		return s
 	}
 	spread := func() dptest.State {
@@ -79,8 +80,8 @@ func handovers() []handover {
 	}
 	standby := func() dptest.State {
 		s := spread()
-		s.Endpoints[endpointKey("heir")] = sender().Endpoints[endpointKey("heir")]
-		return edit(s, "heir", func(e *dataplane.Endpoint) { e.Down = true })
+		s.Endpoints[endpointKey("new-owner")] = sender().Endpoints[endpointKey("new-owner")]
+		return edit(s, "new-owner", func(e *dataplane.Endpoint) { e.Down = true })
 	}
 	fallen := func() dptest.State {
 		s := sender()
@@ -92,8 +93,8 @@ func handovers() []handover {
 		return edit(s, "way2", func(e *dataplane.Endpoint) { e.Ingress, e.Egress = tiers, tiers; change(e) })
 	}
 	return []handover{
-		{"to another endpoint", nil, func() []dptest.State { return []dptest.State{heir()} }, "way4"},
-		{"to nobody, then to another", nil, func() []dptest.State { return []dptest.State{without(), heir()} }, "way4"},
+		{"to another endpoint", nil, func() []dptest.State { return []dptest.State{newOwner()} }, "way4"},
+		{"removed, then another", nil, func() []dptest.State { return []dptest.State{without(), newOwner()} }, "way4"},
 		{intoSources, nil, func() []dptest.State { return []dptest.State{sender()} }, "way4"},
 		{betweenSources, spread, func() []dptest.State { return []dptest.State{sender()} }, "way4"},
 		{toStandby, standby, func() []dptest.State { return []dptest.State{sender()} }, "way4"},
@@ -107,8 +108,9 @@ func handovers() []handover {
 	}
 }
 
-// S168: when an address changes hands, its connections end with every ConntrackPolicy. No packet of
-// an old connection reaches or leaves the new owner at any time. Other connections continue.
+// S168: when an address moves to another owner, its connections end with every ConntrackPolicy. No
+// packet of an old connection reaches or leaves the new owner at any time. Other connections
+// continue.
 func TestWireAddressHandover(t *testing.T) { nfttest.EachForm(t, testWireAddressHandover) }
 
 func testWireAddressHandover(t *testing.T, classes render.ClassesConfig) {
@@ -148,12 +150,12 @@ func (b *tracked) handOver(t *testing.T, h handover) {
 			}
 		}
 		for _, a := range workloadAddrs(1) {
-			b.lead(t, a, h.iface)
+			b.setRoute(t, a, h.iface)
 		}
 		lost := make([]bool, len(old))
 		if h.iface != "way2" {
 			for i := range lost {
-				lost[i] = true // the new owner is not known yet: nothing passes from the start
+				lost[i] = true // the new owner is not programmed yet: no packet passes from the start
 			}
 		}
 		for _, s := range h.states() {
@@ -181,7 +183,7 @@ func (b *tracked) handOver(t *testing.T, h handover) {
 		}
 		missing := tally.missing
 		b.tally(t, &tally, old, others, lost)
-		require.Equal(t, missing, tally.missing, "the connections of others go on")
+		require.Equal(t, missing, tally.missing, "the connections of others continue")
 		for _, f := range others {
 			require.True(t, f.reply || !f.Protocol.HasPorts() ||
 				tracked[netip.AddrPortFrom(f.Src, f.SrcPort).String()+" > "+f.before().String()], "%s", f.Flow)
@@ -191,12 +193,12 @@ func (b *tracked) handOver(t *testing.T, h handover) {
 		rounds, tally.old, tally.before, tally.leaked, tally.others, tally.missing,
 		b.plane.ConntrackStats().EndedAddresses)
 	require.Zero(t, tally.leaked, "packets of old connections that the new owner received or sent")
-	// On a busy machine a commit may take a few packets that are in the rules at that moment.
+	// On a busy machine, a few packets that are in the chains during a commit may be lost.
 	require.Less(t, 200*tally.missing, tally.others, "packets of other connections that were lost")
 }
 
-// S168: the next process ends the connections of an address that changed hands while none ran, or
-// during an interrupted handover. Other connections go on.
+// S168: the next process ends the connections of an address that moved while no process ran, or
+// during an interrupted handover. Other connections continue.
 func TestWireHandoverWhileStopped(t *testing.T) {
 	nfttest.EachFormInParallel(t, testWireHandoverWhileStopped)
 }
@@ -208,7 +210,7 @@ func testWireHandoverWhileStopped(t *testing.T, classes render.ClassesConfig) {
 		}
 		for _, killed := range []bool{false, true} {
 			if killed && h.name == intoSources || h.from != nil {
-				continue // the table does not have the address any more, or never had
+				continue // the table no longer has the address, or never had it
 			}
 			t.Run(fmt.Sprintf("%s, killed %v", h.name, killed), func(t *testing.T) {
 				b := newTracked(t, classes, shop())
@@ -225,12 +227,12 @@ func testWireHandoverWhileStopped(t *testing.T, classes render.ClassesConfig) {
 					old[i].to.Iface = h.iface
 				}
 				for _, a := range workloadAddrs(1) {
-					b.lead(t, a, h.iface)
+					b.setRoute(t, a, h.iface)
 				}
 				b.become(t, states[len(states)-1])
 				require.NotZero(t, b.plane.ConntrackStats().EndedAddresses)
-				b.goOn(t, old, false, "the address has another owner")
-				b.goOn(t, others, true, "nothing changed for these")
+				b.requireOpen(t, old, false, "the address has another owner")
+				b.requireOpen(t, others, true, "these did not change")
 			})
 		}
 	}
@@ -252,7 +254,7 @@ func testWireHandoverAfterCancel(t *testing.T, classes render.ClassesConfig) {
 	b := newTracked(t, classes, floating(shop(), "10.99.0.3"))
 	b.connect(t, "way4")
 	b.opened(t, 0, 1)
-	moved := floating(heirOf(), "10.99.0.3")
+	moved := floating(newOwnerOf(), "10.99.0.3")
 	canceled, cancel := context.WithCancel(t.Context())
 	cancel()
 	require.Error(t, b.plane.Apply(canceled, dptest.Transition(b.at, moved)))
@@ -260,17 +262,17 @@ func testWireHandoverAfterCancel(t *testing.T, classes render.ClassesConfig) {
 	waits := 0
 	nft.SetWaitGrace(b.plane, func() error {
 		if waits++; waits == 1 { // the former owner is removed
-			b.heirPasses(t, false)
+			b.newOwnerPasses(t, false)
 		}
 		return nil
 	})
-	b.become(t, floating(heirOf(), "10.99.0.33"))
+	b.become(t, floating(newOwnerOf(), "10.99.0.33"))
 	require.Greater(t, waits, 1)
-	b.heirPasses(t, true)
+	b.newOwnerPasses(t, true)
 }
 
-// S168: a new address that has connections through another interface is treated as moved: its owner is
-// admitted after they ended.
+// S168: a new address that has connections through another interface is treated as moved: its owner
+// is admitted after their end.
 func TestWireNewAddressWithConnections(t *testing.T) {
 	nfttest.EachForm(t, testWireNewAddressWithConnections)
 }
@@ -279,9 +281,9 @@ func testWireNewAddressWithConnections(t *testing.T, classes render.ClassesConfi
 	without := shop()
 	delete(without.Endpoints, endpointKey("way2"))
 	b := newTracked(t, classes, without)
-	b.connect(t, "eth0") // which is no workload's
+	b.connect(t, "eth0") // not an interface of a workload
 	for _, a := range workloadAddrs(1) {
-		b.lead(t, a, "eth0")
+		b.setRoute(t, a, "eth0")
 	}
 	elsewhere := func(flows []wireFlow) []wireFlow {
 		for i := range flows {
@@ -305,7 +307,7 @@ func testWireNewAddressWithConnections(t *testing.T, classes render.ClassesConfi
 		old[i].to.Iface = "way2"
 	}
 	for _, a := range workloadAddrs(1) {
-		b.lead(t, a, "way2")
+		b.setRoute(t, a, "way2")
 	}
 	for _, f := range old {
 		tracked := trackedFlows(t, b.node)
@@ -313,8 +315,8 @@ func testWireNewAddressWithConnections(t *testing.T, classes render.ClassesConfi
 	}
 }
 
-// handoverTally counts packets: those of old connections that passed before the first was lost, and
-// those after it.
+// handoverTally counts packets, for example those of old connections that passed before the first
+// lost one, and after it.
 type handoverTally struct{ old, before, leaked, others, missing int }
 
 // tally sends a packet of each connection in each direction.
@@ -348,10 +350,11 @@ func both(flows []wireFlow) (all []wireFlow) {
 	return all
 }
 
-// heirOf is shop, where the addresses of way2 are those of another endpoint that may do everything.
-func heirOf() dptest.State {
+// newOwnerOf is shop, where another endpoint, to which policy allows everything, has the addresses
+// of way2.
+func newOwnerOf() dptest.State {
 	s := shop()
-	s.Endpoints[endpointKey("heir")] = &dataplane.Endpoint{
+	s.Endpoints[endpointKey("new-owner")] = &dataplane.Endpoint{
 		Interface: "way4", Addresses: workloadAddrs(1), Profiles: []string{"all"},
 	}
 	delete(s.Endpoints, endpointKey("way2"))
@@ -359,14 +362,15 @@ func heirOf() dptest.State {
 }
 
 // S168: while connections cannot be ended, the new owner drops, and is reported with the address;
-// the rest of the batch is programmed. Once they can, the next call lets it in.
+// the rest of the batch is programmed. Once they can be ended, the next call admits the new owner.
 func TestWireFailedHandoverDrops(t *testing.T) { nfttest.EachForm(t, testWireFailedHandoverDrops) }
 
 func testWireFailedHandoverDrops(t *testing.T, classes render.ClassesConfig) {
 	for name, states := range map[string][]dptest.State{
-		"from another endpoint": {heirOf()},
-		"from nobody": {
-			edit(heirOf(), "heir", func(e *dataplane.Endpoint) { e.Addresses = nil; e.Interface = "way5" }), heirOf(),
+		"from another endpoint": {newOwnerOf()},
+		"from no endpoint": {
+			edit(newOwnerOf(), "new-owner", func(e *dataplane.Endpoint) { e.Addresses = nil; e.Interface = "way5" }),
+			newOwnerOf(),
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -391,9 +395,9 @@ func testWireFailedHandoverDrops(t *testing.T, classes render.ClassesConfig) {
 				objects, general := dataplane.ApplyErrors(err)
 				require.False(t, general, "%v", err)
 				require.Len(t, objects, 1)
-				require.ErrorContains(t, objects[endpointKey("heir")], "connections of 10.99.0.2")
+				require.ErrorContains(t, objects[endpointKey("new-owner")], "connections of 10.99.0.2")
 				require.ErrorContains(t, err, "connections of fd00:99::2")
-				b.heirPasses(t, false)
+				b.newOwnerPasses(t, false)
 				for _, w := range b.kinds(0, 2) {
 					require.False(t, w.passes(t, b.wire), "the rest of the batch is programmed: %s", w.Flow)
 				}
@@ -404,7 +408,7 @@ func testWireFailedHandoverDrops(t *testing.T, classes render.ClassesConfig) {
 			failure, tries = nil, 0
 			require.NoError(t, b.plane.Apply(t.Context(), dataplane.Batch{}))
 			require.Positive(t, tries)
-			b.heirPasses(t, true)
+			b.newOwnerPasses(t, true)
 			tries = 0
 			require.NoError(t, b.plane.Resync(t.Context()))
 			require.Zero(t, tries, "all is done")
@@ -412,9 +416,9 @@ func testWireFailedHandoverDrops(t *testing.T, classes render.ClassesConfig) {
 	}
 }
 
-// heirPasses requires that packets to and from the new owner of the addresses of way2 pass, or that
-// they do not.
-func (b *tracked) heirPasses(t *testing.T, want bool) {
+// newOwnerPasses requires that packets to and from the new owner of the addresses of way2 pass, or
+// drop.
+func (b *tracked) newOwnerPasses(t *testing.T, want bool) {
 	t.Helper()
 	for _, w := range append(b.kinds(0, 1), b.kinds(1, 0)...) {
 		if w.from.Iface == "way2" {
@@ -439,7 +443,7 @@ func TestWireFailedRemovalIsReported(t *testing.T) {
 	objects, general := dataplane.ApplyErrors(err)
 	require.False(t, general)
 	require.Contains(t, objects, endpointKey("way2"))
-	b.goOn(t, flows, false, "its endpoint is gone")
+	b.requireOpen(t, flows, false, "its endpoint was removed")
 	require.Len(t, trackedFlows(t, b.node), len(flows))
 	failure = nil
 	require.NoError(t, b.plane.Apply(t.Context(), dataplane.Batch{}))
@@ -449,7 +453,7 @@ func TestWireFailedRemovalIsReported(t *testing.T) {
 // A change without a moved address reads no connections, and is one transaction if it adds no chains.
 // So is the first Apply after a restart: established connections continue.
 func TestWireUnmovedAddressReadsNoConnections(t *testing.T) {
-	chains := nfttest.Chains() // lookups may take a second transaction, for what goes
+	chains := nfttest.Chains() // lookups may need a second transaction for deletions
 	b := newTracked(t, chains, shop())
 	flows := b.opened(t, 0, 1)
 	require.NoError(t, b.plane.Close())
@@ -460,17 +464,17 @@ func TestWireUnmovedAddressReadsNoConnections(t *testing.T) {
 	written := generation(t, b.node)
 	b.become(t, shop())
 	ofOwner := nstest.OwnerWrites(t, b.plane.Stats().Owned)
-	require.EqualValues(t, int(written)+ofOwner, generation(t, b.node), "the owner alone changes")
-	b.goOn(t, flows, true, "after a restart")
+	require.EqualValues(t, int(written)+ofOwner, generation(t, b.node), "only the owner changes")
+	b.requireOpen(t, flows, true, "after a restart")
 
 	b.become(t, policed())
 	down := edit(policed(), "way2", func(e *dataplane.Endpoint) { e.Down = true })
 	written = generation(t, b.node)
 	b.become(t, down)
 	require.Equal(t, written+1, generation(t, b.node))
-	b.goOn(t, flows, false, "down")
+	b.requireOpen(t, flows, false, "down")
 	b.become(t, shop())
-	b.goOn(t, flows, true, "up again")
+	b.requireOpen(t, flows, true, "up again")
 	require.Empty(t, ended)
 
 	written = generation(t, b.node)
@@ -480,6 +484,6 @@ func TestWireUnmovedAddressReadsNoConnections(t *testing.T) {
 	}
 	b.become(t, fresh)
 	require.Equal(t, addrs("10.99.0.4"), ended, "an address that no endpoint had")
-	require.Equal(t, written+1, generation(t, b.node), "the endpoint's chains and what leads to them")
-	b.goOn(t, flows, true, "those of others")
+	require.Equal(t, written+1, generation(t, b.node), "the endpoint's chains and the elements that lead to them")
+	b.requireOpen(t, flows, true, "connections of others")
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// hostMoment is a kind of policy of a host endpoint, and where its flow begins and ends.
+// hostMoment is a kind of policy of a host endpoint, and the two ends of its flow.
 type hostMoment struct {
 	name     string
 	from, to func(family int) netip.Addr
@@ -67,8 +67,8 @@ func hostMoments() []hostMoment {
 	}
 }
 
-// S173 for policy of host endpoints: two rules deny an address, which moves from the set of one to that
-// of the other. An allowed packet is allowed by two rules in the same way.
+// S173 for policy of host endpoints: two rules deny an address, which moves from the set of one to the set of the
+// other. In the same way, two rules allow the allowed packets.
 func TestWireOneMomentOfHost(t *testing.T) { nfttest.EachForm(t, testWireOneMomentOfHost) }
 
 func testWireOneMomentOfHost(t *testing.T, classes render.ClassesConfig) {
@@ -130,8 +130,7 @@ func deniedByEither(host bool) dptest.State {
 	return edit(s, "way2", func(e *dataplane.Endpoint) { e.Ingress = workload })
 }
 
-// flood makes the flood from one address to another: of way1, way2, the node, or a workload behind
-// eth0 or eth1.
+// flood makes the flood between two addresses: of way1, way2, the node, or a workload behind eth0 or eth1.
 func (n *floodNet) flood(t *testing.T, src, dst netip.Addr, family int) {
 	t.Helper()
 	places := map[netip.Addr]int{
@@ -170,7 +169,7 @@ func deniedAtHost(m hostMoment, family int, first bool) dptest.State {
 	var rules []dataplane.Rule
 	for _, id := range []dataplane.IPSetID{"s:one", "s:two"} {
 		rules = append(rules, rule(policy.Deny, id, floodForbidden), rule(policy.Allow, id, floodAllowed))
-		for range 25 { // the packet takes some time for them
+		for range 25 { // the packet needs some time for them
 			rules = append(rules, rule(policy.Deny, id, 9))
 		}
 	}

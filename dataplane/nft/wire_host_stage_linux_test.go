@@ -14,12 +14,14 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// S173: the only host endpoint with untracked or pre-DNAT policy loses it and gets it back, so the base
-// chain of that policy goes and comes. This policy decides about neither flow: in both states, normal
-// policy allows one and denies the other. No allowed packet is lost.
-func TestWireLastPolicyOfAHook(t *testing.T) { nfttest.EachForm(t, testWireLastPolicyOfAHook) }
+// S173: the only host endpoint with untracked or pre-DNAT policy loses it and gets it again, so the base chain of that
+// policy is deleted and added. This policy decides about neither flow: in both states, normal policy allows one and
+// denies the other. No allowed packet is lost.
+func TestWireLastPolicyOfHookLosesNothing(t *testing.T) {
+	nfttest.EachForm(t, testWireLastPolicyOfHookLosesNothing)
+}
 
-func testWireLastPolicyOfAHook(t *testing.T, classes render.ClassesConfig) {
+func testWireLastPolicyOfHookLosesNothing(t *testing.T, classes render.ClassesConfig) {
 	for _, prefixes := range []bool{false, true} { // then the change uses shadows
 		t.Run(fmt.Sprintf("prefixes %t", prefixes), func(t *testing.T) {
 			eachStage(t, func(t *testing.T, n *floodNet, m hostMoment, family int) {
@@ -34,8 +36,8 @@ func testWireLastPolicyOfAHook(t *testing.T, classes render.ClassesConfig) {
 	}
 }
 
-// withStage is the shop with a host endpoint, whose normal policy denies a port. With other ports, it also
-// has the policy of the hostMoment, which denies these.
+// withStage is the shop with a host endpoint, whose normal policy denies a port. If other ports are given, it also has
+// the policy of the hostMoment, which denies these.
 func withStage(m hostMoment, family int, normalPort uint16, stagePorts ...uint16) dptest.State {
 	s := shop()
 	port := func(port uint16) dataplane.Rule {
@@ -72,7 +74,7 @@ func withStage(m hostMoment, family int, normalPort uint16, stagePorts ...uint16
 	return s
 }
 
-// otherNets are prefixes without the addresses of the flow, of both families.
+// otherNets returns prefixes of both families that do not contain the addresses of the flow.
 func otherNets(third byte) []netip.Prefix {
 	return []netip.Prefix{
 		netip.PrefixFrom(netip.AddrFrom4([4]byte{192, 168, third, 0}), 24),

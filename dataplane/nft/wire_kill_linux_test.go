@@ -34,12 +34,12 @@ import (
 	"github.com/wayleave/wayleave/policy/worlds"
 )
 
-// killedStates is how many worlds an agent that will be killed leads its node through, in random order.
+// killedStates is the number of worlds that an agent programs in random order until it is killed.
 const killedStates = 40
 
-// killedWorlds are the worlds of a seed, and the settings that all share. Packets that connection
-// tracking calls invalid are left to policy, and tracked they are not: so each is judged as if it
-// were the first.
+// killedWorlds returns the worlds of a seed, and the settings that all share. All packets are
+// invalid for connection tracking. With KeepInvalid, policy evaluates each of them like a first
+// packet.
 func killedWorlds(t *testing.T, seed uint64, classes render.ClassesConfig) (*nfttest.Cluster, []verdict.World) {
 	t.Helper()
 	c := nfttest.NewCluster(t, seed, classes)
@@ -71,7 +71,7 @@ func openJournal(fd int) (*journal, error) {
 	return (*journal)(unsafe.Pointer(&data[0])), nil
 }
 
-// between returns the worlds that the kernel may have been in since what was done at one moment.
+// between returns the worlds that the kernel may have had since the world with the number done.
 func (j *journal) between(done int64) (worlds []int) {
 	for n := done; n <= j.begun.Load(); n++ {
 		worlds = append(worlds, int(j.worlds[n].Load()))
@@ -88,7 +88,8 @@ type agent struct {
 	at      verdict.World
 }
 
-// newAgent makes one for a namespace. It believes that the node has the interfaces, or looks where there are none.
+// newAgent makes an agent for a namespace. The agent uses the given interfaces, or reads those of
+// the node if the function is nil.
 func newAgent(
 	c *nfttest.Cluster, states []verdict.World, j *journal, netns int,
 	interfaces func() (map[string]render.Interface, error),
@@ -103,7 +104,7 @@ func newAgent(
 	return a, err
 }
 
-// program leads the namespace to a world.
+// program applies a world to the namespace.
 func (a *agent) program(t *testing.T, world int) error {
 	next := a.worlds[world]
 	for _, k := range slices.SortedFunc(maps.Keys(a.at), policy.Key.Compare) {
@@ -130,7 +131,7 @@ func (a *agent) program(t *testing.T, world int) error {
 
 const killedChild = "WAYLEAVE_TEST_KILLED_CHILD"
 
-// TestWireKilledChild is no test of its own but the agent that TestWireKilled kills, in a process of its own.
+// TestWireKilledChild is not a test, but the process of the agent that TestWireKilled kills.
 func TestWireKilledChild(t *testing.T) {
 	if os.Getenv(killedChild) == "" {
 		return
@@ -156,15 +157,14 @@ func TestWireKilledChild(t *testing.T) {
 			world = rng.IntN(len(worlds))
 		}
 	}
-	require.FailNow(t, "nobody killed me")
+	require.FailNow(t, "the parent did not kill this process")
 }
 
-// TestWireKilled kills an agent at random moments of a busy run, and starts the next over what it
-// left. All the while packets are sent. While nothing changes, just those pass that the world
-// allows. While something does, one must not pass that no world allows in which the kernel may have
-// been at that time; of those that are in the kernel at the very moment, the sample forgives one a
-// change, the whole none. After each kill a new agent leads the table to what a run from scratch
-// makes.
+// TestWireKilled kills an agent at random moments of a busy run, and starts the next one with the
+// table that it left. Packets are sent all the time. Without a change, exactly those pass that the
+// world allows. During a change, no packet passes that all possible worlds deny. The sample
+// tolerates one leaked packet per change; WIRE=whole tolerates none. After each kill, the table of
+// a new agent equals that of a run from scratch.
 func TestWireKilled(t *testing.T) { nfttest.EachFormInParallel(t, testWireKilled) }
 
 func testWireKilled(t *testing.T, classes render.ClassesConfig) {
@@ -213,8 +213,8 @@ func killedRun(t *testing.T, seed uint64, classes render.ClassesConfig, kills in
 	}
 	t.Logf("seed %d: %d worlds programmed, %d packets sent, %d passed, %d during a change, of which %d leaked and %d were lost",
 		seed, j.begun.Load(), p.sent, p.passed, p.changing, p.leaked, p.lost)
-	// The kernel is not quite at once: a packet that is in our chains while it changes over walks
-	// the rules of before, but finds what sets and maps hold afterwards.
+	// A commit is not fully atomic: a packet in our chains during a commit uses the previous
+	// generation of rules, but the new elements.
 	allowance := int(j.begun.Load())
 	if wireWhole() {
 		allowance = 0
@@ -224,7 +224,8 @@ func killedRun(t *testing.T, seed uint64, classes render.ClassesConfig, kills in
 	require.Greater(t, p.forbidden, 100)
 }
 
-// afterKill starts an agent over what the killed one left, and compares with a run from scratch.
+// afterKill starts an agent with the table that the killed one left, and compares the result with a
+// run from scratch.
 func afterKill(t *testing.T, b *wire, c *nfttest.Cluster, worlds []verdict.World, p *prober, seed uint64, world int) {
 	t.Helper()
 	next, err := newAgent(c, worlds, p.journal, b.node.FD(), nil)
@@ -261,7 +262,8 @@ func (w *wire) interfaces() (map[string]render.Interface, error) {
 	})
 }
 
-// ours is the table as nft lists it, without the order of its parts, which is that of their making.
+// ours returns nft's listing of the table, without the order of its parts, which is the order of
+// creation.
 func ours(t *testing.T, ns *netns.NS) []string {
 	t.Helper()
 	return blocks(nstest.WithoutOwner(nstest.NFT(t, ns, "", "-s", "list", "table", "inet", "wayleave")))
@@ -281,12 +283,12 @@ type prober struct {
 	flows   []wireFlow
 	judges  []*verdict.Evaluator
 	allowed [killedStates][]bool // by world and flow
-	at      int                  // of the flows
+	at      int                  // index of the next flow
 
 	sent, passed, forbidden, changing, leaked, lost int
 }
 
-// newProber chooses flows out of all worlds. Their routes stay as they are.
+// newProber chooses flows of all worlds. Their routes do not change.
 func newProber(t *testing.T, b *wire, j *journal, c *nfttest.Cluster, worlds []verdict.World) *prober {
 	t.Helper()
 	p := &prober{wire: b, journal: j}
@@ -304,7 +306,7 @@ func newProber(t *testing.T, b *wire, j *journal, c *nfttest.Cluster, worlds []v
 				continue
 			}
 			routes[f.Dst] = f.to.Iface
-			b.lead(t, f.Dst, f.to.Iface)
+			b.setRoute(t, f.Dst, f.to.Iface)
 			p.flows = append(p.flows, f)
 		}
 	}
@@ -312,7 +314,7 @@ func newProber(t *testing.T, b *wire, j *journal, c *nfttest.Cluster, worlds []v
 		here := *c
 		here.Resources = worlds[i]
 		workloads := here.Workloads(e)
-		known := func(iface string) bool { // what has our prefix and is no endpoint's drops
+		known := func(iface string) bool { // packets of an interface with our prefix and without an endpoint drop
 			return !strings.HasPrefix(iface, c.Config.InterfacePrefix) ||
 				slices.ContainsFunc(workloads, func(w *policy.WorkloadEndpoint) bool { return w.Interface == iface })
 		}
@@ -325,7 +327,8 @@ func newProber(t *testing.T, b *wire, j *journal, c *nfttest.Cluster, worlds []v
 	return p
 }
 
-// volley sends some of the flows and holds what arrives against the worlds of the time.
+// volley sends some of the flows and compares the arrived packets with the worlds that the kernel
+// may have had.
 func (p *prober) volley(t *testing.T, seed uint64) {
 	t.Helper()
 	from := p.at
@@ -359,14 +362,14 @@ func (p *prober) volley(t *testing.T, seed uint64) {
 		require.Greaterf(t, len(during), 1, "seed %d: %s passed: %t\n%s", seed, p.flows[from+i].Flow, got, &text)
 		if got {
 			p.leaked++
-			t.Logf("seed %d: %s passed while the kernel changed over\n%s", seed, p.flows[from+i].Flow, &text)
+			t.Logf("seed %d: %s passed during a commit\n%s", seed, p.flows[from+i].Flow, &text)
 		} else {
 			p.lost++
 		}
 	}
 }
 
-// until sends until something is done without an error.
+// until sends until done receives nil.
 func (p *prober) until(t *testing.T, seed uint64, done <-chan error) {
 	t.Helper()
 	for {
@@ -380,7 +383,7 @@ func (p *prober) until(t *testing.T, seed uint64, done <-chan error) {
 	}
 }
 
-// during sends while a process lives, and kills it so many volleys after it has begun.
+// during sends while a process runs, and kills it a number of volleys after its first change.
 func (p *prober) during(t *testing.T, seed uint64, ended <-chan error, before int64, volleys int, process *os.Process) {
 	t.Helper()
 	for {

@@ -89,8 +89,8 @@ func deniedType(family int, sends bool) dptest.State {
 	})
 }
 
-// deniedName is bothWays, where the sender or the receiver denies the named port of the target. The sets of
-// addresses have the target and the source.
+// deniedName is bothWays, where the sender or the receiver denies the named port of the target. The address sets
+// contain the target and the source.
 func deniedName(family int, sends bool) dptest.State {
 	s := bothWays(withMembers(others(), floodTarget(family).String()),
 		withMembers(others(), floodSource(family).String()))
@@ -148,7 +148,8 @@ func testWireOneMomentOfLargeSets(t *testing.T, classes render.ClassesConfig) {
 	}
 }
 
-// manyMembers returns a set of so many addresses of each family, from the first one on, and of others before them.
+// manyMembers returns a set with a number of addresses of each family, from the first one on, and with others before
+// them.
 func manyMembers(size, first int, more ...netip.Addr) dptest.Set {
 	var list []netip.Addr
 	for i := first; i < first+size; i++ {

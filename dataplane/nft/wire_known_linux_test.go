@@ -17,8 +17,8 @@ import (
 	"github.com/wayleave/wayleave/policy/verdict"
 )
 
-// knownMoment is a change between two states. Both forbid all packets of some established connections,
-// those of the workloads in closed, and allow those of the others. The names are of interfaces.
+// knownMoment is a change between two states. Both deny all packets of some established connections, those of the
+// workloads in closed, and allow those of the others. The names are of interfaces.
 type knownMoment struct {
 	name          string
 	first, second func() dptest.State
@@ -53,7 +53,7 @@ func knownMoments() []knownMoment {
 	between := func(a, b string) func(from, to string) bool {
 		return func(from, to string) bool { return from == a && to == b || from == b && to == a }
 	}
-	odd := func(s dptest.State) dptest.State {
+	withoutPrefix := func(s dptest.State) dptest.State {
 		s = s.Clone()
 		s.Endpoints[endpointKey("odd")] = &dataplane.Endpoint{
 			Interface: "pod9", Addresses: addrs("192.0.2.77"), Profiles: []string{"all"},
@@ -89,15 +89,15 @@ func knownMoments() []knownMoment {
 			open: not("way1", "way2"),
 		},
 		{
-			name:   "policy of others closes while one is down",
+			name:   "policy begins to deny others while one is down",
 			first:  func() dptest.State { return down(shop(), "way2") },
 			second: func() dptest.State { return down(closes(shop()), "way2") }, closed: is("way2"),
 			open: not("way2"),
 		},
 		{
-			name:   "an endpoint has an odd name",
+			name:   "an endpoint's interface lacks the prefix",
 			first:  func() dptest.State { return down(shop(), "way2") },
-			second: func() dptest.State { return odd(down(shop(), "way2")) }, closed: is("way2"),
+			second: func() dptest.State { return withoutPrefix(down(shop(), "way2")) }, closed: is("way2"),
 			open: not("way2"),
 		},
 		{
@@ -119,16 +119,16 @@ func knownMoments() []knownMoment {
 			masters: []string{"way2"},
 		},
 		{
-			name:   "the end that is down has an odd name",
-			first:  func() dptest.State { return odd(down(shop(), "way1")) },
+			name:   "the interface of the end that is down lacks the prefix",
+			first:  func() dptest.State { return withoutPrefix(down(shop(), "way1")) },
 			second: func() dptest.State { return down(shop(), "way2") }, closed: between("way1", "way2"),
 			open: not("way1", "way2"),
 		},
 	}
 }
 
-// S35, S116, S173: packets of established connections pass the first rules of forward. None passes that
-// both states forbid, because an endpoint is down or at fault; none is lost that both allow.
+// S35, S116, S173: the first rules of forward accept packets of established connections. No packet passes that both
+// states deny, because an endpoint is down or at fault. No packet is lost that both allow.
 func TestWireOneMomentOfKnown(t *testing.T) { nfttest.EachForm(t, testWireOneMomentOfKnown) }
 
 func testWireOneMomentOfKnown(t *testing.T, classes render.ClassesConfig) {
@@ -145,7 +145,7 @@ func (m knownMoment) flood(t *testing.T, classes render.ClassesConfig, changes i
 	b.own(t, "lo", "192.0.2.1/32")
 	outside := addrs("203.0.113.9", "2001:db8:1::9")
 	for _, a := range outside {
-		b.lead(t, a, "eth0")
+		b.setRoute(t, a, "eth0")
 	}
 	var ports []string
 	interfaces := func() (map[string]render.Interface, error) {
@@ -191,11 +191,11 @@ func (m knownMoment) flood(t *testing.T, classes render.ClassesConfig, changes i
 	b.become(t, first)
 	become := func(i int) {
 		if len(m.masters) == 0 {
-			carryOut(t, b.plane, dptest.Transition(b.at, second), i/2)
+			applyVariant(t, b.plane, dptest.Transition(b.at, second), i/2)
 			b.at, first, second = second, b.at, b.at
 			return
 		}
-		// The bridge comes before the endpoint goes up, and goes after it went down.
+		// The bridge is added before the endpoint becomes up, and removed after it became down.
 		if i%2 == 0 {
 			ports = m.masters
 			_ = b.plane.Resync(t.Context())

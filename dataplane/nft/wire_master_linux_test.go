@@ -32,10 +32,10 @@ import (
 type bridged struct {
 	*tracked
 	bridge wireLink
-	peers  map[string]net.HardwareAddr // of the peers' ends
+	peers  map[string]net.HardwareAddr // MAC addresses of the peers' ends
 }
 
-// bridgeOutside are addresses behind eth0.
+// bridgeOutside returns addresses behind eth0.
 func bridgeOutside() []netip.Addr { return addrs("203.0.113.1", "2001:db8:9::1") }
 
 func newBridged(t *testing.T, classes render.ClassesConfig) *bridged {
@@ -74,12 +74,12 @@ func newBridgedWith(t *testing.T, cfg nft.Config) *bridged {
 	b.bridge = wireLink{mac: link.Attrs().HardwareAddr, node: link.Attrs().Index}
 	for i, name := range []string{"way1", "way2", "way3"} {
 		for _, a := range workloadAddrs(i) {
-			b.lead(t, a, name)
+			b.setRoute(t, a, name)
 		}
 	}
 	for family, a := range bridgeOutside() {
-		b.lead(t, a, "eth0")
-		require.Eventually(t, func() bool { // the kernel takes an IPv6 address into use a moment later
+		b.setRoute(t, a, "eth0")
+		require.Eventually(t, func() bool { // the kernel uses an IPv6 address only some time later
 			routes, err := b.netlink.RouteGet(b.host(family).Addr.AsSlice())
 			return err == nil && len(routes) == 1 && routes[0].Type == unix.RTN_LOCAL
 		}, patience, time.Millisecond)
@@ -122,7 +122,8 @@ func (b *bridged) release(t *testing.T, name string) {
 	}
 }
 
-// host and out are the node itself and what is behind eth0, one address a family.
+// host and out return the places of the node itself and of a host behind eth0, with one address for
+// each family.
 func (b *bridged) host(family int) nfttest.Place {
 	return nfttest.Place{Own: true, Addr: addrs("192.0.2.1", "2001:db8::1")[family]}
 }
@@ -133,7 +134,7 @@ func workload(i, family int) nfttest.Place {
 	return placeOf([]string{"way1", "way2", "way3"}[i], workloadAddrs(i)[family])
 }
 
-// fresh are new connections of both families and every kind.
+// fresh returns new connections of both families and every kind.
 func (b *bridged) fresh(from, to func(family int) nfttest.Place) (flows []wireFlow) {
 	for _, w := range b.kinds(0, 1) {
 		family := 0
@@ -147,8 +148,8 @@ func (b *bridged) fresh(from, to func(family int) nfttest.Place) (flows []wireFl
 	return flows
 }
 
-// all requires that packets of every kind pass between two places in both directions, or that none
-// does. It returns their number.
+// all requires that all packets of every kind pass between two places in both directions, or none.
+// It returns their number.
 func (b *bridged) all(t *testing.T, one, other func(family int) nfttest.Place, pass bool, why string) int {
 	t.Helper()
 	flows := slices.Concat(b.fresh(one, other), b.fresh(other, one))
@@ -175,11 +176,11 @@ func faults(t *testing.T, err error) map[string]string {
 	return out
 }
 
-const isPort = ": its packets pass the hooks as br0's, so policy cannot see them; take it out of the bridge and route it"
+const isPort = ": the hooks see its packets on br0, so policy cannot match them; remove it from the bridge and route it"
 
-// S170: endpoints whose interfaces are ports of a bridge are at fault, with the reason. What is
-// routed between them, other workloads, the outside and the host drops, in both families. Others go
-// on.
+// S170: endpoints whose interfaces are ports of a bridge are at fault, with the reason. Routed
+// packets between them, other workloads, the outside and the host drop, in both families. Other
+// endpoints are not affected.
 func TestWireBridge(t *testing.T) { nfttest.EachForm(t, testWireBridge) }
 
 func testWireBridge(t *testing.T, classes render.ClassesConfig) {
@@ -187,9 +188,9 @@ func testWireBridge(t *testing.T, classes render.ClassesConfig) {
 	b.enslave(t, "way1", true)
 	b.enslave(t, "way2", true)
 	for _, to := range []func(int) nfttest.Place{at(1), at(2), b.out, b.host} {
-		b.all(t, at(0), to, true, "without policy, which shows that packets get there")
+		b.all(t, at(0), to, true, "without policy, all packets arrive")
 	}
-	b.forget(t)
+	b.resetConntrack(t)
 	s := edit(shop(), "way2", func(e *dataplane.Endpoint) { e.Down = true })
 	plan, err := b.plane.Plan(t.Context(), dptest.Transition(b.at, s))
 	require.NoError(t, err)
@@ -198,7 +199,7 @@ func testWireBridge(t *testing.T, classes render.ClassesConfig) {
 	b.at = s
 	reasons := faults(t, err)
 	require.Len(t, reasons, 2)
-	for _, name := range []string{"way1", "way2"} { // also one that is down
+	for _, name := range []string{"way1", "way2"} { // also an endpoint that is down
 		require.Contains(t, reasons[name], "interface "+name+" is a port of bridge br0"+isPort)
 	}
 	sent := 0
@@ -218,12 +219,12 @@ func testWireBridge(t *testing.T, classes render.ClassesConfig) {
 		sent += b.all(t, at(0), to, true, "out of the bridge")
 	}
 	sent += b.all(t, at(1), at(2), false, "down")
-	require.NotContains(t, list(t, b.node), "blocked", "the sets and rules are there for such endpoints alone")
+	require.NotContains(t, list(t, b.node), "blocked", "the sets and rules exist only for such endpoints")
 	t.Logf("%d packets", sent)
 }
 
-// S170: frames between two ports of a bridge drop if the bridge sends them through the hooks.
-// Otherwise no hook sees them, which is why their endpoints are at fault.
+// S170: frames between two ports of a bridge drop if they traverse the hooks. Otherwise no hook
+// sees them. Therefore, their endpoints are at fault.
 func TestWireBridgedFrames(t *testing.T) { nfttest.EachForm(t, testWireBridgedFrames) }
 
 func testWireBridgedFrames(t *testing.T, classes render.ClassesConfig) {
@@ -231,18 +232,19 @@ func testWireBridgedFrames(t *testing.T, classes render.ClassesConfig) {
 	b.enslave(t, "way1", true)
 	b.enslave(t, "way2", true)
 	require.Len(t, faults(t, b.plane.Apply(t.Context(), dptest.Transition(b.at, shop()))), 2)
-	// its frames go to the other's MAC address
+	// its frames have the other's MAC address as destination
 	b.links["way1"] = wireLink{peer: b.links["way1"].peer, mac: b.peers["way2"]}
 	for _, call := range []string{"0", "1"} {
 		b.callHooks(t, call)
-		b.forget(t)
+		b.resetConntrack(t)
 		for _, w := range b.fresh(at(0), at(1)) {
 			require.Equal(t, call == "0", w.passes(t, b.wire), "bridge-nf-call %s: %s", call, w.Flow)
 		}
 	}
 }
 
-// callHooks sets whether frames between two ports of a bridge pass the hooks of IPv4 and IPv6: "1" or "0".
+// callHooks sets whether frames between two ports of a bridge traverse the hooks of IPv4 and IPv6:
+// "1" or "0".
 func (b *bridged) callHooks(t *testing.T, call string) {
 	t.Helper()
 	for _, name := range []string{"bridge-nf-call-iptables", "bridge-nf-call-ip6tables"} {
@@ -254,7 +256,7 @@ func (b *bridged) callHooks(t *testing.T, call string) {
 	}
 }
 
-// S170: what the host sends to a service drops after routing if its backend is a bridged endpoint.
+// S170: packets from the host to a service drop after routing if its backend is a bridged endpoint.
 func TestWireBridgeService(t *testing.T) { nfttest.EachForm(t, testWireBridgeService) }
 
 func testWireBridgeService(t *testing.T, classes render.ClassesConfig) {
@@ -263,7 +265,7 @@ func testWireBridgeService(t *testing.T, classes render.ClassesConfig) {
 	var flows []wireFlow
 	for _, backend := range []func(int) nfttest.Place{at(0), at(2)} {
 		for _, w := range b.fresh(b.host, backend) {
-			w.OrigDst = bridgeOutside()[0] // where it would leave by eth0
+			w.OrigDst = bridgeOutside()[0] // the packet would leave through eth0 here
 			if w.Src.Is6() {
 				w.OrigDst = bridgeOutside()[1]
 			}
@@ -276,7 +278,7 @@ func testWireBridgeService(t *testing.T, classes render.ClassesConfig) {
 	for _, w := range flows {
 		require.True(t, w.passes(t, b.wire), "without policy: %s", w.Flow)
 	}
-	b.forget(t)
+	b.resetConntrack(t)
 	require.Error(t, b.plane.Apply(t.Context(), dptest.Transition(b.at, shop())))
 	for _, w := range flows {
 		require.Equal(t, w.to.Iface == "way3", w.passes(t, b.wire), "%s", w.Flow)
@@ -284,8 +286,8 @@ func testWireBridgeService(t *testing.T, classes render.ClassesConfig) {
 	t.Logf("%d packets", len(flows))
 }
 
-// S170: a healthy endpoint has the same address as a bridged one. Packets through the healthy one's
-// interface pass; all others drop.
+// S170: another endpoint has the same address as a bridged one. Packets through its interface pass,
+// and all others drop.
 func TestWireBridgeSharedAddress(t *testing.T) { nfttest.EachForm(t, testWireBridgeSharedAddress) }
 
 func testWireBridgeSharedAddress(t *testing.T, classes render.ClassesConfig) {
@@ -298,27 +300,29 @@ func testWireBridgeSharedAddress(t *testing.T, classes render.ClassesConfig) {
 	shared := func(family int) nfttest.Place { return placeOf("way3", workloadAddrs(0)[family]) }
 	sent := b.all(t, at(0), b.out, false, "by the bridge")
 	sent += b.all(t, at(0), b.host, false, "by the bridge")
-	b.forget(t)
+	b.resetConntrack(t)
 	for _, a := range workloadAddrs(0) {
-		b.lead(t, a, "way3")
+		b.setRoute(t, a, "way3")
 	}
-	sent += b.all(t, shared, b.out, true, "by the interface of the healthy endpoint")
-	sent += b.all(t, shared, b.host, true, "by the interface of the healthy endpoint")
-	sent += b.all(t, shared, at(1), true, "by the interface of the healthy endpoint")
-	for _, w := range b.fresh(at(0), b.out) { // the answers lead to the other
+	sent += b.all(t, shared, b.out, true, "through the interface of the other endpoint")
+	sent += b.all(t, shared, b.host, true, "through the interface of the other endpoint")
+	sent += b.all(t, shared, at(1), true, "through the interface of the other endpoint")
+	for _, w := range b.fresh(at(0), b.out) { // the answers are routed to the other
 		sent++
 		require.False(t, w.passes(t, b.wire), "from the bridge: %s", w.Flow)
 	}
 	t.Logf("%d packets", sent)
 }
 
-// S170: an interface becomes a port of a bridge while packets flow, and ceases to be one. After the
+// S170: an interface becomes a port of a bridge under traffic, and leaves it. After the
 // notification and its Resync, no packet passes to or from its endpoint, of new connections or
-// established ones, whether the routes lead through the port or the bridge. Once the port is out of
-// the bridge, all pass.
-func TestWireBridgeComesAndGoes(t *testing.T) { nfttest.EachForm(t, testWireBridgeComesAndGoes) }
+// established ones, by routes through the port or the bridge. Once the port has left the bridge,
+// all pass.
+func TestWirePortJoinsAndLeavesBridge(t *testing.T) {
+	nfttest.EachForm(t, testWirePortJoinsAndLeavesBridge)
+}
 
-func testWireBridgeComesAndGoes(t *testing.T, classes render.ClassesConfig) {
+func testWirePortJoinsAndLeavesBridge(t *testing.T, classes render.ClassesConfig) {
 	const rounds = 10
 	b := newBridged(t, classes)
 	b.become(t, shop())
@@ -338,12 +342,12 @@ func testWireBridgeComesAndGoes(t *testing.T, classes render.ClassesConfig) {
 	known := b.opened(t, 0, 2)
 	for round := range rounds {
 		flood(true, "before")
-		b.goOn(t, known, true, "before")
+		b.requireOpen(t, known, true, "before")
 		b.enslave(t, "way1", round%2 == 0)
 		require.Equal(t, "the master of interface way1", b.drift(t, drifts))
 		require.Contains(t, faults(t, b.plane.Resync(t.Context())), "way1")
 		flood(false, "at the bridge")
-		b.goOn(t, known, false, "at the bridge")
+		b.requireOpen(t, known, false, "at the bridge")
 		require.Error(t, b.plane.Apply(t.Context(), dataplane.Batch{}), "still")
 		flood(false, "at the bridge")
 
@@ -355,7 +359,7 @@ func testWireBridgeComesAndGoes(t *testing.T, classes render.ClassesConfig) {
 		}
 	}
 	flood(true, "after")
-	b.goOn(t, known, true, "after")
+	b.requireOpen(t, known, true, "after")
 	t.Logf("%d changes, %d packets", 2*rounds, sent)
 }
 
@@ -384,8 +388,8 @@ func (b *tracked) drift(t *testing.T, drifts chan dataplane.Drift) string {
 	}
 }
 
-// S170, S124: with Watch, a bridge comes before the endpoint, before Watch, and before the
-// interface that has the endpoint's name. A port that is no endpoint's interface costs no Resync.
+// S170, S124: with Watch, a bridge is added before the endpoint, before Watch begins, and before
+// the interface with the endpoint's name. A port without an endpoint causes no Resync.
 func TestBridgeBeforeTheEndpoint(t *testing.T) {
 	b := newBridged(t, render.ClassesConfig{})
 	s := shop()
@@ -414,7 +418,7 @@ func TestBridgeBeforeTheEndpoint(t *testing.T) {
 	require.Equal(t, "the master of interface br7", b.drift(t, drifts))
 	require.Len(t, faults(t, b.plane.Resync(t.Context())), 3)
 	runIP(t, b.node, "link", "del", "dev", "br0")
-	for range 3 { // one or more, as the kernel lets go of the ports one by one
+	for range 3 { // one or more, because the kernel releases the ports one by one
 		b.drift(t, drifts)
 		if b.plane.Resync(t.Context()) == nil {
 			break
@@ -424,7 +428,8 @@ func TestBridgeBeforeTheEndpoint(t *testing.T) {
 	require.NotContains(t, list(t, b.node), "blocked")
 }
 
-// S170: without Watch, Apply looks up the interface of each endpoint of a batch, and Resync all.
+// S170: without Watch, Apply looks up the interface of each endpoint of a batch, and Resync looks
+// up all interfaces.
 func TestBridgeWithoutWatch(t *testing.T) {
 	b := newBridged(t, render.ClassesConfig{})
 	s := shop()
@@ -450,7 +455,7 @@ func TestBridgeWithoutWatch(t *testing.T) {
 }
 
 // S170: Config.Interfaces reports the masters. While it fails, new endpoints are at fault, and
-// others go on.
+// others are not affected.
 func TestConfigInterfacesReportsMasters(t *testing.T) {
 	known, failure := map[string]render.Interface{}, error(nil)
 	d, err := nft.New(nft.Config{
@@ -471,7 +476,7 @@ func TestConfigInterfacesReportsMasters(t *testing.T) {
 	known = map[string]render.Interface{"way3": {Master: render.Master{Name: "red", Kind: "vrf"}}}
 	reasons := faults(t, d.Apply(t.Context(), dataplane.Batch{}))
 	require.Len(t, reasons, 1)
-	require.Contains(t, reasons["way3"], "interface way3 is a port of vrf red: its packets pass the hooks as red's")
+	require.Contains(t, reasons["way3"], "interface way3 is a port of vrf red: the hooks see its packets on red")
 	known = map[string]render.Interface{}
 	require.NoError(t, d.Resync(t.Context()))
 }

@@ -22,30 +22,30 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// moment is a change between two states that both forbid one flow.
+// moment is a change between two states that both deny one flow.
 type moment struct {
 	name   string
 	states func(family int) (first, second dptest.State)
-	// comes is set if an endpoint is removed and added, so that allowed packets are lost.
-	comes bool
+	// readded is set if an endpoint is removed and added, so that allowed packets are lost.
+	readded bool
 }
 
 func moments() []moment {
 	sender := func(family int) dptest.Set { return members(floodSource(family).String()) }
 	receiver := func(family int) dptest.Set { return members(floodTarget(family).String()) }
 	return []moment{
-		{name: "the sender goes and comes", comes: true, states: func(family int) (dptest.State, dptest.State) {
+		{name: "the sender is replaced", readded: true, states: func(family int) (dptest.State, dptest.State) {
 			first, second := bothWays(others(), sender(family)), bothWays(others(), others())
 			delete(second.Endpoints, endpointKey("way1"))
 			delete(second.Policies, nfttest.PolicyKey("sends"))
 			delete(second.Sets, "s:to")
 			return first, second
 		}},
-		{name: "the sender goes down and up", comes: true, states: func(family int) (dptest.State, dptest.State) {
+		{name: "the sender goes down and up", readded: true, states: func(family int) (dptest.State, dptest.State) {
 			second := edit(bothWays(others(), others()), "way1", func(e *dataplane.Endpoint) { e.Down = true })
 			return bothWays(others(), sender(family)), second
 		}},
-		{name: "the receiver goes and comes", comes: true, states: func(family int) (dptest.State, dptest.State) {
+		{name: "the receiver is replaced", readded: true, states: func(family int) (dptest.State, dptest.State) {
 			first, second := bothWays(receiver(family), others()), bothWays(others(), others())
 			delete(second.Endpoints, endpointKey("way2"))
 			delete(second.Policies, nfttest.PolicyKey("receives"))
@@ -60,7 +60,7 @@ func moments() []moment {
 			second := withoutPolicy(bothWays(others(), sender(family)), "sends", "way1")
 			return first, second
 		}},
-		{name: "a denied prefix that holds both ends moves", states: func(family int) (dptest.State, dptest.State) {
+		{name: "a denied prefix that contains both ends moves", states: func(family int) (dptest.State, dptest.State) {
 			both := netip.PrefixFrom(floodSource(family), floodSource(family).BitLen()-2)
 			return bothWays(netMembers(both), others()), bothWays(others(), netMembers(both))
 		}},
@@ -72,7 +72,7 @@ func moments() []moment {
 					e.AllowedSources = append(e.AllowedSources, netip.PrefixFrom(a, a.BitLen()))
 				}
 			}
-			// The sets have other members all the while, so that no class comes or goes.
+			// The sets always have other members, so that no class is added or removed.
 			first := bothWays(withMembers(others(), "192.0.2.8", "2001:db8::8", floodTarget(family).String()),
 				withMembers(others(), "192.0.2.9", "2001:db8::9"))
 			second := bothWays(withMembers(others(), "192.0.2.8", "2001:db8::8"),
@@ -96,8 +96,8 @@ func moments() []moment {
 	}
 }
 
-// S173: a packet that the state before a change and the one after it both forbid never passes, and
-// one that both allow is never lost.
+// S173: a packet that the states before and after a change both deny never passes. A packet that
+// both allow is never lost.
 func TestWireOneMoment(t *testing.T) { nfttest.EachForm(t, testWireOneMoment) }
 
 func testWireOneMoment(t *testing.T, classes render.ClassesConfig) {
@@ -114,18 +114,18 @@ func momentChanges() int { return wireRounds(40, 5000) }
 func oneMoment(t *testing.T, classes render.ClassesConfig, m moment, family, changes int) {
 	t.Helper()
 	first, second := m.states(family)
-	newFloodNet(t, family).oneMoment(t, render.Config{Classes: classes}, first, second, m.comes, changes, nil)
+	newFloodNet(t, family).oneMoment(t, render.Config{Classes: classes}, first, second, m.readded, changes, nil)
 }
 
-// oneMoment changes the router between two states while the flood runs. It calls behind right after
-// each change, unless that is nil.
+// oneMoment changes the router between two states while the flood runs. If behind is not nil, it is
+// called right after each change.
 func (n *floodNet) oneMoment(
-	t *testing.T, cfg render.Config, first, second dptest.State, comes bool, changes int, behind func(),
+	t *testing.T, cfg render.Config, first, second dptest.State, readded bool, changes int, behind func(),
 ) {
 	t.Helper()
 	plane := open(t, n.node, cfg)
 	require.NoError(t, plane.Apply(t.Context(), dptest.Transition(dptest.NewState(), first)))
-	n.alternate(t, first, second, comes, changes, func(at, next dptest.State) {
+	n.alternate(t, first, second, readded, changes, func(at, next dptest.State) {
 		require.NoError(t, plane.Apply(t.Context(), dptest.Transition(at, next)))
 		if behind != nil {
 			behind()
@@ -133,9 +133,10 @@ func (n *floodNet) oneMoment(
 	})
 }
 
-// alternate calls change to move the node between two states, back and forth, while the flood runs.
+// alternate calls change repeatedly, so that the node alternates between two states, while the
+// flood runs.
 func (n *floodNet) alternate(
-	t *testing.T, first, second dptest.State, comes bool, changes int, change func(at, next dptest.State),
+	t *testing.T, first, second dptest.State, readded bool, changes int, change func(at, next dptest.State),
 ) {
 	t.Helper()
 	sent := n.during(t, func() {
@@ -150,18 +151,18 @@ func (n *floodNet) alternate(
 		forbidden, sent-allowed,
 	)
 	require.Zero(t, forbidden, "forbidden packets that passed")
-	if !comes {
+	if !readded {
 		require.Equal(t, sent, allowed, "allowed packets that arrived")
 	}
 }
 
-// S173 holds if another process commits to its own table right after each change. The kernel counts
-// that as another generation of the same ruleset.
+// S173 holds if another process commits to its own table right after each change. For the kernel,
+// that is another generation of the same ruleset.
 func TestWireOneMomentAmongOthers(t *testing.T) { nfttest.EachForm(t, testWireOneMomentAmongOthers) }
 
 func testWireOneMomentAmongOthers(t *testing.T, classes render.ClassesConfig) {
 	for _, m := range moments() {
-		if m.comes {
+		if m.readded {
 			continue
 		}
 		t.Run(m.name, func(t *testing.T) {
@@ -192,7 +193,7 @@ func anotherTable(t *testing.T, ns *netns.NS) func() {
 	}
 }
 
-// S173 for traffic between a workload and its node, where only the workload has policy.
+// S173 holds for traffic between a workload and its node if only the workload has policy.
 func TestWireOneMomentOfNode(t *testing.T) { nfttest.EachForm(t, testWireOneMomentOfNode) }
 
 func testWireOneMomentOfNode(t *testing.T, classes render.ClassesConfig) {
@@ -299,8 +300,8 @@ func testWireOneMomentToItself(t *testing.T, classes render.ClassesConfig) {
 	}
 }
 
-// S173: interfaces with any names, where policy denies everything to a workload that comes while
-// another one goes.
+// S173: interfaces have any names. Policy denies everything to a workload that is added in the
+// change that removes another one.
 func TestWireOneMomentOfUnusualNames(t *testing.T) {
 	nfttest.EachForm(t, testWireOneMomentOfUnusualNames)
 }
@@ -321,11 +322,11 @@ func testWireOneMomentOfUnusualNames(t *testing.T, classes render.ClassesConfig)
 		nil,
 	)
 	_, allowed := n.arrived(t)
-	require.Zero(t, allowed, "packets to the other port, which policy denies as well")
+	require.Zero(t, allowed, "packets to the other port, which policy denies too")
 }
 
-// S173: an address gets into another set, so that it is in a class that was not there before. No packet
-// is lost that both classes allow.
+// S173: an address is added to another set, so that it is in a new class. No packet is lost that
+// both classes allow.
 func TestWireNewClassLosesNothing(t *testing.T) { nfttest.EachForm(t, testWireNewClassLosesNothing) }
 
 func testWireNewClassLosesNothing(t *testing.T, classes render.ClassesConfig) {

@@ -10,8 +10,8 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// frame is an IP packet in parts. Its last eight bytes are its id, by which it is known again,
-// whatever translates it on its way.
+// frame is an IP packet in parts. Its last eight bytes are its id, which identifies it also after
+// translation.
 type frame struct {
 	src, dst     netip.Addr
 	sport, dport uint16
@@ -23,8 +23,8 @@ type frame struct {
 	seq, ack     uint32 // of TCP
 	chunk        uint8  // of SCTP
 	tag          uint32 // of SCTP: the verification tag
-	inner        []byte // of an ICMP error: the packet that it is about
-	broken       bool   // a length of UDP or a tag of SCTP that cannot be
+	inner        []byte // of an ICMP error: the quoted packet
+	broken       bool   // an invalid length of UDP or tag of SCTP
 	id           uint64
 }
 
@@ -41,11 +41,11 @@ const (
 	openerSeq, answererSeq = 1000, 9000
 )
 
-// bytes returns the packet with right checksums.
+// bytes returns the packet with valid checksums.
 func (f frame) bytes() []byte {
 	id := binary.BigEndian.AppendUint64(nil, f.id)
 	var body []byte
-	at := -1 // of the checksum
+	at := -1 // offset of the checksum
 	switch f.proto {
 	case policy.ProtocolTCP:
 		body, at = f.tcp(), 16
@@ -118,7 +118,7 @@ func (f frame) sctp(id []byte) []byte {
 	return body
 }
 
-// pseudo is what a checksum covers besides the packet's own bytes.
+// pseudo returns the pseudo-header of a checksum.
 func (f frame) pseudo(size int) []byte {
 	if f.proto == policy.ProtocolICMP {
 		return nil
@@ -127,7 +127,7 @@ func (f frame) pseudo(size int) []byte {
 	return append(binary.BigEndian.AppendUint32(p, uint32(size)), 0, 0, 0, byte(f.proto))
 }
 
-// idOf is the id of a frame as it came in.
+// idOf returns the id of a received frame.
 func idOf(packet []byte) uint64 {
 	if len(packet) < 8 {
 		return 0
@@ -135,7 +135,7 @@ func idOf(packet []byte) uint64 {
 	return binary.BigEndian.Uint64(packet[len(packet)-8:])
 }
 
-// opening is the first packet of a connection.
+// opening returns the first packet of a connection.
 func opening(f frame) frame {
 	switch f.proto {
 	case policy.ProtocolTCP:

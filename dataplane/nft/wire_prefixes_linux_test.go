@@ -18,12 +18,12 @@ import (
 	"github.com/wayleave/wayleave/policy/verdict"
 )
 
-// The kernel switches elements of interval sets after the rest of a transaction. These tests change
+// The kernel commits elements of interval sets after the rest of a transaction. These tests change
 // prefixes together with other objects, and check S173: no packet is lost that both states allow,
 // and none passes that both forbid.
 
-// wireRounds is how many changes a test makes: in the sample of every day, or with WIRE=whole. A short
-// test makes at least two, to a state and back.
+// wireRounds returns the number of changes that a test makes: of the daily sample, or of all with
+// WIRE=whole. A short test makes at least two, to a state and back.
 func wireRounds(sample, whole int) int {
 	switch {
 	case wireWhole():
@@ -35,8 +35,8 @@ func wireRounds(sample, whole int) int {
 	}
 }
 
-// during leads the node round the states, sends flows all the while, and returns how many were sent
-// and how many arrived.
+// during applies the states one by one, sends flows meanwhile, and returns how many were sent and
+// how many arrived.
 func (b *tracked) during(t *testing.T, rounds int, states []dptest.State, flows func() []wireFlow) (sent, arrived int) {
 	t.Helper()
 	for round := range rounds {
@@ -57,12 +57,13 @@ func (b *tracked) during(t *testing.T, rounds int, states []dptest.State, flows 
 			}
 		}
 		b.at = next
-		b.forget(t)
+		b.resetConntrack(t)
 	}
 	return sent, arrived
 }
 
-// fresh returns new connections over UDP from one workload to others, of both families in turn.
+// fresh returns new connections over UDP from one workload to others, with the families
+// alternating.
 func (b *tracked) fresh(count, from int, to ...int) (flows []wireFlow) {
 	for range count {
 		b.port++
@@ -74,8 +75,8 @@ func (b *tracked) fresh(count, from int, to ...int) (flows []wireFlow) {
 	return flows
 }
 
-// manyPrefixes are disjoint prefixes of both families, others for each version, and around them
-// those of the first workload.
+// manyPrefixes returns disjoint prefixes of both families, different for each version, and the
+// prefixes around the first workload.
 func manyPrefixes(count, version int) dptest.Set {
 	list := []string{
 		netip.PrefixFrom(workloadAddrs(0)[0], 30).Masked().String(),
@@ -142,8 +143,8 @@ func testWirePrefixesLoseNothing(t *testing.T, classes render.ClassesConfig) {
 	}
 }
 
-// S173: an address that a rule denies is denied all the while that it goes from a full-length
-// address to a prefix, or its prefix from one set or rule to another, while others are allowed.
+// S173: a rule denies an address and allows others. The address stays denied while a prefix
+// replaces its full-length member, and while its prefix moves from one set or rule to another.
 func TestWireDeniedPrefixMoves(t *testing.T) { nfttest.EachForm(t, testWireDeniedPrefixMoves) }
 
 func testWireDeniedPrefixMoves(t *testing.T, classes render.ClassesConfig) {

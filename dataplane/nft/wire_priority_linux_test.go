@@ -16,20 +16,22 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// marking is what others give a packet of theirs ahead of policy, and what it must have behind it.
+// marking is the mark and priority that a foreign table gives a packet before policy, and the
+// priority that the packet must have behind policy.
 type marking struct {
-	port           uint16 // by which they know it
+	port           uint16 // identifies the packet
 	mark           uint32
 	priority, want uint16
-	dscp           int // they leave the priority to the kernel, which goes by this; -1 if not
+	dscp           int // code point from which the kernel derives the priority; -1 if the table sets it
 }
 
-// markings are all marks with all priorities, and the priorities that the kernel gives by the type of service.
+// markings returns all marks with all priorities, and the priorities that the kernel derives from
+// the type of service.
 func markings() (out []marking) {
 	for _, mark := range []uint32{0, 0x4000, 1337} {
 		for _, priority := range []uint16{0, 1, 2, 4, 6, 7} {
 			m := marking{port: 1000 + uint16(len(out)), mark: mark, priority: priority, want: priority, dscp: -1}
-			if priority == 7 { // it is not among those that are kept
+			if priority == 7 { // it is not one of the kept priorities
 				m.want = 0
 			}
 			out = append(out, m)
@@ -41,8 +43,8 @@ func markings() (out []marking) {
 	return out
 }
 
-// othersMark is a foreign table that marks packets before policy in the same hooks, and drops behind
-// policy those without their marking.
+// othersMark returns a foreign table that marks packets before policy in the same hooks. Behind
+// policy, it drops packets without their marking.
 func othersMark(all []marking) string {
 	var before, dscp, behind strings.Builder
 	for _, m := range all {
@@ -64,9 +66,9 @@ func othersMark(all []marking) string {
 	return text + "}\n"
 }
 
-// TestWirePriorities: behind policy a packet has the mark and the priority that it had before,
-// where it is forwarded, sent by the host and taken in by it. By classes, a priority that is not
-// among those to be kept is none.
+// TestWirePriorities: behind policy, a packet has the same mark and priority as before, if it is
+// forwarded, sent by the host or received by it. With lookups, a priority that is not one of the
+// kept ones becomes zero.
 func TestWirePriorities(t *testing.T) { nfttest.EachForm(t, testWirePriorities) }
 
 func testWirePriorities(t *testing.T, classes render.ClassesConfig) {
@@ -114,6 +116,6 @@ func testWirePriorities(t *testing.T, classes render.ClassesConfig) {
 			}
 		}
 		denied := frame{src: way1.Addr, dst: way2.Addr, proto: policy.ProtocolUDP, sport: 2000, dport: 999}
-		require.False(t, b.pass(t, denied, way1, way2), "policy was asked")
+		require.False(t, b.pass(t, denied, way1, way2), "policy was evaluated")
 	}
 }

@@ -16,11 +16,11 @@ import (
 	"github.com/wayleave/wayleave/policy/verdict"
 )
 
-// A packet that is in our chains while the kernel changes over walks the rules of before, in which
-// chains that are new are empty, but finds what sets and maps hold afterwards. These tests lead a
-// node through states which all forbid some packets: none passes at any moment.
+// A packet in our chains during a commit uses the previous generation of rules, but the new
+// elements. New chains are empty for it. These tests apply states one by one which all deny some
+// packets. None of these passes at any moment.
 
-// An interface goes from one workload endpoint to another and back.
+// An interface moves from one workload endpoint to another and back.
 func TestWireHandover(t *testing.T) { nfttest.EachForm(t, testWireHandover) }
 
 func testWireHandover(t *testing.T, classes render.ClassesConfig) {
@@ -91,8 +91,8 @@ func testWireBothPolicies(t *testing.T, classes render.ClassesConfig) {
 	)
 }
 
-// An interface of the host goes from one host endpoint to another, to that for all interfaces, and
-// back, with each list that forwarded packets pass.
+// An interface of the host moves from one host endpoint to another, to the one for all interfaces,
+// and back, with each list for forwarded packets.
 func TestWireHostHandover(t *testing.T) { nfttest.EachForm(t, testWireHostHandover) }
 
 func testWireHostHandover(t *testing.T, classes render.ClassesConfig) {
@@ -114,8 +114,8 @@ func testWireHostHandover(t *testing.T, classes render.ClassesConfig) {
 	for name, put := range lists {
 		t.Run(name, func(t *testing.T) {
 			b := &tracked{wire: newWire(t, []string{"eth0", "eth1"}, nil), at: dptest.NewState()}
-			b.lead(t, src, "eth0")
-			b.lead(t, dst, "eth1")
+			b.setRoute(t, src, "eth0")
+			b.setRoute(t, dst, "eth1")
 			b.plane = open(t, b.node, render.Config{Classes: classes})
 			state := func(key, iface string) dptest.State {
 				s, tiers := denied(dptest.NewState())
@@ -139,7 +139,7 @@ func testWireHostHandover(t *testing.T, classes render.ClassesConfig) {
 	}
 }
 
-// neverPasses leads the node round the states, and holds that no packet passes meanwhile.
+// neverPasses applies the states one by one, and requires that no packet passes meanwhile.
 func (b *tracked) neverPasses(t *testing.T, rounds int, states []dptest.State, flow func(verdict.Flow) wireFlow) {
 	t.Helper()
 	var flows []wireFlow

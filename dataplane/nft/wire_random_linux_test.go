@@ -18,13 +18,13 @@ import (
 	"github.com/wayleave/wayleave/policy/verdict"
 )
 
-// wireSeed runs one random world or run alone.
-var wireSeed = flag.Int("wire.seed", -1, "run this seed of the tests on the wire alone")
+// wireSeed is the only seed to run.
+var wireSeed = flag.Int("wire.seed", -1, "run only this seed of the tests on the wire")
 
-// wireWhole reports whether to run all of the tests on the wire, not the sample of every day.
+// wireWhole reports whether to run all tests on the wire, instead of the daily sample.
 func wireWhole() bool { return os.Getenv("WIRE") == "whole" }
 
-// wireSeeds returns the seeds to run: those of the sample or of the whole, or that of the flag.
+// wireSeeds returns the seeds to run: those of the sample, all of them, or the seed of the flag.
 func wireSeeds(sample, whole int) (seeds []uint64) {
 	if wireWhole() {
 		sample = whole
@@ -38,7 +38,7 @@ func wireSeeds(sample, whole int) (seeds []uint64) {
 	return seeds
 }
 
-// randomWire is a node with all interfaces that random worlds have.
+// randomWire returns a node with all interfaces of random worlds.
 func randomWire(t *testing.T) *wire {
 	t.Helper()
 	interfaces := []string{"eth0", "eth1", "eth2"}
@@ -53,11 +53,11 @@ func randomWire(t *testing.T) *wire {
 }
 
 // TestWireVerdicts sends packets of random flows through random worlds, with host endpoints of all
-// kinds: opening packets of every protocol, between workloads, the host's processes and the
-// networks outside, also to addresses that a service table of others translates; packets that
-// connection tracking calls invalid; and answers, errors and later packets of connections that were
-// open before there was a policy. What arrives must be what the reference evaluator lets pass.
-// Worlds are reached by steps.
+// kinds. There are first packets of every protocol, between workloads, the host's processes and
+// outside networks, also to addresses that a foreign service table translates. There are packets
+// that are invalid for connection tracking. And there are answers, errors and later packets of
+// connections that were opened before policy existed. Exactly the packets must arrive that the
+// reference evaluator allows. Worlds are reached by steps.
 func TestWireVerdicts(t *testing.T) { nfttest.EachFormInParallel(t, testWireVerdicts) }
 
 func testWireVerdicts(t *testing.T, classes render.ClassesConfig) {
@@ -79,7 +79,7 @@ func testWireVerdicts(t *testing.T, classes render.ClassesConfig) {
 	}
 }
 
-// wireCount counts what was sent.
+// wireCount counts the sent packets.
 type wireCount map[string]int
 
 func (c wireCount) add(w wireFlow, allowed bool) {
@@ -99,8 +99,8 @@ func (c wireCount) add(w wireFlow, allowed bool) {
 	}
 }
 
-// wireWorld checks one random world, at steps on the way, and once more after it was loaded from
-// scratch over open connections.
+// wireWorld checks one random world after several steps, and again after a load from scratch with
+// open connections.
 func wireWorld(t *testing.T, b *wire, seed uint64, classes render.ClassesConfig, count wireCount) {
 	t.Helper()
 	c := nfttest.NewCluster(t, seed, classes)
@@ -118,7 +118,7 @@ func wireWorld(t *testing.T, b *wire, seed uint64, classes render.ClassesConfig,
 			return f.State != verdict.StateEstablished && f.State != verdict.StateRelated
 		})
 		load(t, b.node, foreignNAT(flows))
-		b.forget(t)
+		b.resetConntrack(t)
 		wireCheck(t, b, d, e, flows, seed, count)
 	}
 	require.NoError(t, d.Teardown(t.Context()))
@@ -126,7 +126,7 @@ func wireWorld(t *testing.T, b *wire, seed uint64, classes render.ClassesConfig,
 	require.NoError(t, err)
 	open := randomWireFlows(c, e, 100, func(f verdict.Flow) bool { return f.State == verdict.StateEstablished })
 	load(t, b.node, foreignNAT(open))
-	b.forget(t)
+	b.resetConntrack(t)
 	for i := range open {
 		open[i].establish(t, b)
 	}
@@ -148,7 +148,7 @@ func randomWireFlows(c *nfttest.Cluster, e *verdict.Evaluator, n int, want func(
 	return l.flows
 }
 
-// wireCheck holds what passes against the evaluator.
+// wireCheck compares the packets that pass with the evaluator.
 func wireCheck(
 	t *testing.T, b *wire, d *nft.Dataplane, e *verdict.Evaluator, flows []wireFlow, seed uint64, count wireCount,
 ) {
@@ -168,9 +168,9 @@ func wireCheck(
 	}
 }
 
-// impossible reports whether a translated flow is one that cannot be: policy lets it through
-// untracked, and so untranslated; or it is the host's own, and there is untracked policy at the
-// interface that it leaves by, though the packet is not led there before it is translated.
+// impossible reports whether a flow cannot be translated. This is so if policy allows it untracked.
+// It is also so for a flow of the host if its outgoing interface has untracked policy, because the
+// packet is not routed there before translation.
 func impossible(w wireFlow, x *verdict.Explanation) bool {
 	return slices.ContainsFunc(append(x.Stages, x.Egress, x.Ingress), func(d *verdict.Direction) bool {
 		return d.Decision.By == verdict.ByInvalidFlow || d.Stage == verdict.StageUntracked &&

@@ -20,7 +20,7 @@ import (
 // icmpKind is the type and code of an ICMP error.
 type icmpKind struct{ typ, code uint8 }
 
-// icmpErrors are the errors of a family that connection tracking relates to connections:
+// icmpErrors returns the errors of a family that connection tracking relates to connections:
 // unreachable, fragmentation needed or packet too big, time exceeded, parameter problem, and for
 // IPv4 source quench and redirect.
 func icmpErrors(family int) []icmpKind {
@@ -46,7 +46,7 @@ func newRelatedRig(t *testing.T, cfg render.Config) *relatedRig {
 	b.connect(t, "eth0")
 	for family, a := range b.host() {
 		b.own(t, "lo", netip.PrefixFrom(a, a.BitLen()).String())
-		b.lead(t, b.outside()[family], "eth0")
+		b.setRoute(t, b.outside()[family], "eth0")
 	}
 	b.plane = open(t, b.node, cfg)
 	b.become(t, shop())
@@ -81,8 +81,8 @@ func (b *relatedRig) reports(t *testing.T, from nfttest.Place, src netip.Addr, a
 	return b.pass(t, f, from, about.from)
 }
 
-// each sends errors of all kinds about both directions of the connections, and holds that all
-// arrive or none.
+// each sends errors of all kinds about both directions of the connections, and requires that all
+// arrive, or none.
 func (b *relatedRig) each(
 	t *testing.T, from nfttest.Place, src netip.Addr, family int, pass bool, why string, connections ...wireFlow,
 ) {
@@ -102,9 +102,9 @@ func bothEnds(flows []wireFlow) (out []wireFlow) {
 }
 
 // S169: a workload sends ICMP errors of every kind about connections of others, from its own and
-// from false addresses: to both ends of a connection between workloads, to a workload about one to
-// the outside, to the outside, and to its host. None arrives, whether its own policy denies them or
-// that of the receiver.
+// from false addresses. It sends them to both ends of a connection between workloads, to a workload
+// about a connection to the outside, to the outside, and to its host. None arrives, whether its own
+// policy or the receiver's denies them.
 func TestWireErrorsIntoConnectionsOfOthers(t *testing.T) {
 	nfttest.EachForm(t, testWireErrorsIntoConnectionsOfOthers)
 }
@@ -136,15 +136,15 @@ func testWireErrorsIntoConnectionsOfOthers(t *testing.T, classes render.ClassesC
 			}
 			b.become(t, closed)
 			b.each(t, way1, attacker, family, false, "the receiver's policy denies", append(between, outward...)...)
-			b.goOn(t, append(outward, between[0], between[2]), true, fmt.Sprintf("family %d", family))
+			b.requireOpen(t, append(outward, between[0], between[2]), true, fmt.Sprintf("family %d", family))
 		}
 		t.Logf("%d errors sent", b.sent)
 	}
 }
 
-// S169: errors that a connection needs arrive, whatever policy denies: at an endpoint about its own
-// connection, from a router outside and from the host; at the peer and outside, from an endpoint
-// about its own.
+// S169: errors that a connection needs arrive, whatever policy denies. An endpoint receives errors
+// about its own connection from a router outside and from the host. The peer and the outside
+// receive them from an endpoint about its own connection.
 func TestWireErrorsAboutOwnConnections(t *testing.T) {
 	nfttest.EachForm(t, testWireErrorsAboutOwnConnections)
 }
@@ -170,12 +170,12 @@ func testWireErrorsAboutOwnConnections(t *testing.T, classes render.ClassesConfi
 			if w.from.Iface == "eth0" {
 				own = w.answered()
 			}
-			b.each(t, placeOf("eth0", router), router, family, true, "a router's to the endpoint", own)
-			b.each(t, host, host.Addr, family, true, "the host's to the endpoint", own)
-			b.each(t, way2, way2.Addr, family, true, "the endpoint's to the outside", own.answered())
+			b.each(t, placeOf("eth0", router), router, family, true, "from a router to the endpoint", own)
+			b.each(t, host, host.Addr, family, true, "from the host to the endpoint", own)
+			b.each(t, way2, way2.Addr, family, true, "from the endpoint to the outside", own.answered())
 		}
-		b.each(t, way3, way3.Addr, family, true, "the endpoint's to its peer", between...)
-		b.each(t, host, host.Addr, family, true, "the host's to a workload about another", bothEnds(between)...)
+		b.each(t, way3, way3.Addr, family, true, "from the endpoint to its peer", between...)
+		b.each(t, host, host.Addr, family, true, "from the host to a workload about another", bothEnds(between)...)
 	}
 	t.Logf("%d errors sent", b.sent)
 }
@@ -206,7 +206,7 @@ func testWireErrorsThroughNAT(t *testing.T, classes render.ClassesConfig) {
 
 		closed := closedTo("way2")
 		b.become(t, closed)
-		w.Src, w.State = host, verdict.StateEstablished // as the router sees it
+		w.Src, w.State = host, verdict.StateEstablished // the connection as the router sees it
 		for _, kind := range icmpErrors(family) {
 			if kind.typ == 5 {
 				continue // the kernel translates no redirects

@@ -20,7 +20,7 @@ import (
 	"github.com/wayleave/wayleave/policy/verdict"
 )
 
-// pairFlow is a packet between two of the workloads of shop.
+// pairFlow returns a packet between two of the workloads of shop.
 func pairFlow(from, to, family int, f verdict.Flow) wireFlow {
 	f.Src, f.Dst = workloadAddrs(from)[family], workloadAddrs(to)[family]
 	return wireFlow{
@@ -28,16 +28,16 @@ func pairFlow(from, to, family int, f verdict.Flow) wireFlow {
 	}
 }
 
-// placeOf is where packets of an address come from and go to through an interface.
+// placeOf returns the place of an address behind an interface.
 func placeOf(iface string, a netip.Addr) nfttest.Place { return nfttest.Place{Iface: iface, Addr: a} }
 
-// shopWire is a node with the workloads of shop.
+// shopWire returns a node with the workloads of shop.
 func shopWire(t *testing.T) *wire {
 	t.Helper()
 	w := newWire(t, []string{"way1", "way2", "way3"}, nil)
 	for i := range 3 {
 		for _, a := range workloadAddrs(i) {
-			w.lead(t, a, fmt.Sprintf("way%d", i+1))
+			w.setRoute(t, a, fmt.Sprintf("way%d", i+1))
 		}
 	}
 	return w
@@ -63,7 +63,8 @@ func testWireRestart(t *testing.T, classes render.ClassesConfig) {
 	})
 	open.establish(t, b)
 	sent := 1
-	// port is the next source port. After the last it begins again with 2: 1 is that of open, which is not new.
+	// port is the next source port. After the last one, it begins again with 2. The connection open
+	// has port 1, and is not new.
 	port := func() uint16 { return uint16(2 + (sent-1)%65000) }
 	traffic := func() {
 		flows := []wireFlow{open}
@@ -110,7 +111,7 @@ func testWireRestart(t *testing.T, classes render.ClassesConfig) {
 	require.Equal(t, sent, counted(t, b), "every connection has been counted once")
 }
 
-// counted is how many packets the rule "web" has counted.
+// counted returns how many packets the rule "web" has counted.
 func counted(t *testing.T, b *wire) int {
 	t.Helper()
 	text := nstest.NFT(t, b.node, "", "list", "table", "inet", "wayleave")

@@ -12,9 +12,9 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// S173: untracked or pre-DNAT policy denies the members of a set, and normal policy allows only these. If the source
-// is no member, normal policy denies it; if it is one, the first stage does. The change is one element that both
-// stages look up.
+// S173: untracked or pre-DNAT policy denies the members of a set, and normal policy allows only these. If the source is
+// not a member, normal policy denies it. If it is a member, the first stage denies it. The change is one element that
+// both stages look up.
 func TestWireOneMomentOfSharedSet(t *testing.T) { nfttest.EachForm(t, testWireOneMomentOfSharedSet) }
 
 func testWireOneMomentOfSharedSet(t *testing.T, classes render.ClassesConfig) {

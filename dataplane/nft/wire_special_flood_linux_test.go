@@ -19,12 +19,12 @@ import (
 	"github.com/wayleave/wayleave/policy/verdict"
 )
 
-// specialFlood is a flood of packets about which policy alone does not decide, in a node that changes.
+// specialFlood is a flood of packets about which not only policy decides, through a node that changes.
 type specialFlood struct {
 	*relatedRig
 	flood *worldFlood
 	flows []wireFlow
-	// passes has, for each flow, true if all states allow it and false if all forbid it.
+	// passes has, for each flow, true if all states allow it and false if all deny it.
 	passes []bool
 }
 
@@ -35,7 +35,7 @@ func newSpecialFlood(t *testing.T, cfg nft.Config) *specialFlood {
 	b.connect(t, "eth0")
 	for family, a := range b.host() {
 		b.own(t, "lo", netip.PrefixFrom(a, a.BitLen()).String())
-		b.lead(t, b.outside()[family], "eth0")
+		b.setRoute(t, b.outside()[family], "eth0")
 	}
 	b.plane = openWith(t, b.node, cfg)
 	b.become(t, shop())
@@ -67,7 +67,7 @@ func (s *specialFlood) run(t *testing.T, states []dptest.State, changes int) {
 	sent := s.flood.during(t, func() {
 		for i := range changes {
 			next := states[i%len(states)]
-			carryOut(t, s.plane, dptest.Transition(s.at, next), i/3)
+			applyVariant(t, s.plane, dptest.Transition(s.at, next), i/3)
 			s.at = next
 		}
 	})
@@ -236,7 +236,7 @@ func testWireBridgeFlood(t *testing.T, classes render.ClassesConfig) {
 			s.add(w.answered(), false)
 		}
 	}
-	// As the kernel does, eth0 stands for the bridge that way2 is a port of.
+	// Like the kernel, the flood uses eth0 instead of the bridge of way2.
 	for i := range s.flows {
 		for _, p := range []*nfttest.Place{&s.flows[i].from, &s.flows[i].to} {
 			if p.Iface == "way2" {

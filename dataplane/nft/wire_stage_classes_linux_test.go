@@ -14,9 +14,9 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// S173: as TestWireOneMomentOfSharedSet, but the source gets into a class that no address had before, so
-// the change also adds this class to the maps of the first stage. Or it leaves a set of addresses that
-// normal policy denies, while a prefix around it gets into a set that the first stage denies.
+// S173: like TestWireOneMomentOfSharedSet, but the source gets a class that no address had before, so the change also
+// adds this class to the maps of the first stage. Or it is removed from a set of addresses that normal policy denies,
+// while a prefix around it is added to a set that the first stage denies.
 func TestWireOneMomentOfClassesInStages(t *testing.T) {
 	nfttest.EachForm(t, testWireOneMomentOfClassesInStages)
 }
@@ -35,8 +35,8 @@ func testWireOneMomentOfClassesInStages(t *testing.T, classes render.ClassesConf
 	}
 }
 
-// newClass is sharedSet, where the source is in another set as well, and no other address is in just these
-// two sets. Outcomes and their port lists stay, because they would take another transaction.
+// newClass is sharedSet, where the source is in another set too, and no other address is in exactly these two sets.
+// Outcomes and their port lists do not change, because they would need another transaction.
 func newClass(m hostMoment, family int, member bool) dptest.State {
 	s := sharedSet(m, family, member)
 	s.Sets["s:own"] = members(m.from(family).String(), "192.0.2.9", "2001:db8::9")

@@ -83,7 +83,8 @@ func TestWireKilledStageChild(t *testing.T) {
 }
 
 // S173: a process is killed before each transaction of a change that uses a stage guard. The next process adopts the
-// table with any of three states. The flood is denied in all of them, and nothing of it passes. The guard is gone.
+// table with any of three states. All of them deny the flood, and no packet of it passes. In the end, the guard is
+// deleted.
 func TestWireKilledBetweenTransactions(t *testing.T) {
 	nfttest.EachForm(t, testWireKilledBetweenTransactions)
 }
@@ -107,7 +108,7 @@ func testWireKilledBetweenTransactions(t *testing.T, classes render.ClassesConfi
 	})
 }
 
-// killedChanges makes changes during the flood. Each is killed at the transaction after that of the one before.
+// killedChanges makes changes during the flood. Each process is killed one transaction later than the one before.
 func (n *floodNet) killedChanges(t *testing.T, k *killedChange, first, changes int) {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(uint64(first), uint64(k.moment)))
@@ -138,7 +139,8 @@ func (n *floodNet) killedChanges(t *testing.T, k *killedChange, first, changes i
 	require.Zero(t, forbidden, "forbidden packets that passed")
 }
 
-// isCompleted makes a change in a process of its own, and reports whether it has fewer transactions.
+// isCompleted makes a change in another process, and reports whether it was completed because it has fewer
+// transactions.
 func (n *floodNet) isCompleted(t *testing.T, k *killedChange) bool {
 	t.Helper()
 	cmd := exec.Command("/proc/self/exe", "-test.run", "^TestWireKilledStageChild$")

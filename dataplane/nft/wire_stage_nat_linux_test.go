@@ -16,8 +16,8 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// S173: as TestWireOneMomentBetweenStages, for packets to a service that another table translates. What the node
-// itself sends meets both stages after routing.
+// S173: like TestWireOneMomentBetweenStages, for packets to a service that another table translates. Packets of the
+// node itself traverse both stages after routing.
 func TestWireOneMomentBetweenStagesOfService(t *testing.T) {
 	nfttest.EachForm(t, testWireOneMomentBetweenStagesOfService)
 }

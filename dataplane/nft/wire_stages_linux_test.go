@@ -16,8 +16,8 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// S173: a denial moves between untracked or pre-DNAT policy of a host endpoint and normal policy. A packet
-// meets them in two base chains. Between these, a chain of another table delays it.
+// S173: a denial moves between untracked or pre-DNAT policy of a host endpoint and normal policy. A packet traverses
+// them in two base chains. Between these, a chain of another table delays it.
 func TestWireOneMomentBetweenStages(t *testing.T) {
 	nfttest.EachForm(t, testWireOneMomentBetweenStages)
 }
@@ -38,8 +38,8 @@ func testWireOneMomentBetweenStages(t *testing.T, classes render.ClassesConfig) 
 	}
 }
 
-// eachStage runs a subtest for each kind of untracked and pre-DNAT policy and each family, with a flood that
-// meets this policy.
+// eachStage runs a subtest for each kind of untracked and pre-DNAT policy and each family, with a flood that traverses
+// this policy.
 func eachStage(t *testing.T, run func(t *testing.T, n *floodNet, m hostMoment, family int)) {
 	for _, m := range hostMoments()[5:] {
 		for family, name := range []string{"IPv4", "IPv6"} {
@@ -54,7 +54,7 @@ func eachStage(t *testing.T, run func(t *testing.T, n *floodNet, m hostMoment, f
 	}
 }
 
-// setRules gives a policy other rules, in both directions that it may have.
+// setRules gives a policy other rules, in each direction that it may have.
 func setRules(s dptest.State, name string, rules ...dataplane.Rule) {
 	key := nfttest.PolicyKey(name)
 	p := *s.Policies[key]
@@ -103,7 +103,7 @@ func (n *floodNet) uplink(t *testing.T) {
 	n.route(t, uplinkAddr(1), 2)
 }
 
-// delayBetweenStages adds chains of another table behind each stage of policy but the last one. Each chain is a
+// delayBetweenStages adds chains of another table behind each stage of policy except the last one. Each chain is a
 // transaction: an ordinary user's may not be large.
 func (n *floodNet) delayBetweenStages(t *testing.T) {
 	t.Helper()

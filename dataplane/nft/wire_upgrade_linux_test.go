@@ -25,7 +25,7 @@ type earlier struct {
 	name string
 	// epoch is set if the table has an epoch.
 	epoch bool
-	// chains and sets are prefixes of today's names, and the earlier prefixes.
+	// chains and sets map prefixes of today's names to the earlier prefixes.
 	chains, sets map[string]string
 }
 
@@ -44,8 +44,8 @@ func earlierVersions() []earlier {
 	}
 }
 
-// S173: a new version replaces the table of an earlier one, which has no owner or a dead one. Each
-// forbids the flood: the earlier one at the receiver, and the new one at the sender.
+// S173: a new version replaces the table of an earlier one, which has no owner, or one that has
+// ended. Each denies the flood: the earlier one at the receiver, and the new one at the sender.
 func TestWireEarlierVersion(t *testing.T) { nfttest.EachForm(t, testWireEarlierVersion) }
 
 func testWireEarlierVersion(t *testing.T, classes render.ClassesConfig) {
@@ -58,7 +58,7 @@ func testWireEarlierVersion(t *testing.T, classes render.ClassesConfig) {
 				n := newFloodNet(t, 0)
 				sent, changes := 0, wireRounds(5, 500)
 				for range changes {
-					leave(t, n.node, v.table(t, cfg, before), owned)
+					writeTable(t, n.node, v.table(t, cfg, before), owned)
 					next, err := nft.New(onFastPath(nft.Config{Renderer: cfg, NetNS: n.node.FD()}))
 					require.NoError(t, err)
 					sent += n.during(t, func() {
@@ -77,8 +77,8 @@ func testWireEarlierVersion(t *testing.T, classes render.ClassesConfig) {
 	}
 }
 
-// leave writes a table as an earlier process left it.
-func leave(t *testing.T, ns *netns.NS, table *ruleset.Table, owned bool) {
+// writeTable writes a table as an earlier process left it.
+func writeTable(t *testing.T, ns *netns.NS, table *ruleset.Table, owned bool) {
 	t.Helper()
 	a, err := applier.New(applier.Config{Name: table.Name, NetNS: ns.FD(), Shared: !owned})
 	require.NoError(t, err)
@@ -87,7 +87,7 @@ func leave(t *testing.T, ns *netns.NS, table *ruleset.Table, owned bool) {
 	require.NoError(t, a.Close())
 }
 
-// table returns the version's table in a state. A packet takes some time between the policy of the
+// table returns the version's table in a state. A packet needs some time between the policy of the
 // sender and that of the receiver.
 func (v earlier) table(t *testing.T, cfg render.Config, s dptest.State) *ruleset.Table {
 	t.Helper()

@@ -13,9 +13,9 @@ import (
 	"github.com/wayleave/wayleave/internal/netns/nstest"
 )
 
-// TestRandomWorldsInKernel leads the kernel through random worlds step by step. After each step the
-// listing equals that of the table's text loaded by nft, and at the end that of a new Dataplane
-// with the same state.
+// TestRandomWorldsInKernel applies random worlds one by one. After each step, the listing equals
+// that of the table's text loaded by nft. At the end, it also equals that of a new Dataplane with
+// the same state.
 func TestRandomWorldsInKernel(t *testing.T) { nfttest.EachFormInParallel(t, testRandomWorldsInKernel) }
 
 func testRandomWorldsInKernel(t *testing.T, classes render.ClassesConfig) {
@@ -45,7 +45,7 @@ func testRandomWorldsInKernel(t *testing.T, classes render.ClassesConfig) {
 		require.NoError(t, err)
 		require.NoError(t, adopted.Apply(t.Context(), c.Graph.Snapshot()))
 		require.EqualValues(t, int(written)+nstest.OwnerWrites(t, adopted.Stats().Owned), generation(t, ns),
-			"seed %d: a restart writes nothing but who owns the table", seed)
+			"seed %d: a restart only writes the owner of the table", seed)
 		for _, one := range []*nft.Dataplane{again, adopted} {
 			require.NoError(t, one.Close())
 		}

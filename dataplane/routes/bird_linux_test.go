@@ -25,8 +25,8 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// birdConf has BIRD learn the kernel's routes by our protocol number, and exchange them with one
-// neighbour.
+// birdConf makes BIRD import the kernel's routes with our protocol number, and exchange them with
+// one neighbour.
 var birdConf = template.Must(template.New("bird.conf").Parse(`
 log stderr all;
 router id 192.0.2.{{.Own}};
@@ -55,10 +55,10 @@ protocol bgp peer6 from peer {
 type bird struct {
 	*clusterNode
 	monitor *rtnl.Monitor
-	control string // the socket that it takes commands at
+	control string // the socket for commands
 }
 
-// startBIRD runs the program that the environment names in the node's namespace.
+// startBIRD runs BIRD in the node's namespace. An environment variable has the path of the program.
 func startBIRD(n *clusterNode, own, other int) *bird {
 	n.Helper()
 	program := os.Getenv("WAYLEAVE_BIRD")
@@ -75,7 +75,7 @@ func startBIRD(n *clusterNode, own, other int) *bird {
 	cmd.Stdout, cmd.Stderr = &log, &log
 	require.NoError(n, n.ns.Do(cmd.Start))
 	n.Cleanup(func() {
-		_ = cmd.Process.Kill() // fails if it ended by itself, as the log then shows
+		_ = cmd.Process.Kill() // fails if BIRD has already ended, as the log then shows
 		_ = cmd.Wait()         // killed
 		if n.Failed() {
 			n.Logf("BIRD on %s:\n%s", n.name, log.String())
@@ -84,7 +84,7 @@ func startBIRD(n *clusterNode, own, other int) *bird {
 	return b
 }
 
-// until waits for a routing table that is as it should be.
+// until waits for a condition on a routing table.
 func (b *bird) until(what string, ok func() bool) {
 	b.Helper()
 	b.await(b.monitor, what, ok)
@@ -102,7 +102,8 @@ func (b *bird) has(prefix, via string) func() bool {
 	}
 }
 
-// learned returns the routes that BIRD has of the kernel, as "prefix" or "blackhole prefix".
+// learned returns the routes that BIRD has imported from the kernel, as "prefix" or "blackhole
+// prefix".
 func (b *bird) learned() (list []string) {
 	b.Helper()
 	conn, err := net.Dial("unix", b.control)
@@ -146,9 +147,9 @@ func (b *bird) ours() (list []string) {
 	return list
 }
 
-// BIRD exports our routes, by their protocol number, to its neighbour: each node knows its own
-// block alone, and the pods reach each other by the routes of the daemons. Neither touches what the
-// other made.
+// BIRD exports our routes, by their protocol number, to its neighbour. Each node has only its own
+// block, and the pods reach each other by the routes of the daemons. Neither changes the routes of
+// the other.
 func TestBIRD(t *testing.T) {
 	c := newUnderlay(t, 2, 2)
 	c.set(pools(policy.EncapNever)...)
@@ -157,7 +158,7 @@ func TestBIRD(t *testing.T) {
 		n.update(blocks(i + 1)...)
 	}
 	c.begin()
-	c.nodes[1].ip("route add blackhole 10.99.0.0/24 proto 218") // another's
+	c.nodes[1].ip("route add blackhole 10.99.0.0/24 proto 218") // a foreign route
 	birds := []*bird{startBIRD(c.nodes[0], 1, 2), startBIRD(c.nodes[1], 2, 1)}
 	for i, b := range birds {
 		other := 2 - i
@@ -176,27 +177,27 @@ func TestBIRD(t *testing.T) {
 	}
 	require.Empty(t, birds[0].list("10.99.0.0", "ip", "route"), "not ours, not exported")
 
-	// A pod comes and goes.
+	// A pod is added and removed.
 	c.addPod("late", c.nodes[1], "10.65.2.7", "fd65::2:7")
 	c.flush()
-	birds[0].until("late comes", birds[0].has("10.65.2.7", "192.0.2.2"))
-	birds[0].until("late comes", birds[0].has("fd65::2:7", "2001:db8:2::2"))
+	birds[0].until("late is added", birds[0].has("10.65.2.7", "192.0.2.2"))
+	birds[0].until("late is added", birds[0].has("fd65::2:7", "2001:db8:2::2"))
 	c.reach()
 	c.remove(&policy.WorkloadEndpoint{Namespace: "shop", Name: "late"})
 	delete(c.pods, "late")
 	c.flush()
-	birds[0].until("late goes", func() bool {
+	birds[0].until("late is removed", func() bool {
 		return !birds[0].has("10.65.2.7", "192.0.2.2")() && !birds[0].has("fd65::2:7", "2001:db8:2::2")()
 	})
 
-	// A resync leaves the daemon's routes alone, and BIRD ours.
+	// A resync does not change the daemon's routes, and BIRD does not change ours.
 	before := birds[0].list("proto bird", "ip", "route")
 	require.NotEmpty(t, before)
 	require.NoError(t, c.nodes[0].dp.Resync(t.Context()))
 	require.Equal(t, before, birds[0].list("proto bird", "ip", "route"))
 	c.reach()
 
-	// What the node withdraws goes everywhere.
+	// A route that the node withdraws is removed everywhere.
 	require.NoError(t, c.nodes[1].dp.Teardown(t.Context()))
 	birds[0].until("the block goes", func() bool { return !birds[0].has("10.65.2.0/26", "192.0.2.2")() })
 	require.NotEmpty(t, birds[1].list("10.99.0.0", "ip", "route"))

@@ -34,7 +34,7 @@ type cluster struct {
 	*testing.T
 	underlay *netns.NS
 	nodes    []*clusterNode
-	// pods are the workloads by name.
+	// pods has the workloads by name.
 	pods map[string]*pod
 	// cfg is the configuration of all nodes.
 	cfg routes.Config
@@ -48,14 +48,14 @@ type clusterNode struct {
 	world policy.Node
 }
 
-// pod is a workload and the node that it is on.
+// pod is a workload and its node.
 type pod struct {
 	*netns.Workload
 	at *clusterNode
 }
 
 // newCluster makes a node for each of the subnets and a pool of each family with the mode, and
-// brings all to work. Each node has a pod of both families, named as the node.
+// programs all. Each node has a pod of both families with the name of the node.
 func newCluster(t *testing.T, mode policy.EncapMode, subnets ...int) *cluster {
 	c := newUnderlay(t, subnets...)
 	for _, n := range c.nodes {
@@ -67,7 +67,7 @@ func newCluster(t *testing.T, mode policy.EncapMode, subnets ...int) *cluster {
 	return c
 }
 
-// start gives all nodes the resources, those of the nodes, and a pod each.
+// start gives all nodes the resources, the Node resources, and a pod each.
 func (c *cluster) start(resources ...policy.Resource) {
 	c.Helper()
 	c.set(resources...)
@@ -78,7 +78,7 @@ func (c *cluster) start(resources ...policy.Resource) {
 	c.begin()
 }
 
-// newUnderlay makes a node for each of the subnets. The graphs know nothing yet.
+// newUnderlay makes a node for each of the subnets. The graphs are still empty.
 func newUnderlay(t *testing.T, subnets ...int) *cluster {
 	return newUnderlayWith(t, routes.Config{}, subnets...)
 }
@@ -122,7 +122,7 @@ func pools(mode policy.EncapMode) []policy.Resource {
 	}
 }
 
-// blocks are those of node i.
+// blocks returns the blocks of node i.
 func blocks(i int) []policy.Resource {
 	return []policy.Resource{
 		&policy.Block{CIDR: netip.MustParsePrefix(fmt.Sprintf("10.65.%d.0/26", i)), Node: fmt.Sprintf("n%d", i)},
@@ -149,7 +149,7 @@ func (c *cluster) addNode(i, subnet int) {
 	require.NoError(c, n.ns.AddAddr("eth0", six))
 	n.ip("route add default via 192.0.%d.254", subnet)
 	n.ip("-6 route add default via 2001:db8:%d::fe", subnet)
-	require.NoError(c, n.ns.SetSysctl("net/ipv4/conf/eth0/forwarding", "1")) // the administrator's to do
+	require.NoError(c, n.ns.SetSysctl("net/ipv4/conf/eth0/forwarding", "1")) // the administrator sets this
 	n.world = policy.Node{
 		Name: n.name, Addresses: []netip.Prefix{four, six},
 		IPv4VXLANTunnelAddr: netip.MustParseAddr(fmt.Sprintf("10.65.%d.0", i)),
@@ -210,7 +210,7 @@ func (c *cluster) flush() {
 	}
 }
 
-// way returns how the node's kernel sends packets to an address: the interface, and the next hop if
+// way returns the route of the node's kernel to an address: the interface, and the next hop if
 // there is one.
 func (n *clusterNode) way(to string) string {
 	n.Helper()
@@ -220,7 +220,7 @@ func (n *clusterNode) way(to string) string {
 	return strings.TrimSpace(list[0].Dev + " " + list[0].Gateway)
 }
 
-// list returns the lines of a command in which the text is.
+// list returns the lines of a command's output that contain the text.
 func (n *clusterNode) list(text, name string, args ...string) (lines []string) {
 	n.Helper()
 	var out, stderr bytes.Buffer
@@ -237,8 +237,8 @@ func (n *clusterNode) list(text, name string, args ...string) (lines []string) {
 	return lines
 }
 
-// reach has every pod reach every other in both families, each from its own address, and those of
-// the node.
+// reach requires that every pod reaches every other and the addresses of the node in both families,
+// from its own address.
 func (c *cluster) reach() {
 	c.Helper()
 	for from, a := range c.pods {

@@ -25,9 +25,9 @@ func TestConfigProblems(t *testing.T) {
 	}
 	require.NotContains(t, err.Error(), "Bridges[1]")
 	for _, row := range []struct{ device4, device6, ipip, want string }{
-		{"a/b", "", "", `VXLAN.Device4: "a/b" is no name of an interface`},
+		{"a/b", "", "", `VXLAN.Device4: "a/b" is not an interface name`},
 		{"", "vxlan.way", "", `VXLAN.Device6: "vxlan.way" is the name of another device`},
-		{"", "", "a b", `IPIP.Device: "a b" is no name of an interface`},
+		{"", "", "a b", `IPIP.Device: "a b" is not an interface name`},
 		{"", "", "vxlan6.way", `IPIP.Device: "vxlan6.way" is the name of another device`},
 		{"", "", "tunl0", "IPIP.Device: tunl0 is the kernel's own"},
 	} {

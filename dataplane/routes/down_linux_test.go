@@ -21,7 +21,7 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// lines is a log that a test reads.
+// lines keeps a log for a test.
 type lines struct {
 	mu  sync.Mutex
 	all []string
@@ -40,7 +40,7 @@ func (l *lines) list() []string {
 	return append([]string(nil), l.all...)
 }
 
-// downRig is a node with policy (in memory) and routes, whose driver logs and counts.
+// downRig is a node with policy (in memory) and routes. Its driver logs, and counts the attempts.
 type downRig struct {
 	*node
 	driver   *dataplane.Driver
@@ -101,7 +101,7 @@ func (r *downRig) failing() error {
 	return errors.Join(r.failures...)
 }
 
-// programmed waits as a CNI ADD does, and then checks that route and neighbour entry are there.
+// programmed waits as a CNI ADD does, and then checks that route and neighbour entry exist.
 func (r *downRig) programmed() <-chan error {
 	done := make(chan error, 1)
 	go func() { done <- r.driver.WaitProgrammed(r.Context(), key("a")) }()
@@ -122,8 +122,8 @@ func down(cause error) func(dataplane.EndpointStatus) bool {
 	}
 }
 
-// S124: a workload's interface comes after its endpoint, flaps, is deleted before the endpoint, and
-// comes again. The endpoint is down in between, and nothing fails.
+// S124: a workload's interface is added after its endpoint, flaps, is deleted before the endpoint,
+// and is added again. The endpoint is down in between, and nothing fails.
 func TestEndpointWithoutInterfaceIsDown(t *testing.T) {
 	r := newDownRig(t, "cali2")
 	r.send(update("a", "cali1", mac, "10.0.0.1"), update("b", "cali2", "", "10.0.0.2"), inSync)
@@ -145,7 +145,7 @@ func TestEndpointWithoutInterfaceIsDown(t *testing.T) {
 	r.addLinks("cali1")
 	r.wantUp(r.programmed())
 
-	// An ordinary end of a pod: the link goes, then the endpoint.
+	// The ordinary end of a pod: the link is removed, then the endpoint.
 	require.NoError(t, r.ns.DeleteLink("cali1"))
 	r.reaches("deleted", down(routes.ErrNoInterface))
 	status := r.driver.Status()
@@ -160,12 +160,12 @@ func TestEndpointWithoutInterfaceIsDown(t *testing.T) {
 	log := strings.Join(r.log.list(), "")
 	require.Equal(t, 4, strings.Count(log, `level=INFO msg="endpoint is down" endpoint=WorkloadEndpoint/shop/a`), log)
 	require.NotContains(t, log, "level=WARN")
-	require.NotContains(t, log, "faults", "the status has them")
+	require.NotContains(t, log, "faults", "the status has the errors")
 }
 
-// What fails beside a missing interface stays a failure: of the same endpoint, of one whose gateway
+// Another fault beside a missing interface is a failure: of the same endpoint, of one whose gateway
 // needs another interface, and of a node.
-func TestOtherFaultsAreNoDown(t *testing.T) {
+func TestOtherFaultsAreFailures(t *testing.T) {
 	n := newNode(t, routes.Config{Gateways: []netip.Addr{addr("169.254.1.1")}}, "cali2")
 	faults := func(events ...dataplane.Event) map[policy.Key]*dataplane.ApplyError {
 		objects, general := dataplane.ApplyErrors(n.apply(events...))
@@ -177,10 +177,10 @@ func TestOtherFaultsAreNoDown(t *testing.T) {
 	require.True(t, objects[key("a")].Down)
 	require.ErrorIs(t, objects[key("a")], routes.ErrNoInterface)
 	objects = faults(update("a", "cali1", "wrong", "10.0.0.1"))
-	require.False(t, objects[key("a")].Down, "its MAC address is wrong, too")
+	require.False(t, objects[key("a")].Down, "its MAC address is invalid, too")
 	objects = faults(update("a", "cali1", mac, "10.0.0.1"), update("c", "cali9", mac, "10.0.0.1"))
 	require.True(t, objects[key("a")].Down)
-	require.False(t, objects[key("c")].Down, "its address is another's, too")
+	require.False(t, objects[key("c")].Down, "another endpoint has its address, too")
 	require.NoError(t, n.ns.Down("lo"))
 	objects = faults(gone("c"), update("b", "cali2", mac, "10.0.0.2"))
 	require.ErrorIs(t, objects[key("b")], routes.ErrInterfaceDown)
@@ -198,7 +198,8 @@ func TestOtherFaultsAreNoDown(t *testing.T) {
 	require.False(t, objects[node].Down)
 }
 
-// An interface that goes while a pass adds a route over it is missing, which is known at once.
+// If an interface is removed, or goes down, while a pass adds a route over it, the same pass
+// reports its endpoint as down.
 func TestInterfaceGoesDuringPass(t *testing.T) {
 	for cause, end := range map[error]func(*node) error{
 		routes.ErrNoInterface:   func(n *node) error { return n.ns.DeleteLink("cali1") },
@@ -221,8 +222,9 @@ func TestInterfaceGoesDuringPass(t *testing.T) {
 	}
 }
 
-// What waits for an interface is not retried: its notification ends that. All else is.
-func TestWatchRetriesWhatNoInterfaceEnds(t *testing.T) {
+// An object that waits for an interface is not retried, because a notification follows. All others
+// are retried.
+func TestObjectsWithoutInterfaceAreNotRetried(t *testing.T) {
 	near := routes.MAC{2, 0, 0, 0, 0, 1}
 	for name, c := range map[string]struct {
 		object  routes.Object

@@ -30,10 +30,10 @@ func ExampleNew() {
 			Addresses: []netip.Addr{netip.MustParseAddr("10.0.0.1")},
 			MAC:       "66:3e:ca:a4:db:65",
 		}},
-		&dataplane.InSync{}, // all that there is: whatever else has protocol 230 goes
+		&dataplane.InSync{}, // the state is complete: all other objects with protocol 230 are removed
 	}}
 	if err := d.Apply(context.Background(), batch); err != nil {
-		log.Print(err) // one error an endpoint; the others are programmed
+		log.Print(err) // one error for each endpoint; the others are programmed
 	}
 }
 
@@ -51,16 +51,16 @@ func ExampleKeeper() {
 	site := netip.MustParsePrefix("10.20.0.0/16")
 	keeper.Set(
 		routes.Route{Dst: site, Gateway: netip.MustParseAddr("192.0.2.1")},
-		routes.Route{Dst: site, Class: routes.ClassDrop, Type: routes.Unreachable}, // once the other is deleted
+		routes.Route{Dst: site, Class: routes.ClassDrop, Type: routes.Unreachable}, // after the deletion of the other
 		routes.Rule{Family: 4, Priority: 100, To: site, Table: 100},
 	)
 	plan, err := keeper.Plan(ctx)
 	if err != nil {
 		log.Fatal(err)
 	}
-	log.Print(plan) // commands of ip, one a line
+	log.Print(plan) // commands of ip, one in each line
 	if err := keeper.Apply(ctx); err != nil {
-		log.Print(err) // one error an object; the others are in the kernel
+		log.Print(err) // one error for each object; the others are in the kernel
 	}
 	_ = keeper.Watch(ctx, func() { log.Printf("%d objects at fault", keeper.Stats().Failing) })
 	if err := keeper.Teardown(context.Background()); err != nil {

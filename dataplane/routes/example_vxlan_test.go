@@ -12,9 +12,9 @@ import (
 	"github.com/wayleave/wayleave/dataplane/routes"
 )
 
-// The way to the workloads of another node, through VXLAN. The route needs two tunnel endpoints:
-// that of this node, whose device is made, and that of the other. It needs CAP_NET_ADMIN, so it does
-// not run as a test.
+// A route to the workloads of another node, through VXLAN. It needs two tunnel endpoints: that of
+// this node, for which the device is added, and that of the other. It needs CAP_NET_ADMIN, so it
+// does not run as a test.
 func ExampleDataplane_Plan() {
 	d, err := routes.New(routes.Config{VXLAN: routes.VXLANConfig{VNI: 4097, MTU: 1450}})
 	if err != nil {

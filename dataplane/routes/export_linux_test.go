@@ -13,17 +13,17 @@ import (
 // SetClock gives the Keeper another clock.
 func (k *Keeper) SetClock(now func() time.Time) { k.view.now = now }
 
-// Faulty sends changes by do.
+// Faulty makes changes be sent by do.
 func (k *Keeper) Faulty(do func(conn *rtnl.Conn, b *rtnl.Batch, failed func(i int, err error)) error) {
 	k.view.sockets.newSender = func(c *rtnl.Conn) sender { return faulty{c, do} }
 }
 
-// Faulty sends changes by do.
+// Faulty makes changes be sent by do.
 func (d *Dataplane) Faulty(do func(conn *rtnl.Conn, b *rtnl.Batch, failed func(i int, err error)) error) {
 	d.keeper.Faulty(do)
 }
 
-// Retries reports whether Watch retries without a notification, after a pass.
+// Retries reports whether Watch retries without a notification after the last pass.
 func (k *Keeper) Retries() bool {
 	_, _, failing, err := k.repair(context.Background())
 	return failing || err != nil
@@ -38,15 +38,15 @@ func (f faulty) Do(b *rtnl.Batch, failed func(i int, err error)) error {
 	return f.do(f.conn, b, failed)
 }
 
-// ForgetDisputes forgets which objects other processes changed.
-func (k *Keeper) ForgetDisputes() {
+// ResetDisputes deletes the record of the objects that other processes changed.
+func (k *Keeper) ResetDisputes() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.repairs.disputes = dispute.Tracker[any]{}
 }
 
-// ForgetDisputes forgets which objects other processes changed.
-func (d *Dataplane) ForgetDisputes() { d.keeper.ForgetDisputes() }
+// ResetDisputes deletes the record of the objects that other processes changed.
+func (d *Dataplane) ResetDisputes() { d.keeper.ResetDisputes() }
 
 // BreakChanges closes the connection for dumps and changes.
 func (k *Keeper) BreakChanges() { _ = k.view.sockets.conn.Close() }

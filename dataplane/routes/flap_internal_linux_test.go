@@ -46,7 +46,7 @@ func TestObjectsAddedBesideFlapAreDeleted(t *testing.T) {
 			return run("-4 route show proto 219") + run("neigh show nud permanent") + run("neigh show proxy")
 		}
 
-		// A pass of its own, whose view of the interfaces is older than the flap.
+		// This pass has a view of the interfaces from before the flap.
 		k.view.stores.change(objects("10.0.0.1"), false)
 		require.NoError(t, k.view.update())
 		run("link set dev cali1 down")
@@ -59,7 +59,7 @@ func TestObjectsAddedBesideFlapAreDeleted(t *testing.T) {
 		require.NoError(t, p.result.err())
 		require.Equal(t, 2, strings.Count(state(), "10.0.0.1"))
 
-		if !sameBatch { // the events are known before the change
+		if !sameBatch { // the events are received before the change
 			require.NoError(t, k.Apply(t.Context()))
 			require.Equal(t, 2, strings.Count(state(), "10.0.0.1"), state())
 			require.Equal(t, 1, strings.Count(state(), "169.254.1.1"), state())

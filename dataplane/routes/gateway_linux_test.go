@@ -13,7 +13,7 @@ import (
 	"github.com/wayleave/wayleave/internal/netns/nstest"
 )
 
-// guest is a workload that requests its gateway's MAC address, as a container does.
+// guest returns a workload that requests its gateway's MAC address, as a container does.
 func (n *node) guest(iface string, addresses ...string) *netns.Workload {
 	n.Helper()
 	w := &netns.Workload{NS: nstest.New(n.T)}
@@ -33,8 +33,8 @@ func (n *node) guest(iface string, addresses ...string) *netns.Workload {
 	return w
 }
 
-// The node answers for the workloads' default gateway, which is no address of its own, with no
-// other route on the node at all; and again after the interface was down.
+// The node answers for the workloads' default gateway, which is not its own address, although it
+// has no other route. It answers again after the interface was down.
 func TestGateways(t *testing.T) {
 	n := newNode(t, routes.Config{
 		ForwardAllIPv6: true,
@@ -52,13 +52,13 @@ func TestGateways(t *testing.T) {
 
 	require.NoError(t, n.ns.Down("cali1"))
 	require.NoError(t, n.ns.Up("cali1"))
-	require.NotContains(t, n.ip("neigh show proxy"), "cali1", "the kernel is as expected")
+	require.NotContains(t, n.ip("neigh show proxy"), "cali1", "the kernel deletes the entries")
 	n.must()
 	require.Contains(t, n.ip("neigh show proxy"), "169.254.1.1 dev cali1")
 	require.Contains(t, n.ip("-6 neigh show proxy"), "fe80::1 dev cali1")
 
-	// What the gateway needs goes with the last who needs it. Another's route to the gateway is no
-	// fault of anybody's.
+	// The entries and routes of a gateway are removed with the last endpoint of the interface or
+	// node. A foreign route to the gateway is not a fault.
 	n.must(gone("a"))
 	require.NotContains(t, n.ip("neigh show proxy"), "cali1")
 	require.Contains(t, n.ip("neigh show proxy"), "169.254.1.1 dev cali2")

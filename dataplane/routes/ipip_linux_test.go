@@ -19,7 +19,7 @@ func ipipTunnel(node, address, parent string, local bool) *dataplane.TunnelUpdat
 	return t
 }
 
-// ipipEvents are a node with tunnels of both encapsulations, and a route through each.
+// ipipEvents returns a node with tunnels of both encapsulations, and a route through each.
 func ipipEvents() []dataplane.Event {
 	return []dataplane.Event{
 		ipipTunnel("here", "10.66.1.0", "192.0.2.1", true), ipipTunnel("there", "10.66.2.0", "192.0.3.2", false),
@@ -55,7 +55,7 @@ ip link add vxlan.way `)
 	require.Contains(t, plan, "ip route add 10.66.2.0/26 via 192.0.3.2 dev mesh onlink proto 219 table 254\n")
 	require.NotContains(t, plan, "ipip.way")
 
-	// Without a tunnel of its own the node uses none, which is no fault; that of VXLAN does not count.
+	// If the node has no IP-in-IP tunnel, it uses none, and that is not a fault. Its VXLAN tunnel is not used instead.
 	n.must(ipipEvents()[1:]...)
 	require.Equal(t, []string{
 		"10.65.2.0/26 via 10.65.2.0 dev vxlan.way onlink", "10.66.1.1 dev cali1 scope link",
@@ -63,7 +63,7 @@ ip link add vxlan.way `)
 	}, n.ours("main"))
 }
 
-// A tunnel whose other end is not known is a fault of its node, and so is one with an address of IPv6.
+// A tunnel whose other end is unknown is a fault of its node, and so is one with an IPv6 address.
 func TestIPIPFaults(t *testing.T) {
 	n := newNetworkNode(t, routes.Config{})
 	odd := ipipTunnel("here", "10.66.1.0", "2001:db8::1", true)
@@ -77,8 +77,8 @@ func TestIPIPFaults(t *testing.T) {
 
 func nodeKey(name string) policy.Key { return policy.Key{Kind: policy.KindNode, Name: name} }
 
-// A kernel without the module ipip refuses the device alone. The faults of the nodes that need it say so,
-// and everything else is programmed.
+// A kernel without the module ipip refuses only the device. The faults of the nodes that need it have this reason, and
+// everything else is programmed.
 func TestKernelWithoutIPIP(t *testing.T) {
 	n := newNetworkNode(t, routes.Config{})
 	err := n.apply(ipipEvents()...)
@@ -89,7 +89,7 @@ func TestKernelWithoutIPIP(t *testing.T) {
 	if kernelHasIPIP(t) {
 		require.NoError(t, err)
 		require.Equal(t, want, n.ours("main"))
-		return // TestIPIPHealsWhenModuleIsLoaded removes the module
+		return // TestIPIPRecoversWhenModuleIsLoaded removes the module
 	}
 	n.wantNoIPIP(err)
 	require.Equal(t, []string{want[0], want[1], want[3]}, n.ours("main"))

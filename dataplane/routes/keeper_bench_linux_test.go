@@ -46,8 +46,8 @@ func benchRoutes(n int) []routes.Object {
 	return list
 }
 
-// BenchmarkAddRoutes compares a Keeper that adds routes with the finished bytes of the same
-// messages, sent in one system call, turn by turn.
+// BenchmarkAddRoutes compares a Keeper that adds routes with the encoded messages, sent in one
+// system call, alternately.
 func BenchmarkAddRoutes(b *testing.B) {
 	const n = 10_000
 	b.Run(fmt.Sprintf("routes=%d", n), func(b *testing.B) {
@@ -88,8 +88,8 @@ func BenchmarkAddRoutes(b *testing.B) {
 	})
 }
 
-// sendRaw sends messages in one system call, waits for the one answer and returns the time that
-// took.
+// sendRaw sends messages in one system call, waits for the last answer and returns the elapsed
+// time.
 func sendRaw(b *testing.B, ns *netns.NS, messages []byte) (took time.Duration) {
 	b.Helper()
 	require.NoError(b, ns.Do(func() error {
@@ -113,7 +113,7 @@ func sendRaw(b *testing.B, ns *netns.NS, messages []byte) (took time.Duration) {
 	return took
 }
 
-// BenchmarkAdopt measures the first Apply of a Keeper over a kernel that has everything already.
+// BenchmarkAdopt measures the first Apply of a Keeper with a kernel that has all routes already.
 func BenchmarkAdopt(b *testing.B) {
 	const n = 65_536
 	b.Run(fmt.Sprintf("routes=%d", n), func(b *testing.B) {
@@ -142,7 +142,7 @@ func BenchmarkAdopt(b *testing.B) {
 	})
 }
 
-// BenchmarkOneRoute measures one route added and removed among many.
+// BenchmarkOneRoute measures the addition and removal of one route among many.
 func BenchmarkOneRoute(b *testing.B) {
 	const n = 65_536
 	b.Run(fmt.Sprintf("routes=%d", n), func(b *testing.B) {

@@ -14,8 +14,8 @@ import (
 	"github.com/wayleave/wayleave/internal/rtnl"
 )
 
-// Two Keepers with one protocol number, as of two agents on a node, remove each other's objects a
-// few times. Then both detect the dispute, and leave unwanted objects in place.
+// Two Keepers with one protocol number, like those of two agents on a node, remove each other's
+// objects a few times. Then both detect the dispute, and leave unwanted objects in place.
 func TestKeepersWithOneProtocolLeaveRoutes(t *testing.T) {
 	first := newKeeping(t, routes.KeeperConfig{}, "a")
 	second := &keeping{node: first.node, k: first.another(routes.KeeperConfig{})}
@@ -39,7 +39,7 @@ func TestKeepersWithOneProtocolLeaveRoutes(t *testing.T) {
 	disputed := func() bool { return first.k.Stats().Disputed > 0 && second.k.Stats().Disputed > 0 }
 	first.await(monitor, "both notice", func() bool { return disputed() && there() })
 
-	// Reading everything takes nothing of the other.
+	// A resync removes no objects of the other.
 	require.NoError(t, first.k.Resync(t.Context()))
 	require.NoError(t, second.k.Resync(t.Context()))
 	first.await(monitor, "there", there)
@@ -71,7 +71,7 @@ func TestKeeperSweepsAfterADispute(t *testing.T) {
 	require.Empty(t, k.ours("main"))
 	require.Zero(t, k.k.Stats().Disputed)
 
-	// Teardown leaves nothing.
+	// Teardown removes disputed objects too.
 	for range dispute.Changes {
 		k.ip("route replace 10.1.0.0/24 dev a proto 219")
 		k.mustApply()
@@ -81,8 +81,8 @@ func TestKeeperSweepsAfterADispute(t *testing.T) {
 	require.Empty(t, k.ours("main"))
 }
 
-// An entry with another value, or an unwanted rule, is changed by another process as much as one
-// that is removed: each is counted, and ends as a dispute.
+// A changed entry and an unwanted rule of another process are treated like a removed object: each
+// change is counted, and leads to a dispute.
 func TestKeeperDisputesChangedEntriesAndRules(t *testing.T) {
 	m := routes.MAC{2, 0, 0, 0, 0, 1}
 	for name, row := range map[string]struct {

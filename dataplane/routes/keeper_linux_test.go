@@ -19,7 +19,7 @@ import (
 	"github.com/wayleave/wayleave/internal/rtnl"
 )
 
-// keeping is a node with a Keeper of its own.
+// keeping is a node with a Keeper.
 type keeping struct {
 	*node
 	k *routes.Keeper
@@ -35,7 +35,7 @@ func newKeeping(t *testing.T, cfg routes.KeeperConfig, interfaces ...string) *ke
 	return k
 }
 
-// another returns another Keeper over the same kernel.
+// another returns another Keeper for the same namespace.
 func (k *keeping) another(cfg routes.KeeperConfig) *routes.Keeper {
 	k.Helper()
 	cfg.NetNS = k.ns.FD()
@@ -50,7 +50,7 @@ func (k *keeping) mustApply() {
 	require.NoError(k, k.k.Apply(k.Context()))
 }
 
-// lines returns what a command of ip prints, line by line, without the spaces at the ends.
+// lines returns the output of a command of ip, line by line, without the spaces at the ends.
 func (k *keeping) lines(command string, args ...any) (lines []string) {
 	k.Helper()
 	for line := range strings.Lines(k.ip(command, args...)) {
@@ -70,8 +70,8 @@ func prefix(s string) netip.Prefix { return netip.MustParsePrefix(s) }
 
 func addr(s string) netip.Addr { return netip.MustParseAddr(s) }
 
-// Every kind of route is listed by ip as it was Set, is adopted by another Keeper without a
-// change, and goes again.
+// ip lists every kind of route as it was Set. Another Keeper adopts it without a change, and
+// removes it.
 func TestKeeperRoutes(t *testing.T) {
 	for name, row := range map[string]struct {
 		route routes.Route
@@ -130,8 +130,7 @@ func TestKeeperRoutes(t *testing.T) {
 	}
 }
 
-// testKeeperRoute sets and deletes a route in two tables, and checks that another Keeper finds it
-// right.
+// testKeeperRoute sets and deletes a route in two tables, and checks that another Keeper adopts it.
 func testKeeperRoute(t *testing.T, r routes.Route, want string) {
 	t.Helper()
 	k := newKeeping(t, routes.KeeperConfig{Tables: []uint32{100, 70000}}, "a", "b")
@@ -162,8 +161,8 @@ func testKeeperRoute(t *testing.T, r routes.Route, want string) {
 	}
 }
 
-// Of several routes to one destination the first class has it; the next gets it without a moment
-// with neither.
+// Of several routes to one destination, only that of the first class is programmed. The next one
+// replaces it without a moment without a route.
 func TestFirstClassIsProgrammed(t *testing.T) {
 	k := newKeeping(t, routes.KeeperConfig{}, "a", "b")
 	k.ip("addr add 192.0.2.1/24 dev a")
@@ -190,7 +189,7 @@ func TestFirstClassIsProgrammed(t *testing.T) {
 	require.EqualValues(t, 1, stats.Added)
 	require.EqualValues(t, 4, stats.Replaced)
 	require.Equal(t, 5, stats.Routes)
-	// One that waits is not there, whatever becomes of it.
+	// A route of a later class is not programmed, also if it changes or is deleted.
 	k.k.Set(routes.Route{Dst: dst, Class: routes.ClassDirect, Gateway: addr("192.0.2.9")})
 	k.k.Delete(routes.Route{Dst: dst, Class: routes.ClassTunnel})
 	k.mustApply()
@@ -206,16 +205,17 @@ func TestFirstClassIsProgrammed(t *testing.T) {
 	require.Empty(t, k.ours("main"))
 }
 
-// A route that cannot be replaced is deleted: it leads to another place.
+// If a route's replacement cannot be programmed, the old route is deleted, because it has another
+// target.
 func TestRouteThatCannotBeReplacedIsDeleted(t *testing.T) {
 	k := newKeeping(t, routes.KeeperConfig{}, "a", "b")
 	k.k.Set(routes.Route{Dst: prefix("10.0.0.1/32"), Interface: "a"},
 		routes.Route{Dst: prefix("10.0.0.2/32"), Interface: "a"})
 	k.mustApply()
 	for _, wrong := range []routes.Route{
-		{Interface: "none"},                        // cannot be worked out
-		{Interface: "b", Gateway: addr("1.2.3.4")}, // the kernel does not take it
-		{}, // makes no sense
+		{Interface: "none"},                        // its gateway has no interface
+		{Interface: "b", Gateway: addr("1.2.3.4")}, // the kernel refuses it
+		{}, // it is invalid
 	} {
 		wrong.Dst = prefix("10.0.0.1/32")
 		k.k.Set(wrong)
@@ -247,7 +247,7 @@ func TestKeeperRemovesUnsupportedForms(t *testing.T) {
 		k.ip("rule add from 10.0.0.0/8 fwmark 1 lookup 100 priority 51 protocol 219")
 		k.ip("rule add from 10.0.0.0/8 iif a lookup 100 priority 50 protocol 219")
 	}
-	for range 2 { // at the start, and while it is kept
+	for range 2 { // at the start, and while the Keeper runs
 		meddle()
 		k.mustApply()
 		require.Equal(t, []string{"10.0.0.1 dev a scope link", "fd00::1 dev a metric 1024 pref medium"}, k.ours("main"))
@@ -256,8 +256,8 @@ func TestKeeperRemovesUnsupportedForms(t *testing.T) {
 	}
 }
 
-// Neighbours, proxies, forwarding entries and rules: as ip lists them, adopted, repaired, swept;
-// others' are left alone.
+// Neighbours, proxies, forwarding entries and rules are programmed as ip lists them, adopted,
+// repaired and swept. Foreign ones stay.
 func TestKeeperEntriesAndRules(t *testing.T) {
 	k := newKeeping(t, routes.KeeperConfig{}, "a")
 	m := routes.MAC{2, 0, 0, 0, 0, 1}
@@ -357,7 +357,7 @@ func TestKeeperEntriesAndRules(t *testing.T) {
 	require.NotContains(t, k.ip("link"), "vx")
 }
 
-// command runs a command of iproute2 on the node and returns what it prints, as lines does.
+// command runs a command of iproute2 on the node and returns its output like lines.
 func (k *keeping) command(command string) (lines []string) {
 	k.Helper()
 	require.NoError(k, k.ns.Do(func() error {
@@ -386,18 +386,19 @@ func TestForeignRuleStays(t *testing.T) {
 	require.Contains(t, k.lines("rule"), theirs)
 	require.NotContains(t, k.lines("rule"), ours)
 
-	k.ip("rule add from 10.1.0.0/16 lookup 100 priority 60") // announced, not read
+	k.ip("rule add from 10.1.0.0/16 lookup 100 priority 60") // from a notification, without a dump
 	k.mustApply()
 	require.Contains(t, k.lines("rule"), "60:	from 10.1.0.0/16 lookup 100")
 }
 
-// A rule with Goto skips others, one with neither that nor a table does nothing, and both are restored.
-func TestRuleGoesOnAtAnother(t *testing.T) {
+// A rule with Goto skips others. A rule with neither Goto nor a table does nothing. Both are
+// restored.
+func TestRulesWithGotoAndWithoutTable(t *testing.T) {
 	k := newKeeping(t, routes.KeeperConfig{Tables: []uint32{100, 254}}, "a", "b")
 	k.k.Set(
 		routes.Rule{Family: 4, Priority: 50, From: prefix("192.0.2.0/24"), Goto: 52},
 		routes.Rule{Family: 4, Priority: 51, Table: 100}, routes.Rule{Family: 4, Priority: 52},
-		routes.Rule{Family: 6, Priority: 50, From: prefix("fd00::/8"), Goto: 53}, // there is none
+		routes.Rule{Family: 6, Priority: 50, From: prefix("fd00::/8"), Goto: 53}, // the target does not exist
 		routes.Route{Dst: prefix("10.1.0.0/24"), Interface: "a", Table: 100},
 		routes.Route{Dst: prefix("10.1.0.0/24"), Interface: "b", Table: 254},
 	)
@@ -420,7 +421,7 @@ func TestRuleGoesOnAtAnother(t *testing.T) {
 	}
 }
 
-// A rule with our protocol and a condition that a Rule has no field for is unwanted: it is removed.
+// A rule with our protocol and a condition for which Rule has no field is unwanted: it is removed.
 func TestKeeperRemovesRuleWithOtherConditions(t *testing.T) {
 	k := newKeeping(t, routes.KeeperConfig{})
 	k.ip("rule add from 10.0.0.0/8 ipproto tcp lookup 100 priority 50 protocol 219")
@@ -428,7 +429,7 @@ func TestKeeperRemovesRuleWithOtherConditions(t *testing.T) {
 	require.Empty(t, k.lines("rule show priority 50"))
 }
 
-// If notifications are lost, everything is read again: a route that was deleted since is
+// If notifications are lost, everything is read again, and a route that was deleted meanwhile is
 // restored.
 func TestKeeperReadsAgainAfterLostNotifications(t *testing.T) {
 	k := newKeeping(t, routes.KeeperConfig{}, "a")
@@ -450,7 +451,8 @@ func TestKeeperReadsAgainAfterLostNotifications(t *testing.T) {
 	require.Equal(t, []string{"10.0.0.1 dev a scope link"}, k.ours("main"))
 }
 
-// Watch restores what another process removes, removes what it adds with our number, and counts both.
+// Watch restores objects that another process removes, removes objects that it adds with our
+// number, and counts both.
 func TestKeeperWatchRepairs(t *testing.T) {
 	k := newKeeping(t, routes.KeeperConfig{}, "a", "b")
 	m := k.listen(rtnl.GroupRoutes, rtnl.GroupLinks)
@@ -477,12 +479,12 @@ func TestKeeperWatchRepairs(t *testing.T) {
 		k.ip("%s", command)
 		start := time.Now()
 		k.await(m, command, func() bool { return slices.Equal(want, k.ours("main")) })
-		t.Logf("%s: right again after %s", command, time.Since(start).Round(time.Microsecond))
+		t.Logf("%s: repaired after %s", command, time.Since(start).Round(time.Microsecond))
 	}
 	repaired := k.k.Stats().Repaired
 	require.GreaterOrEqual(t, repaired, uint64(2))
 
-	// Another's route in the place of ours stays, and ours comes when it goes.
+	// A foreign route instead of ours stays. When it is deleted, ours is added.
 	k.ip("route replace 10.0.0.1 dev b proto static")
 	require.ErrorIs(t, k.k.Apply(t.Context()), routes.ErrForeign)
 	require.Contains(t, k.ip("route"), "10.0.0.1 dev b proto static")
@@ -491,7 +493,7 @@ func TestKeeperWatchRepairs(t *testing.T) {
 	k.mustApply()
 }
 
-// A route that a CNI plugin made with our number has time until its endpoint is known.
+// A route that a CNI plugin made with our number stays for some time, until its endpoint is added.
 func TestKeeperUnknownRouteTimeout(t *testing.T) {
 	k := newKeeping(t, routes.KeeperConfig{UnknownRouteTimeout: time.Minute}, "a")
 	now := time.Unix(1e9, 0)
@@ -501,7 +503,7 @@ func TestKeeperUnknownRouteTimeout(t *testing.T) {
 	k.ip("route add 10.2.0.0/16 via 10.0.0.9 dev a onlink proto 219")
 	k.mustApply()
 	require.Equal(t, []string{"10.0.0.1 dev a scope link"}, k.ours("main"),
-		"a route of no interface, or with a gateway, is of no workload and goes at once")
+		"a route without an interface, or with a gateway, is removed at once")
 	now = now.Add(time.Minute)
 	k.addLinks("b")
 	k.ip("route add 10.0.0.2 dev b proto 219")
@@ -513,7 +515,7 @@ func TestKeeperUnknownRouteTimeout(t *testing.T) {
 	require.EqualValues(t, 1, k.k.Stats().Added, "adopted")
 	k.k.Delete(routes.Route{Dst: prefix("10.0.0.2/32")}, routes.Route{Dst: prefix("10.0.0.3/32")})
 	k.mustApply()
-	require.Empty(t, k.ours("main"), "what was wanted and is not has no time")
+	require.Empty(t, k.ours("main"), "a route that is no longer wanted is removed at once")
 }
 
 func TestKeeperConfigProblems(t *testing.T) {
@@ -538,7 +540,7 @@ func TestKeeperRefusesUnconfiguredTable(t *testing.T) {
 	require.True(t, errors.Is(err, routes.ErrObject))
 }
 
-// To adopt what is there already costs next to no memory.
+// To adopt existing objects needs almost no memory.
 func TestKeeperAdoptionAllocates(t *testing.T) {
 	const n = 8192
 	k := newKeeping(t, routes.KeeperConfig{}, "a")
@@ -557,8 +559,8 @@ func TestKeeperAdoptionAllocates(t *testing.T) {
 	require.Equal(t, n, stats.Routes)
 }
 
-// What makes no sense is reported and does no harm, also where the kernel has a route to the same
-// destination.
+// Invalid objects are reported, and do not affect others, also if the kernel has a route to the
+// same destination.
 func TestKeeperInvalidObjects(t *testing.T) {
 	k := newKeeping(t, routes.KeeperConfig{}, "a")
 	k.ip("route add 10.0.0.1 dev a proto 219")

@@ -16,8 +16,8 @@ import (
 	"github.com/wayleave/wayleave/internal/rtnl"
 )
 
-// No packet takes a route before the neighbour and FDB entries of its gateway are there, or after
-// they are gone, and no rule leads to a table without its routes.
+// A route exists only while the neighbour and FDB entries of its gateway exist, and no rule leads to a table without
+// its routes.
 func TestOrderOfChanges(t *testing.T) {
 	k := newKeeping(t, routes.KeeperConfig{})
 	k.k = k.another(routes.KeeperConfig{Tables: []uint32{100}})
@@ -70,8 +70,7 @@ func TestOrderOfChanges(t *testing.T) {
 	require.Equal(t, 2*6, batches)
 }
 
-// Packets never find neither an old rule nor the one that replaces it, and no rule leads to a table without
-// its routes.
+// At any moment, an old rule or the one that replaces it exists, and no rule leads to a table without its routes.
 func TestRuleIsReplacedWithoutGap(t *testing.T) {
 	k := newKeeping(t, routes.KeeperConfig{}, "a")
 	k.k = k.another(routes.KeeperConfig{Tables: []uint32{100}})
@@ -112,7 +111,7 @@ func TestRuleIsReplacedWithoutGap(t *testing.T) {
 	require.False(t, slices.ContainsFunc(rules, func(l string) bool { return strings.Contains(l, "lookup 100") }))
 }
 
-// A packet to an address always finds a route, while prefixes are replaced by shorter or longer ones.
+// While prefixes are replaced by shorter or longer ones, an address always has a route.
 func TestPrefixIsReplacedWithoutGap(t *testing.T) {
 	k := newKeeping(t, routes.KeeperConfig{}, "a")
 	whole := routes.Route{Dst: prefix("10.1.0.0/24"), Interface: "a"}
@@ -144,7 +143,7 @@ func TestPrefixIsReplacedWithoutGap(t *testing.T) {
 	}
 }
 
-// While the kernel refuses a rule, the ones that it replaces stay.
+// While the kernel refuses a rule, the rules that it replaces stay.
 func TestRefusedRuleKeepsOthers(t *testing.T) {
 	k := newKeeping(t, routes.KeeperConfig{})
 	old := routes.Rule{Family: 4, Priority: 50, Table: 100}
@@ -152,7 +151,7 @@ func TestRefusedRuleKeepsOthers(t *testing.T) {
 	k.mustApply()
 	refuse := true
 	k.k.Faulty(func(conn *rtnl.Conn, b *rtnl.Batch, failed func(i int, err error)) error {
-		if refuse && bytes.Contains(b.Encoded(), []byte{123, 0, 0, 0}) { // the number of the table
+		if refuse && bytes.Contains(b.Encoded(), []byte{123, 0, 0, 0}) { // without this, the number of the table
 			failed(0, &rtnl.Error{Errno: syscall.ENOMEM})
 			return nil
 		}
@@ -170,7 +169,7 @@ func TestRefusedRuleKeepsOthers(t *testing.T) {
 	require.Len(t, k.lines("rule show priority 51"), 1)
 }
 
-// A blackhole route goes after unwanted devices: a packet that comes in by one must not find a shorter prefix.
+// A blackhole route is deleted after unwanted devices: a packet that arrives at one must not match a shorter prefix.
 func TestBlackholeOutlivesDevices(t *testing.T) {
 	k := newKeeping(t, routes.KeeperConfig{})
 	k.k.Set(
@@ -195,7 +194,7 @@ func TestBlackholeOutlivesDevices(t *testing.T) {
 	require.Empty(t, k.ours("main"))
 }
 
-// A route that is Set after the Keeper has found it in the kernel is not written.
+// A route that is Set after the Keeper has read it from the kernel is not written.
 func TestFoundRouteIsAdopted(t *testing.T) {
 	k := newKeeping(t, routes.KeeperConfig{}, "a")
 	found := []routes.Object{
@@ -217,7 +216,7 @@ func TestFoundRouteIsAdopted(t *testing.T) {
 	require.Len(t, k.ours("main"), 3)
 }
 
-// A route that the kernel has removed since the Keeper found it, because its interface was down, is added.
+// A route is added if the kernel has removed it since the Keeper read it, because its interface was down.
 func TestFoundRouteIsRemovedByKernel(t *testing.T) {
 	for name, cfg := range map[string]routes.KeeperConfig{
 		"before Apply": {}, "unknown": {UnknownRouteTimeout: time.Hour},
@@ -265,8 +264,8 @@ func TestThrowOutlivesBlackhole(t *testing.T) {
 	require.NotContains(t, strings.Join(left, "\n"), "blackhole")
 }
 
-// ApplyAdditions adds, and leaves what is unwanted to the next Apply: routes, rules and devices, of this process and of
-// an earlier one. Until then, Watch leaves it, too.
+// ApplyAdditions adds objects, and leaves the removal of unwanted ones to the next Apply: routes, rules and devices, of
+// this process and of an earlier one. Until then, Watch does not remove them, either.
 func TestApplyAdditions(t *testing.T) {
 	k := newKeeping(t, routes.KeeperConfig{}, "a")
 	device := routes.VXLAN{

@@ -34,7 +34,7 @@ func TestForeignProxyStays(t *testing.T) {
 	k.mustApply()
 	require.Equal(t, theirs, proxies())
 
-	// Once it is gone, ours is made.
+	// Once it is deleted, ours is added.
 	k.k.Set(objects[0])
 	k.mustApply()
 	k.ip("neigh del proxy 169.254.1.1 dev a")
@@ -44,8 +44,8 @@ func TestForeignProxyStays(t *testing.T) {
 	require.Equal(t, theirs[1:], proxies())
 }
 
-// S172: a route that another process made as it is wanted stays. Only its maker restores it; an
-// interface that returns gets ours.
+// S172: a foreign route that equals the wanted one stays. Only its owner restores it. If its
+// interface is down and up again, ours is added.
 func TestEqualForeignRouteIsAccepted(t *testing.T) {
 	k := newKeeping(t, routes.KeeperConfig{}, "a", "b")
 	theirs := []string{"route add 10.1.0.1/32 dev a proto static", "-6 route add fd01::1/128 dev a proto static"}
@@ -88,8 +88,8 @@ func TestEqualForeignRouteIsAccepted(t *testing.T) {
 	require.Equal(t, before, others())
 }
 
-// S172: after a route of another process was deleted, ours is added if the interface returns or the
-// wanted route changes.
+// S172: after a route of another process was deleted, ours is added if the interface is down and up
+// again, or if the wanted route changes.
 func TestDeletedForeignRouteIsReplaced(t *testing.T) {
 	k := newKeeping(t, routes.KeeperConfig{}, "a", "b")
 	k.ip("route add 10.1.0.1/32 dev a proto static")
@@ -110,7 +110,7 @@ func TestDeletedForeignRouteIsReplaced(t *testing.T) {
 	k.mustApply()
 	require.Equal(t, []string{"10.1.0.1 dev a scope link", "10.1.0.2 dev b scope link"}, k.ours("main"))
 
-	// One that differs is a fault.
+	// A different one is a fault.
 	k.ip("route add 10.1.0.3/32 dev b proto static")
 	k.k.Set(routes.Route{Dst: prefix("10.1.0.3/32"), Interface: "a"})
 	require.ErrorIs(t, k.k.Apply(t.Context()), routes.ErrForeign)
@@ -118,7 +118,7 @@ func TestDeletedForeignRouteIsReplaced(t *testing.T) {
 	k.mustApply()
 }
 
-// S172: a new address of the interface is no reason to replace a deleted foreign route or entry. The
+// S172: after a new address of the interface, a deleted foreign route or entry is not replaced: the
 // kernel adds link-local addresses late.
 func TestNewAddressDoesNotReplaceForeignObjects(t *testing.T) {
 	k := newKeeping(t, routes.KeeperConfig{}, "a")
@@ -138,7 +138,7 @@ func TestNewAddressDoesNotReplaceForeignObjects(t *testing.T) {
 	require.Empty(t, k.ours("main"))
 }
 
-// S172: a neighbour entry of another process is accepted, and restored only by its maker.
+// S172: an equal neighbour entry of another process is accepted, and only its owner restores it.
 func TestEqualForeignNeighbourIsAccepted(t *testing.T) {
 	k := newKeeping(t, routes.KeeperConfig{}, "a")
 	const theirs = "neigh add 10.0.0.1 lladdr 02:00:00:00:00:01 dev a nud permanent"
@@ -147,7 +147,7 @@ func TestEqualForeignNeighbourIsAccepted(t *testing.T) {
 	k.mustApply()
 	k.ip("neigh del 10.0.0.1 dev a")
 	require.ErrorIs(t, k.k.Apply(t.Context()), routes.ErrCeded)
-	k.ip("neigh add 10.0.0.1 lladdr 02:00:00:00:00:07 dev a nud stale") // as the kernel learns one
+	k.ip("neigh add 10.0.0.1 lladdr 02:00:00:00:00:07 dev a nud stale") // like an entry that the kernel learns
 	require.ErrorIs(t, k.k.Apply(t.Context()), routes.ErrCeded)
 	k.ip("neigh del 10.0.0.1 dev a")
 	k.ip(theirs)
@@ -189,8 +189,8 @@ func TestChangedForeignNeighbourIsReported(t *testing.T) {
 	require.Contains(t, k.ip("neigh show proto 219"), "10.0.0.1")
 }
 
-// A rule for all addresses is one without any: it is known again, and not recreated with each
-// reading.
+// A rule for all addresses equals the kernel's rule without addresses: it is adopted, and not
+// recreated with each reading.
 func TestKeeperRuleOfAllAddresses(t *testing.T) {
 	k := newKeeping(t, routes.KeeperConfig{})
 	all := routes.Rule{Family: 4, Priority: 100, From: prefix("0.0.0.0/0"), To: prefix("10.0.0.0/8"), Table: 100}
@@ -203,7 +203,7 @@ func TestKeeperRuleOfAllAddresses(t *testing.T) {
 	require.Empty(t, plan)
 }
 
-// A gateway with a zone equals the one without: the route has the interface.
+// A gateway with a zone equals one without, because the route has the interface.
 func TestKeeperGatewayWithZone(t *testing.T) {
 	k := newKeeping(t, routes.KeeperConfig{}, "a")
 	k.k.Set(routes.Route{Dst: prefix("fd01::/64"), Interface: "a", Gateway: addr("fe80::1%a")})

@@ -23,8 +23,8 @@ import (
 	"github.com/wayleave/wayleave/internal/rtnl"
 )
 
-// naive is a reconciler that is obviously right: a list of wanted routes, of which the first class
-// of each destination and metric counts, in the form of ip -j.
+// naive is a simple reference: a list of wanted routes. Of each destination and metric, it keeps
+// the route of the first class, in the form of ip -j.
 type naive []routes.Route
 
 func (n *naive) set(r routes.Route) {
@@ -38,7 +38,7 @@ func (n *naive) unset(r routes.Route) {
 	})
 }
 
-// want returns what ip -j should list.
+// want returns the expected output of ip -j.
 func (n naive) want() (lines []string) {
 	for _, r := range n {
 		beaten := slices.ContainsFunc(n, func(o routes.Route) bool {
@@ -107,7 +107,7 @@ func (n *node) listed(protocol string) (lines []string) {
 
 var randomInterfaces = []string{"i0", "i1", "i2", "i3"}
 
-// randomRoute is one of few destinations, so that routes meet.
+// randomRoute returns a route to one of few destinations, so that routes conflict.
 func randomRoute(rng *rand.Rand) routes.Route {
 	four := rng.IntN(2) == 0
 	r := routes.Route{
@@ -133,14 +133,14 @@ func randomRoute(rng *rand.Rand) routes.Route {
 	return r
 }
 
-// churn is a random life of a Keeper beside a naive reconciler.
+// churn makes random changes of a Keeper, its kernel and a naive reconciler.
 type churn struct {
 	*keeping
 	rng    *rand.Rand
 	wanted naive
 }
 
-// step changes what is wanted, or meddles with the kernel.
+// step changes the wanted routes, or the kernel as another process.
 func (c *churn) step() {
 	name := randomInterfaces[c.rng.IntN(len(randomInterfaces))]
 	meddle := func(format string, args ...any) { // may fail: it is random
@@ -180,9 +180,8 @@ func (c *churn) step() {
 	}
 }
 
-// A random life of routes, interfaces and an operator who meddles: whenever the Keeper reports
-// no fault, ip lists what the naive reconciler wants, and nothing else of ours; others' routes
-// are as they were.
+// Routes, interfaces and the kernel change at random. Whenever the Keeper reports no fault, ip
+// lists exactly the routes that the naive reconciler wants. Foreign routes do not change.
 func TestKeeperRandom(t *testing.T) {
 	seeds := uint64(8)
 	if testing.Short() {
@@ -209,7 +208,7 @@ func TestKeeperRandom(t *testing.T) {
 				case 1:
 					require.NoError(t, c.k.Resync(t.Context()))
 				}
-				c.k.ForgetDisputes() // of which some objects stay
+				c.k.ResetDisputes() // some objects of the former stay
 				plan, err := c.k.Plan(t.Context())
 				require.NoError(t, err)
 				before := c.listed("219")
@@ -224,9 +223,8 @@ func TestKeeperRandom(t *testing.T) {
 	}
 }
 
-// Faults at the codec: changes that the kernel refuses at random, and a connection that breaks in
-// the middle. Whatever happens, a change that succeeded is known, and once the faults are over all
-// is as wanted.
+// The kernel refuses random changes, and the connection breaks in the middle of others. The Keeper
+// keeps record of changes that succeeded. Once the faults end, the kernel has the desired state.
 func TestKeeperFaults(t *testing.T) {
 	seeds := uint64(8)
 	if testing.Short() {
@@ -244,7 +242,7 @@ func TestKeeperFaults(t *testing.T) {
 					return conn.Do(b, failed)
 				}
 				switch c.rng.IntN(3) {
-				case 0: // nothing gets there
+				case 0: // no change reaches the kernel
 					return broken
 				case 1: // all changes succeed, but the answers are lost
 					_ = conn.Do(b, func(int, error) {})
@@ -268,7 +266,7 @@ func TestKeeperFaults(t *testing.T) {
 					c.step()
 				}
 				healthy = false
-				_ = c.k.Apply(t.Context()) // of which nothing is expected
+				_ = c.k.Apply(t.Context()) // its result is ignored
 				healthy = true
 				require.NoError(t, c.k.Resync(t.Context()))
 				require.Equal(t, c.wanted.want(), c.listed("219"))
@@ -277,11 +275,10 @@ func TestKeeperFaults(t *testing.T) {
 	}
 }
 
-// keeperChild names the variable by which a child process knows the file descriptor of its
-// namespace.
+// keeperChild is the environment variable with the file descriptor of a child's namespace.
 const keeperChild = "WAYLEAVE_TEST_KEEPER"
 
-// childRoutes are what the child wants in turn i.
+// childRoutes returns the routes that the child wants in round i.
 func childRoutes(i int) (list []routes.Object) {
 	for j := range 2000 {
 		a := netip.AddrFrom4([4]byte{10, 0, byte(j >> 8), byte(j)})
@@ -292,8 +289,8 @@ func childRoutes(i int) (list []routes.Object) {
 	return list
 }
 
-// A process that keeps routes is killed at random moments. The next one makes of what it left what
-// is wanted, and leaves others' alone.
+// A process that keeps routes is killed at random moments. The next one changes the routes that it
+// left to the desired ones. Foreign routes stay.
 func TestKeeperKilled(t *testing.T) {
 	if fd := os.Getenv(keeperChild); fd != "" {
 		keepUntilKilled(t, fd)
@@ -310,9 +307,9 @@ func TestKeeperKilled(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, child.Start())
 		require.NoError(t, child.ExtraFiles[0].Close())
-		_, err = out.Read(make([]byte, 1)) // it is at it
+		_, err = out.Read(make([]byte, 1)) // it has begun
 		require.NoError(t, err)
-		// how far it gets is the randomness of this test
+		// the moment is random
 		timer := time.NewTimer(time.Duration(rng.IntN(30_000)) * time.Microsecond)
 		<-timer.C
 		require.NoError(t, child.Process.Kill())
@@ -331,7 +328,7 @@ func TestKeeperKilled(t *testing.T) {
 		}
 		got := k.listed("219")
 		require.Len(t, got, 1000)
-		if i == 0 { // the naive reconciler takes its time
+		if i == 0 { // the naive reconciler is slow
 			require.Equal(t, wanted.want(), got)
 		}
 		plan, err := next.Plan(t.Context())
@@ -343,7 +340,7 @@ func TestKeeperKilled(t *testing.T) {
 	t.Logf("%d of 10 were killed between the first route and the last", partial)
 }
 
-// keepUntilKilled changes routes for as long as it lives, at most some seconds.
+// keepUntilKilled changes routes until the process is killed, at most for some seconds.
 func keepUntilKilled(t *testing.T, fd string) {
 	namespace, err := strconv.Atoi(fd)
 	require.NoError(t, err)

@@ -54,7 +54,7 @@ func TestKeeperWatchIgnoresPendingChanges(t *testing.T) {
 	require.Equal(t, []string{"10.2.0.0/24 dev a scope link", "10.3.0.0/24 dev a scope link"}, k.ours("main"))
 }
 
-// What failed is tried again soon, also while an unknown route stays.
+// Failed changes are retried soon, also while an unknown route stays.
 func TestKeeperRetriesWhileUnknownRouteStays(t *testing.T) {
 	k := newKeeping(t, routes.KeeperConfig{})
 	k.k = k.another(routes.KeeperConfig{UnknownRouteTimeout: time.Hour})
@@ -80,7 +80,7 @@ func TestKeeperRetriesWhileUnknownRouteStays(t *testing.T) {
 	require.Contains(t, k.ours("main"), "10.9.0.0/24 dev a scope link", "has its time")
 }
 
-// No route of ours has time when all are to go.
+// Teardown removes unknown routes at once.
 func TestKeeperTeardownRemovesUnknownRoutes(t *testing.T) {
 	cfg := routes.KeeperConfig{UnknownRouteTimeout: time.Hour}
 	k := newKeeping(t, cfg, "a")
@@ -96,7 +96,7 @@ func TestKeeperTeardownRemovesUnknownRoutes(t *testing.T) {
 	}
 }
 
-// A connection that breaks at any time, also during a dump, costs one more dump.
+// If a connection breaks at any time, also during a dump, one more dump is made.
 func TestKeeperReconnects(t *testing.T) {
 	k := newKeeping(t, routes.KeeperConfig{}, "a", "b")
 	k.k.Set(routes.Neighbour{Addr: addr("10.0.0.9"), Interface: "a", MAC: routes.MAC{2, 0, 0, 0, 0, 1}})
@@ -111,7 +111,7 @@ func TestKeeperReconnects(t *testing.T) {
 		err := k.k.Resync(t.Context())
 		require.Error(t, err)
 		var object *routes.ObjectError
-		require.NotErrorAs(t, err, &object, "of no object in particular")
+		require.NotErrorAs(t, err, &object, "an error without an object")
 		k.mustApply()
 		require.Len(t, k.ours("main"), i+1)
 		require.Contains(t, k.ours("main"), dst+" dev a scope link")
@@ -154,8 +154,8 @@ func TestKeeperWatchRepairsDuringCallback(t *testing.T) {
 	require.Equal(t, 2, calls, "one more call for the changes during the first")
 }
 
-// The MTU of the loopback is no packet's: with the node's address there, the device gets what fits
-// anywhere.
+// The MTU of the loopback is not used: if the loopback has the node's address, the device gets the
+// default MTU.
 func TestVXLANOfAnAddressOfTheLoopback(t *testing.T) {
 	k := newKeeping(t, routes.KeeperConfig{})
 	k.ip("addr add 192.0.2.1/32 dev lo")

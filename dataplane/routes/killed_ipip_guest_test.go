@@ -59,7 +59,7 @@ func closeFiles(cmd *exec.Cmd) {
 	}
 }
 
-// A process that is killed and starts again loses no packet, and writes nothing.
+// When a process is killed and starts again, no packet is lost, and nothing is written.
 func TestIPIPProcessKilledUnderTraffic(t *testing.T) {
 	if os.Getenv(ipipChild) != "" {
 		restartUntilKilled(t)
@@ -81,7 +81,7 @@ func TestIPIPProcessKilledUnderTraffic(t *testing.T) {
 		_, err = out.Read(started)
 		require.NoError(t, err)
 		require.Equal(t, "!", string(started))
-		// how far it gets is the randomness of this test
+		// the moment is random
 		<-time.NewTimer(time.Duration(rng.IntN(400)) * time.Millisecond).C
 		require.NoError(t, child.Process.Kill())
 		_ = child.Wait() // killed
@@ -109,7 +109,7 @@ func TestIPIPProcessKilledDuringFirstProgramming(t *testing.T) {
 	c := newIPIPCluster(t, policy.EncapAlways, 2, 2)
 	c.reach()
 	n := c.nodes[0]
-	n.ip("route del default") // or packets of the pod follow it until there is a route by the device
+	n.ip("route del default") // otherwise packets of the pod use it until the route through the device exists
 	whole := n.objects()
 	wires := []capture{c.capture("to-n1"), c.capture("to-n2")}
 	ends := []func() (int, int){c.startTraffic("n1", "n2"), c.startTraffic("n2", "n1")}
@@ -140,7 +140,7 @@ func TestIPIPProcessKilledDuringFirstProgramming(t *testing.T) {
 }
 
 // programUntilSend removes all objects of the first node, and runs a process that programs them. It kills the process
-// when it sends a message to the kernel for the nth time, with 0 never, and returns how often it has tried to.
+// when it sends a message to the kernel for the nth time, with 0 never, and returns the number of these messages.
 func (c *cluster) programUntilSend(nth int) (sends int) {
 	c.Helper()
 	n := c.nodes[0]
@@ -161,7 +161,7 @@ func (n *clusterNode) objects() string {
 	return strings.Join(append(lines, n.list("ipip.way", "ip", "-br", "addr", "show")...), "\n")
 }
 
-// endpoints are the pods of the cluster.
+// endpoints returns the endpoints of the cluster's pods.
 func (c *cluster) endpoints() (list []policy.Resource) {
 	for name, p := range c.pods {
 		list = append(list, p.endpoint(name))
@@ -169,7 +169,7 @@ func (c *cluster) endpoints() (list []policy.Resource) {
 	return list
 }
 
-// restartUntilKilled starts a dataplane again and again, for some seconds at most.
+// restartUntilKilled starts a dataplane repeatedly, for some seconds at most.
 func restartUntilKilled(t *testing.T) {
 	graph, err := calcgraph.New(calcgraph.Config{Node: "n1"})
 	require.NoError(t, err)
@@ -199,8 +199,8 @@ func restartUntilKilled(t *testing.T) {
 	os.Exit(1) // it was not killed
 }
 
-// startTraffic sends packets from one pod to another, which answers each. The returned function ends that
-// and returns the numbers of packets and answers.
+// startTraffic sends packets from one pod to another, which answers each. The returned function stops it and returns
+// the numbers of packets and answers.
 func (c *cluster) startTraffic(from, to string) (end func() (sent, answered int)) {
 	c.Helper()
 	server, client := c.pods[to], c.pods[from]

@@ -21,11 +21,10 @@ import (
 	"github.com/wayleave/wayleave/dataplane/routes"
 )
 
-// dataplaneChild names the variable by which a child process knows the file descriptor of its
-// namespace.
+// dataplaneChild is the environment variable with the file descriptor of a child's namespace.
 const dataplaneChild = "WAYLEAVE_TEST_DATAPLANE"
 
-// lifeConfig is that of the dataplanes that are killed, and of those that come after.
+// lifeConfig is the configuration of the dataplanes that are killed, and of the next ones.
 func lifeConfig() routes.Config {
 	return routes.Config{
 		Gateways: []netip.Addr{addr("169.254.1.1"), addr("fe80::1")},
@@ -34,9 +33,9 @@ func lifeConfig() routes.Config {
 	}
 }
 
-// life is all that a node may have, in one of several forms: with endpoints and blocks that come,
-// go and move, and a device that is altered (MAC and address), or recreated because the family of
-// the parent's address changes.
+// life returns events with all kinds of objects, in one of several forms. Between the forms,
+// endpoints and blocks are added, removed and moved. A device is altered (MAC and address), or
+// recreated because the family of the parent's address changes.
 func life(form int) []dataplane.Event {
 	parent := "192.0.2.1"
 	if form%4 == 3 {
@@ -70,7 +69,7 @@ func life(form int) []dataplane.Event {
 	return append(events, inSync)
 }
 
-// turn returns the events that lead from one form to the next.
+// turn returns the events from one form to the next.
 func turn(from, to int) (events []dataplane.Event) {
 	keep := map[string]bool{}
 	name := func(e dataplane.Event) (string, dataplane.Event) {
@@ -106,7 +105,7 @@ func (k *keeping) everything() (lines []string) {
 	} {
 		lines = append(lines, k.command(command)...)
 	}
-	lines = slices.DeleteFunc(lines, func(line string) bool { // what interfaces listen to
+	lines = slices.DeleteFunc(lines, func(line string) bool { // multicast groups of interfaces
 		return strings.HasPrefix(line, "33:33:") || strings.HasPrefix(line, "01:00:5e:")
 	})
 	var links []struct {
@@ -129,9 +128,9 @@ func (k *keeping) everything() (lines []string) {
 	return lines
 }
 
-// A dataplane with all that it programs is killed at random moments. The next one makes of what it
-// left what it would have made of nothing, and a teardown leaves nothing of it; what others made
-// stays.
+// A dataplane with all kinds of objects is killed at random moments. After the next one, the kernel
+// has the same state as after a run from scratch. A teardown removes all of it, and foreign objects
+// stay.
 func TestDataplaneKilled(t *testing.T) {
 	if fd := os.Getenv(dataplaneChild); fd != "" {
 		liveUntilKilled(t, fd)
@@ -153,7 +152,7 @@ func TestDataplaneKilled(t *testing.T) {
 		require.NoError(t, k.dp.Teardown(t.Context()))
 		require.Equal(t, bare, k.everything(), "after a teardown")
 	}
-	// of a process that was killed before it gave an alias
+	// as if a process had been killed before it set the alias
 	k.ip("link add vxlan.way type vxlan id 4096 dstport 4789 local 192.0.2.1")
 	k.restart()
 	require.NoError(t, k.dp.Teardown(t.Context()))
@@ -168,9 +167,9 @@ func TestDataplaneKilled(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, child.Start())
 		require.NoError(t, child.ExtraFiles[0].Close())
-		_, err = out.Read(make([]byte, 1)) // it is at it
+		_, err = out.Read(make([]byte, 1)) // it has begun
 		require.NoError(t, err)
-		// how far it gets is the randomness of this test
+		// the moment is random
 		timer := time.NewTimer(time.Duration(rng.IntN(20_000)) * time.Microsecond)
 		<-timer.C
 		require.NoError(t, child.Process.Kill())
@@ -193,7 +192,7 @@ func TestDataplaneKilled(t *testing.T) {
 	t.Logf("%d kills left %d different states", kills, len(left))
 }
 
-// liveUntilKilled goes from form to form for as long as it lives, at most some seconds.
+// liveUntilKilled applies form after form until the process is killed, at most for some seconds.
 func liveUntilKilled(t *testing.T, fd string) {
 	cfg := lifeConfig()
 	var err error

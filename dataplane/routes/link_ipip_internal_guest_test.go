@@ -43,7 +43,8 @@ func TestIPIPIsAdded(t *testing.T) {
 	h.ip("link add ipip.way mtu 1480 type ipip mode ipip local 192.0.2.1 ttl inherit nopmtudisc")
 	require.Equal(t, made[1:], h.keep(ipipDevice()))
 
-	// It stands beside those of VXLAN, and beside the kernel's own, which nothing changes.
+	// It does not conflict with VXLAN devices, nor with the kernel's own device, which does not
+	// change.
 	h.keep(vxlan4())
 	require.Empty(t, h.keep(ipipDevice()))
 	require.Equal(t, fallback, h.iptun("tunl0"))
@@ -51,7 +52,7 @@ func TestIPIPIsAdded(t *testing.T) {
 		unwantedDevices(nil, []string{"ipip.way"}, DefaultProtocol, h.links()))
 }
 
-// The device stays where the kernel can change it.
+// The device is altered if the kernel can change it.
 func TestIPIPIsAltered(t *testing.T) {
 	h := newDeviceHost(t)
 	h.keep(ipipDevice())
@@ -82,11 +83,11 @@ func TestIPIPIsAltered(t *testing.T) {
 		h.ip(row.command)
 		require.Equal(t, row.want, h.keep(want), row.command)
 	}
-	// Where the kernel takes a parent, it also takes the MTU of that.
+	// If the kernel gives the device a parent, it also changes its MTU to that of the parent.
 	h.ip("link set dev ipip.way type ipip local 192.0.2.7 ttl inherit nopmtudisc dev up0")
 	require.NotZero(t, h.iptun("ipip.way").ParentIndex)
 	ls := h.links()
-	for range 2 { // the second time for an MTU that the first step changes
+	for range 2 { // the second plan has an MTU that the first step changes
 		steps, err := planDevice(h.conn, want, DefaultProtocol, ls)
 		require.NoError(t, err)
 		require.NoError(t, runSteps(h.conn, want.Name, ls, steps))
@@ -101,11 +102,11 @@ func TestIPIPIsAltered(t *testing.T) {
 	h.ip("link set dev up0 mtu 1400")
 	require.Equal(t, []string{"ip link set dev ipip.way mtu 1380"}, h.keep(want))
 	h.ip("addr del 192.0.2.7/24 dev up0")
-	require.Empty(t, h.keep(want), "while there is none, it stays")
+	require.Empty(t, h.keep(want), "without an underlying interface, the MTU stays")
 	require.Equal(t, index, h.index("ipip.way"))
 }
 
-// It is recreated where the kernel cannot change it.
+// The device is recreated if the kernel cannot change it.
 func TestUnchangeableIPIPIsReplaced(t *testing.T) {
 	h := newDeviceHost(t)
 	for what, made := range map[string]string{
@@ -126,7 +127,7 @@ func TestUnchangeableIPIPIsReplaced(t *testing.T) {
 	}
 }
 
-// What is another's is left alone.
+// Foreign devices are not changed.
 func TestIPIPForeign(t *testing.T) {
 	h := newDeviceHost(t)
 	for _, made := range [][]string{
@@ -145,7 +146,8 @@ func TestIPIPForeign(t *testing.T) {
 		h.ip("link del dev ipip.way")
 	}
 
-	// One local address, one device: the kernel makes no second one, and gives none the address.
+	// The kernel allows one device for each local address: it refuses a second one, and refuses to
+	// give another device the address.
 	h.ip("link add dev theirs type ipip local 192.0.2.1")
 	ls := h.links()
 	steps, err := planDevice(h.conn, ipipDevice(), DefaultProtocol, ls)

@@ -30,13 +30,13 @@ func ipipDevice() IPIP {
 func TestIPIPIsValidated(t *testing.T) {
 	require.NoError(t, ipipDevice().validate())
 	for name, bad := range map[string]IPIP{
-		`"a/b" is no name`:              {Name: "a/b", Local: ipipDevice().Local},
-		"tunl0 is the kernel's own":     {Name: "tunl0", Local: ipipDevice().Local},
-		"local address invalid IP is":   {Name: "ipip.way"},
-		"local address 2001:db8::1 is":  {Name: "ipip.way", Local: netip.MustParseAddr("2001:db8::1")},
-		"local address 224.0.0.1 is":    {Name: "ipip.way", Local: netip.MustParseAddr("224.0.0.1")},
-		"::ffff:192.0.2.1 is no IPv4":   {Name: "ipip.way", Local: netip.MustParseAddr("::ffff:192.0.2.1")},
-		"address invalid Prefix is non": {Name: "ipip.way", Local: ipipDevice().Local, Addresses: []netip.Prefix{{}}},
+		`"a/b" is not an interface name`:  {Name: "a/b", Local: ipipDevice().Local},
+		"tunl0 is the kernel's own":       {Name: "tunl0", Local: ipipDevice().Local},
+		"local address invalid IP is":     {Name: "ipip.way"},
+		"local address 2001:db8::1 is":    {Name: "ipip.way", Local: netip.MustParseAddr("2001:db8::1")},
+		"local address 224.0.0.1 is":      {Name: "ipip.way", Local: netip.MustParseAddr("224.0.0.1")},
+		"::ffff:192.0.2.1 is not an IPv4": {Name: "ipip.way", Local: netip.MustParseAddr("::ffff:192.0.2.1")},
+		"address invalid Prefix is":       {Name: "ipip.way", Local: ipipDevice().Local, Addresses: []netip.Prefix{{}}},
 	} {
 		err := bad.validate()
 		require.ErrorContains(t, err, name)
@@ -121,7 +121,7 @@ func TestIPIPAlterations(t *testing.T) {
 	require.False(t, foreignDevice(rtnl.Link{Name: "ipip.way", Kind: vxlanKind}, DefaultProtocol))
 }
 
-// TestDeviceErrors: a device with the same parameters is another's.
+// TestDeviceErrors: a device with the same parameters is a foreign one.
 func TestDeviceErrors(t *testing.T) {
 	err := deviceError(ipipDevice(), syscall.EEXIST)
 	require.ErrorIs(t, err, ErrForeign)
@@ -145,7 +145,8 @@ func (r recorder) change(objects []Object, remove bool) {
 	}
 }
 
-// TestIPIPRoutesFollowTunnels: the gateway is the address of the node at the other end, also after that changed.
+// TestIPIPRoutesFollowTunnels: the gateway is the address of the node at the other end, also after a change of this
+// address.
 func TestIPIPRoutesFollowTunnels(t *testing.T) {
 	cfg := Config{}.withDefaults()
 	routes := recorder{}

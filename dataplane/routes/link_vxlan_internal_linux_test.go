@@ -18,8 +18,8 @@ import (
 	"github.com/wayleave/wayleave/internal/rtnl"
 )
 
-// deviceHost is a namespace with an uplink of addresses 192.0.2.1/24 and 2001:db8::1/64, for tests
-// that keep a device in it.
+// deviceHost is a namespace for tests of devices, with an uplink that has the addresses
+// 192.0.2.1/24 and 2001:db8::1/64.
 type deviceHost struct {
 	*testing.T
 	ns   *netns.NS
@@ -56,8 +56,8 @@ func (h *deviceHost) links() *links {
 	return l
 }
 
-// keep makes the device what it is to be, sees that nothing is left to do, and returns what was
-// done.
+// keep programs the device, checks that a second plan is empty, and returns the commands of the
+// first.
 func (h *deviceHost) keep(want device) (texts []string) {
 	h.Helper()
 	require.NoError(h, want.validate())
@@ -110,7 +110,7 @@ func TestVXLANIsAdded(t *testing.T) {
 		"ip link set dev vxlan6.way alias 'wayleave proto 219'",
 		"ip addr add 2001:db8:1::/128 dev vxlan6.way",
 		"ip link set dev vxlan6.way up",
-	}, h.keep(vxlan6()), "the two do not meet, though VNI and port are the same")
+	}, h.keep(vxlan6()), "the two do not conflict, although VNI and port are the same")
 	require.Empty(t, h.keep(vxlan4()))
 
 	// A device made by ip with the text is equal.
@@ -124,7 +124,7 @@ func TestVXLANIsAdded(t *testing.T) {
 	}, h.keep(vxlan4()))
 }
 
-// The device stays where the kernel can change it.
+// The device is altered if the kernel can change it.
 func TestVXLANIsAltered(t *testing.T) {
 	h := newDeviceHost(t)
 	h.keep(vxlan4())
@@ -157,29 +157,29 @@ func TestVXLANIsAltered(t *testing.T) {
 	h.ip("link set dev up0 mtu 1400")
 	require.Equal(t, []string{"ip link set dev vxlan.way mtu 1350"}, h.keep(want))
 	h.ip("addr del 192.0.2.7/24 dev up0")
-	require.Empty(t, h.keep(want), "while there is none, it stays")
+	require.Empty(t, h.keep(want), "without an underlying interface, the MTU stays")
 	require.Equal(t, index, h.index("vxlan.way"))
 }
 
-// It is recreated where the kernel cannot change it.
+// The device is recreated if the kernel cannot change it.
 func TestUnchangeableVXLANIsReplaced(t *testing.T) {
 	h := newDeviceHost(t)
 	for what, row := range map[string]struct {
 		change func(v *VXLAN)
-		before string // is run first
+		before string // commands to run first
 	}{
 		"VNI":    {change: func(v *VXLAN) { v.VNI = 7 }},
 		"port":   {change: func(v *VXLAN) { v.Port = 8472 }},
 		"parent": {change: func(v *VXLAN) { v.Parent = "up0" }},
 		"family": {change: func(v *VXLAN) { v.Local = netip.MustParseAddr("2001:db8::1") }},
-		"another process remade it": {
+		"another process recreated it": {
 			change: func(*VXLAN) {},
 			before: "link add vxlan.way type vxlan id 4096 dstport 4789 group 239.1.1.1 dev up0",
 		},
-		"another process remade it for a collector": {
+		"another process recreated it for a collector": {
 			change: func(*VXLAN) {}, before: "link add vxlan.way type vxlan dstport 4789 external",
 		},
-		"another process remade it with group policy": {
+		"another process recreated it with group policy": {
 			change: func(*VXLAN) {},
 			before: "link add vxlan.way type vxlan id 4096 dstport 4789 local 192.0.2.1 gbp",
 		},
@@ -201,7 +201,7 @@ func TestUnchangeableVXLANIsReplaced(t *testing.T) {
 	}
 }
 
-// What is another's is left alone, and so is everything where there is no parent.
+// Foreign devices are not changed, and nothing is changed if the parent does not exist.
 func TestVXLANForeign(t *testing.T) {
 	h := newDeviceHost(t)
 	for _, made := range [][]string{
@@ -253,7 +253,7 @@ func TestStrayDevices(t *testing.T) {
 	for _, name := range unwantedDevices(nil, nil, DefaultProtocol, ls) {
 		require.NoError(t, runSteps(h.conn, name, ls, []deviceStep{deleteDevice(name)}))
 		require.NoError(t, runSteps(h.conn, name, ls, []deviceStep{deleteDevice(name)}),
-			"what is not there has been deleted")
+			"deleting an absent device succeeds")
 	}
 	require.Empty(t, unwantedDevices(nil, nil, DefaultProtocol, h.links()))
 }

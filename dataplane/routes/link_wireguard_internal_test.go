@@ -9,8 +9,9 @@ import (
 	"github.com/vishvananda/netlink"
 )
 
-// A device of another kind, or one that was deleted since it was listed, is recreated.
-func TestWireguardIsMadeAnew(t *testing.T) {
+// A device of another kind, or one that was deleted since it was listed, cannot be altered, so it
+// is recreated.
+func TestWireguardOfAnotherKindIsRecreated(t *testing.T) {
 	w := Wireguard{Name: "wg.way"}
 	for _, tt := range []struct {
 		have netlink.Link

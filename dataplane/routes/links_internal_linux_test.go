@@ -52,13 +52,13 @@ func TestLinksFollowEvents(t *testing.T) {
 				fmt.Sprintf("addr add 2001:db8:%d::%d/64 dev a%d nodad", k, i, j), fmt.Sprintf("link del dev p%d", i),
 			}[rng.IntN(11)])
 		}
-		cmd := exec.Command("ip", "-force", "-batch", "-") // some of it cannot be
+		cmd := exec.Command("ip", "-force", "-batch", "-") // some of these commands fail
 		cmd.Stdin = strings.NewReader(batch.String())
 		_ = ns.Do(cmd.Run)
 		_, err := monitor.Poll(func(e *rtnl.Event) { tracked.update(e, time.Time{}) })
 		require.NoError(t, err)
 		listed := list()
-		// A carrier is noticed somewhat later than a state.
+		// The kernel reports a carrier somewhat later than a state.
 		_, err = monitor.Poll(func(e *rtnl.Event) { tracked.update(e, time.Time{}) })
 		require.NoError(t, err)
 		require.Equal(t, plainly(listed), plainly(tracked), "seed %d", seed)

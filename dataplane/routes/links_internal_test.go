@@ -29,7 +29,7 @@ func addressEvent(index int, prefix string, gone bool) *rtnl.Event {
 	}
 }
 
-// S124: what happens to an interface, event by event.
+// S124: the state of interfaces after each event.
 func TestLinkEvents(t *testing.T) {
 	start := time.Unix(1000, 0)
 	l := &links{}
@@ -122,7 +122,7 @@ func TestLinkEvents(t *testing.T) {
 	require.Equal(t, start.Add(9*time.Second), l.since(3))
 	require.Zero(t, l.since(2))
 
-	// What is read again is known for as long as before.
+	// An interface that is listed again keeps the time since when it exists.
 	l.Reset([]rtnl.Link{{Index: 3, Name: "c"}, {Index: 5, Name: "a"}}, nil, start.Add(time.Hour))
 	require.Equal(t, start.Add(9*time.Second), l.since(3))
 	require.Equal(t, start.Add(time.Hour), l.since(5))
@@ -130,7 +130,7 @@ func TestLinkEvents(t *testing.T) {
 	require.False(t, ok)
 }
 
-// Two interfaces swap their names by way of a third; the messages come one after the other.
+// Two interfaces swap their names through a third name, with one message for each step.
 func TestNamesAreSwapped(t *testing.T) {
 	l := &links{}
 	l.Reset([]rtnl.Link{{Index: 1, Name: "a"}, {Index: 2, Name: "b"}}, nil, time.Time{})
@@ -186,9 +186,9 @@ func TestInterfaceOfLongestSubnet(t *testing.T) {
 	require.False(t, ok)
 }
 
-// An address counts once the kernel has found that no other host has it: neither when all addresses
-// are listed nor in events before that.
-func TestTentativeAddressesDoNotCount(t *testing.T) {
+// An address is used once the kernel has detected no duplicate. Before that, it is ignored in the
+// list of all addresses and in events.
+func TestTentativeAddressesAreIgnored(t *testing.T) {
 	l, address := &links{}, netip.MustParseAddr("2001:db8::1")
 	tentative := addressEvent(2, "2001:db8::1/64", false)
 	tentative.Address.Tentative = true
@@ -203,7 +203,8 @@ func TestTentativeAddressesDoNotCount(t *testing.T) {
 	require.True(t, ok)
 }
 
-// Only a port of a configured bridge counts: no port of another kind of master, and no tunnel device.
+// Only ports of configured bridges are ports: neither those of another kind of master nor tunnel
+// devices.
 func TestPortsOfBridges(t *testing.T) {
 	l := &links{bridges: []string{"br0", "br1"}, devices: []string{"vxlan.way"}}
 	l.Reset([]rtnl.Link{

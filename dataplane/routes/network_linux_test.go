@@ -101,8 +101,8 @@ func TestNetworkRoutes(t *testing.T) {
 	}
 }
 
-// S160: the address of a local workload is its own, whatever block it is in and whatever other
-// routes there are to the address, and only once the endpoint is there.
+// S160: the route to a local workload takes precedence over all other routes to its address,
+// whatever its block is, but only while the endpoint exists.
 func TestLocalWorkloadWins(t *testing.T) {
 	n := newNetworkNode(t, routes.Config{})
 	n.must(remote("10.65.4.0/26", "near", "192.0.2.3", dataplane.PoolDirect, false),
@@ -119,7 +119,7 @@ func TestLocalWorkloadWins(t *testing.T) {
 	require.Contains(t, n.ours("main"), "blackhole 10.65.4.2")
 }
 
-// Within a batch two nodes may have one tunnel address for a moment; afterwards each has its own,
+// Within a batch, two nodes may temporarily have one tunnel address. Afterwards, each has its own,
 // whatever the order.
 func TestTunnelsSwapAddresses(t *testing.T) {
 	n := newNetworkNode(t, routes.Config{})
@@ -134,7 +134,7 @@ func TestTunnelsSwapAddresses(t *testing.T) {
 	require.Contains(t, fdb, "66:00:00:00:00:03 dev vxlan.way dst 192.0.3.2 self permanent")
 	require.Contains(t, fdb, "66:00:00:00:00:02 dev vxlan.way dst 192.0.3.3 self permanent")
 	require.Equal(t, []string{"10.65.2.0/26 via 10.65.3.0 dev vxlan.way onlink"}, n.ours("main"))
-	// Without an address of its own the node has no device, and no way through it.
+	// Without its own tunnel address, the node has no device, and no route through it.
 	n.must(&dataplane.TunnelRemove{Key: dataplane.TunnelKey{Node: "here", IPVersion: 4}})
 	require.Empty(t, n.ours("main"))
 	require.Empty(t, n.neighbours())
@@ -166,8 +166,8 @@ func TestFaultsOfNodes(t *testing.T) {
 	require.Len(t, n.ours("main"), 4)
 }
 
-// A device under another name takes the place of that of an earlier process, although the kernel allows
-// one with these parameters.
+// A device with another name replaces the device of an earlier process, although the kernel allows
+// only one with these parameters.
 func TestDeviceGetsAnotherName(t *testing.T) {
 	n := newNetworkNode(t, routes.Config{VXLAN: routes.VXLANConfig{Device4: "former"}})
 	events := []dataplane.Event{
@@ -183,7 +183,7 @@ func TestDeviceGetsAnotherName(t *testing.T) {
 	require.NotContains(t, n.ip("link"), "former")
 }
 
-// A device of another that has the name of ours gets nothing of ours, and loses nothing.
+// A foreign device with the name of ours gets no objects of ours, and keeps its own.
 func TestForeignDevice(t *testing.T) {
 	n := newNetworkNode(t, routes.Config{})
 	n.ip("link add vxlan.way type vxlan id 77 dstport 4790 local 192.0.2.1 nolearning")

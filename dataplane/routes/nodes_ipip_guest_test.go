@@ -26,8 +26,8 @@ import (
 
 // These tests need the kernel's module ipip; scripts/test-kernels runs them.
 
-// newIPIPCluster makes a node for each of the subnets and an IPv4 pool with the IPIP mode, and brings all
-// to work. Each node has a pod, named as the node.
+// newIPIPCluster makes a node for each of the subnets and an IPv4 pool with the IPIP mode, and programs all. Each node
+// has a pod with the name of the node.
 func newIPIPCluster(t *testing.T, mode policy.EncapMode, subnets ...int) *cluster {
 	c := newUnderlay(t, subnets...)
 	c.startIPIP(mode)
@@ -49,7 +49,7 @@ func (c *cluster) startIPIP(mode policy.EncapMode) {
 	c.flush()
 }
 
-// ipipResources are those of the cluster, but for the pods.
+// ipipResources returns the resources of the cluster, except the pods.
 func (c *cluster) ipipResources(mode policy.EncapMode) []policy.Resource {
 	list := []policy.Resource{
 		&policy.IPPool{Name: "four", CIDR: prefix("10.65.0.0/16"), IPIPMode: mode},
@@ -98,8 +98,8 @@ func packetText(b []byte) string {
 	return fmt.Sprintf("%s %s%s > %s%s", protocol, flags, src, dst, inner)
 }
 
-// ipipTunnelled checks that the packets from the first node's pod to that of another go through the
-// IP-in-IP devices, and how much fits.
+// ipipTunnelled checks that the packets from the first node's pod to that of another are sent through the IP-in-IP
+// devices, and checks their maximum size.
 func (c *cluster) ipipTunnelled(other int) {
 	c.Helper()
 	from, to := c.pods["n1"], c.pods[c.nodes[other].name].Addresses[0]
@@ -115,20 +115,20 @@ func (c *cluster) ipipTunnelled(other int) {
 	require.Empty(c, wire.packets())
 }
 
-// S164: all that goes between nodes is encapsulated, whatever their subnet.
+// S164: all packets between nodes are encapsulated, whatever their subnet.
 func TestIPIPRoutes(t *testing.T) {
 	c := newIPIPCluster(t, policy.EncapAlways, 2, 2, 3)
 	c.reach()
 	c.ipipTunnelled(1)
 	c.ipipTunnelled(2)
 
-	// A node that goes takes its route along.
+	// The route of a removed node is removed.
 	n1 := c.nodes[0]
 	require.Len(t, n1.list("10.65.3.0/26", "ip", "route"), 1)
 	c.remove(&c.nodes[2].world)
 	require.NoError(t, n1.dp.Apply(t.Context(), n1.graph.Flush()))
 	require.Empty(t, n1.list("10.65.3.0", "ip", "route"))
-	require.Empty(t, n1.list("ipip.way", "ip", "neigh"), "the routes have all that is needed")
+	require.Empty(t, n1.list("ipip.way", "ip", "neigh"), "the routes suffice")
 }
 
 // S161: nodes of one subnet reach each other directly, others by IP in IP.
@@ -142,8 +142,8 @@ func TestIPIPCrossSubnetRoutes(t *testing.T) {
 	c.ipipTunnelled(2)
 }
 
-// Where the path has a smaller MTU than the interfaces of the nodes, senders that forbid fragments get an
-// error, and the packets of others are fragmented.
+// If the path has a smaller MTU than the interfaces of the nodes, senders that forbid fragments get an error. The
+// packets of others are fragmented.
 func TestIPIPPathMTU(t *testing.T) {
 	c := newIPIPCluster(t, policy.EncapAlways, 2, 3)
 	c.reach()
@@ -210,7 +210,7 @@ func TestWatchRepairsIPIP(t *testing.T) {
 	n.await(m, "the MTU", func() bool { return len(n.list("mtu 1380", "ip", "link", "show", "ipip.way")) == 1 })
 }
 
-// A node that starts again writes nothing; the kernel's own device stays as it was to the end.
+// A node that starts again writes nothing. The kernel's own device never changes.
 func TestIPIPNodeStartsAgain(t *testing.T) {
 	c := newIPIPCluster(t, policy.EncapAlways, 2, 3)
 	n := c.nodes[0]
@@ -247,7 +247,7 @@ func TestIPIPNodeStartsAgain(t *testing.T) {
 	require.Equal(t, fallback, n.ip("-d link show tunl0"))
 }
 
-// A device under another name takes the place of that of an earlier process, which has the local address.
+// A device with another name replaces the device of an earlier process, which has the local address.
 func TestIPIPDeviceGetsAnotherName(t *testing.T) {
 	n := newNetworkNode(t, routes.Config{IPIP: routes.IPIPConfig{Device: "former"}})
 	n.must(ipipEvents()...)
@@ -258,7 +258,7 @@ func TestIPIPDeviceGetsAnotherName(t *testing.T) {
 	require.NotContains(t, n.ip("link"), "former")
 }
 
-// Another process's device with this node's address is a fault of the node, and not changed.
+// A foreign device with this node's address is a fault of the node, and is not changed.
 func TestIPIPDeviceOfAnother(t *testing.T) {
 	n := newNetworkNode(t, routes.Config{})
 	n.ip("link add theirs type ipip local 192.0.2.1")
@@ -277,9 +277,9 @@ func TestIPIPDeviceOfAnother(t *testing.T) {
 	require.Contains(t, n.ours("main"), "10.66.2.0/26 via 192.0.3.2 dev ipip.way onlink")
 }
 
-// A kernel without the module is a fault until it is loaded.
-func TestIPIPHealsWhenModuleIsLoaded(t *testing.T) {
-	const helper = "/proc/sys/kernel/modprobe" // by which the kernel loads a module that it lacks
+// A missing module is a fault until it is loaded.
+func TestIPIPRecoversWhenModuleIsLoaded(t *testing.T) {
+	const helper = "/proc/sys/kernel/modprobe" // the program with which the kernel loads modules
 	former, err := os.ReadFile(helper)
 	require.NoError(t, err)
 	run := func(command ...string) {

@@ -18,7 +18,7 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// S158, S159: nodes of one subnet, nothing encapsulated.
+// S158, S159: between nodes of one subnet, packets are not encapsulated.
 func TestDirectRoutes(t *testing.T) {
 	c := newCluster(t, policy.EncapNever, 2, 2, 2)
 	c.reach()
@@ -28,16 +28,16 @@ func TestDirectRoutes(t *testing.T) {
 	require.NoError(t, ping(p.NS, netip.MustParseAddr("10.65.3.1"), 1500), "nothing is added")
 	require.NoError(t, ping(p.NS, netip.MustParseAddr("fd65::3:1"), 1500))
 	require.Empty(t, c.nodes[0].list("vxlan", "ip", "-o", "link"))
-	c.leave("n3")
+	c.removeNode("n3")
 }
 
-// S164: all that goes between nodes is encapsulated, whatever their subnet.
+// S164: all packets between nodes are encapsulated, whatever their subnet.
 func TestVXLANRoutes(t *testing.T) {
 	c := newCluster(t, policy.EncapAlways, 2, 2, 3)
 	c.reach()
 	c.tunnelled(1)
 	c.tunnelled(2)
-	c.leave("n3")
+	c.removeNode("n3")
 	for _, n := range c.nodes[:2] {
 		require.Len(t, n.list("dst 192.0.2.", "bridge", "fdb"), 1)
 		require.Empty(t, n.list("dst 192.0.3.", "bridge", "fdb"))
@@ -63,8 +63,8 @@ func TestCrossSubnetRoutes(t *testing.T) {
 	require.Equal(t, "eth0 2001:db8:2::2", n1.way("fd65::3:1"))
 }
 
-// tunnelled checks that the first node's way to the pod of another leads through the VXLAN devices,
-// and how much fits.
+// tunnelled checks that packets from the first node to the pod of another are sent through the
+// VXLAN devices, and checks their maximum size.
 func (c *cluster) tunnelled(other int) {
 	c.Helper()
 	from := c.pods["n1"]
@@ -79,8 +79,9 @@ func (c *cluster) tunnelled(other int) {
 	}
 }
 
-// leave has a node go: what led to it goes too, and the others reach each other as before.
-func (c *cluster) leave(name string) {
+// removeNode removes a node, checks that its routes and entries are removed, and that the others
+// still reach each other.
+func (c *cluster) removeNode(name string) {
 	c.Helper()
 	at := slices.IndexFunc(c.nodes, func(n *clusterNode) bool { return n.name == name })
 	gone := c.nodes[at]
@@ -105,7 +106,8 @@ func (c *cluster) leave(name string) {
 	c.reach()
 }
 
-// S158: an address of a node's block that another node borrowed; and unused addresses are dropped.
+// S158: packets to a borrowed address reach the node that borrowed it. Packets to unused addresses
+// of a block are dropped.
 func TestBorrowedAddress(t *testing.T) {
 	c := newCluster(t, policy.EncapCrossSubnet, 2, 2, 3)
 	four, six := netip.MustParseAddr("10.65.1.9"), netip.MustParseAddr("fd65::1:9")
@@ -132,7 +134,7 @@ func TestBorrowedAddress(t *testing.T) {
 	require.Len(t, c.nodes[0].list("blackhole 10.65.1.0/26", "ip", "-4", "route"), 1)
 	require.Len(t, c.nodes[0].list("blackhole fd65::1:0/122", "ip", "-6", "route"), 1)
 
-	// It is given back: what is sent there ends at the block's node.
+	// When the address is returned, packets to it are dropped at the block's node.
 	lend("")
 	c.remove(&policy.WorkloadEndpoint{Namespace: "shop", Name: "guest"})
 	delete(c.pods, "guest")
@@ -143,7 +145,7 @@ func TestBorrowedAddress(t *testing.T) {
 }
 
 // Watch restores every object of a tunnel that another process removes, and the device follows the
-// interface below it.
+// underlying interface.
 func TestWatchRepairsTunnel(t *testing.T) {
 	c := newCluster(t, policy.EncapAlways, 2, 3)
 	n := c.nodes[0]
@@ -179,7 +181,7 @@ func TestWatchRepairsTunnel(t *testing.T) {
 		"bridge fdb del " + fdb(n, "vxlan.way") + " dev vxlan.way dst 192.0.3.2", "ip link set dev vxlan.way mtu 1200",
 		"ip link set dev vxlan.way address 02:00:00:00:00:01", "ip link set dev vxlan6.way type vxlan learning",
 	} {
-		args := strings.Fields(command) // one request each: a flush would not end while all comes back at once
+		args := strings.Fields(command) // a flush would not end, because Watch restores all routes at once
 		n.list("", args[0], args[1:]...)
 		n.await(m, command, func() bool { return slices.Equal(before, whole()) })
 	}
@@ -196,7 +198,7 @@ func fdb(n *clusterNode, device string) string {
 	return strings.Fields(n.list("dst", "bridge", "fdb", "show", "dev", device)[0])[0]
 }
 
-// A node that starts again, or whose device another process removed, is as before.
+// A node that starts again, or whose device another process removed, has the same state as before.
 func TestNodeStartsAgain(t *testing.T) {
 	c := newCluster(t, policy.EncapAlways, 2, 3)
 	n := c.nodes[0]

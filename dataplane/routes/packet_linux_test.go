@@ -16,8 +16,8 @@ import (
 	"github.com/wayleave/wayleave/internal/netns/nstest"
 )
 
-// Workloads reach each other through the node with nothing but what the dataplane programs, in both
-// families.
+// Workloads reach each other through the node with only the objects that the dataplane programs, in
+// both families.
 func TestWorkloadsReachEachOther(t *testing.T) {
 	n := newNode(t, routes.Config{ForwardAllIPv6: true})
 	n.unset("net/ipv4/conf/all/forwarding", "net/ipv4/conf/default/forwarding", "net/ipv6/conf/all/forwarding")
@@ -36,7 +36,7 @@ func event(name string, w *netns.Workload) *dataplane.EndpointUpdate {
 	}}
 }
 
-// exchange makes a TCP connection and the server sends the address of the client.
+// exchange makes a TCP connection, over which the server sends the address of the client.
 func exchange(t *testing.T, client *netns.NS, from string, server *netns.NS, to string) {
 	t.Helper()
 	var listener net.Listener

@@ -18,18 +18,20 @@ import (
 var errTooBig = errors.New("packet too big")
 
 const (
-	// pingAttempts allow for a first packet that waits for the underlying network's neighbours.
+	// pingAttempts is more than one, because the first packet may be lost while the underlying
+	// network resolves neighbours.
 	pingAttempts = 5
 	pingTimeout  = 2 * time.Second
 )
 
-// ping sends echo requests of size bytes, IP header included, which must not be fragmented on the
-// way, until one is answered.
+// ping sends echo requests of size bytes, IP header included, which must not be fragmented, until
+// one is answered.
 func ping(from *netns.NS, to netip.Addr, size int) error {
 	return pingWith(from, to, size, unix.IP_PMTUDISC_DO)
 }
 
-// pingWith is ping with a value of the socket option IP_MTU_DISCOVER, which says what may be fragmented.
+// pingWith is ping with a value of the socket option IP_MTU_DISCOVER, which determines what may be
+// fragmented.
 func pingWith(from *netns.NS, to netip.Addr, size, discovery int) error {
 	return from.Do(func() (err error) {
 		for range pingAttempts {

@@ -26,7 +26,7 @@ import (
 func TestConformance(t *testing.T) {
 	conformance.Run(t, func(t *testing.T) conformance.Harness {
 		n := newNode(t, routes.Config{}, "wl1", "wl2", "wl3", "eth0")
-		n.ip("addr add 192.0.2.1/24 dev eth0") // of the kit's node
+		n.ip("addr add 192.0.2.1/24 dev eth0") // the address of the kit's node
 		n.ip("addr add 2001:db8::1/64 dev eth0 nodad")
 		return conformance.Harness{
 			NoIPIP: !kernelHasIPIP(t),
@@ -38,7 +38,7 @@ func TestConformance(t *testing.T) {
 				return strings.Join(append(n.routes("all"), n.neighbours()...), "\n")
 			},
 			Damage: func(*testing.T) {
-				n.dp.ForgetDisputes() // the kit does it too often
+				n.dp.ResetDisputes() // the kit resyncs too often
 				n.ip("route del 10.99.0.1")
 				n.ip("-6 neigh del fd00:99::2 dev wl2")
 				n.ip("route add 10.99.0.77 dev wl1 proto 219")
@@ -68,7 +68,7 @@ func TestConformance(t *testing.T) {
 	})
 }
 
-// The plan is commands: run by a shell they lead to what Apply leads to.
+// The plan consists of commands. A shell that runs them reaches the same state as Apply.
 func TestPlanIsCommands(t *testing.T) {
 	batches := [][]dataplane.Event{
 		{
@@ -83,8 +83,7 @@ func TestPlanIsCommands(t *testing.T) {
 		cfg := routes.Config{Tables: tables, Sysctls: []routes.Sysctl{{Family: 4, Name: "rp_filter", Value: "1"}}}
 		applied, planned := newNode(t, cfg, "cali1", "cali2"), newNode(t, cfg, "cali1", "cali2")
 		for _, events := range batches {
-			// Plan on the one that Apply is used on, commands on the other: both are in the same
-			// state.
+			// One node gets Plan and Apply, the other the commands. Both have the same state.
 			b := dataplane.Batch{Events: events}
 			plan, err := applied.dp.Plan(t.Context(), b)
 			require.NoError(t, err)
@@ -120,7 +119,7 @@ func (n *node) run(line string) {
 	}))
 }
 
-// The same for tunnels and the ways to other nodes.
+// The same holds for tunnels and the routes to other nodes.
 func TestNetworkPlanIsCommands(t *testing.T) {
 	applied, planned := newNetworkNode(t, routes.Config{}), newNetworkNode(t, routes.Config{})
 	state := func(n *keeping) (lines []string) {
@@ -171,7 +170,7 @@ func TestTeardownBeforeInSync(t *testing.T) {
 	require.NoError(t, n.dp.Teardown(t.Context()))
 	require.Equal(t, []string{"10.0.0.9 cali1 static"}, n.routes("all"))
 	require.Empty(t, n.neighbours())
-	// It can begin again.
+	// It can be used again.
 	n.must(update("a", "cali1", mac, "10.0.0.1"), inSync)
 	require.Contains(t, n.routes("main"), "10.0.0.1 cali1 219")
 }
@@ -204,7 +203,7 @@ func TestDoneContextChangesNothing(t *testing.T) {
 	err := n.dp.Apply(ctx, dataplane.Batch{Events: []dataplane.Event{update("a", "cali1", mac, "10.0.0.1"), inSync}})
 	require.ErrorIs(t, err, context.Canceled)
 	n.must()
-	require.Equal(t, []string{"10.0.0.1 cali1 219"}, n.routes("main"), "the desired state stood")
+	require.Equal(t, []string{"10.0.0.1 cali1 219"}, n.routes("main"), "the desired state was kept")
 }
 
 func TestDataplaneReconnectsAfterClose(t *testing.T) {
@@ -217,7 +216,7 @@ func TestDataplaneReconnectsAfterClose(t *testing.T) {
 	require.Empty(t, n.routes("main"))
 }
 
-// S124: Watch reports when an endpoint that waits for its interface can be retried.
+// S124: Watch reports when the driver can retry an endpoint that waits for its interface.
 func TestWatch(t *testing.T) {
 	n := newNode(t, routes.Config{})
 	require.ErrorIs(t, n.apply(update("a", "cali1", mac, "10.0.0.1"), inSync), routes.ErrNoInterface)
@@ -251,7 +250,7 @@ func TestWatchReportsRepairs(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() { ended <- n.dp.Watch(ctx, func(d dataplane.Drift) { drifts = append(drifts, d) }) }()
 	n.ip("route del 10.0.0.1")
-	n.await(monitor, "the route is put back", func() bool { return len(n.routes("main")) == 1 })
+	n.await(monitor, "the route is restored", func() bool { return len(n.routes("main")) == 1 })
 	cancel()
 	require.ErrorIs(t, <-ended, context.Canceled)
 	require.Equal(t, []dataplane.Drift{
@@ -259,7 +258,7 @@ func TestWatchReportsRepairs(t *testing.T) {
 	}, drifts)
 }
 
-// until waits for changes until done holds.
+// until waits for changes until done returns true.
 func (n *node) until(changes <-chan struct{}, done func() bool) {
 	n.Helper()
 	deadline := time.After(10 * time.Second)

@@ -14,7 +14,7 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// As TestPolicyInsideVXLAN.
+// Like TestPolicyInsideVXLAN, with IP in IP.
 func TestPolicyInsideIPIP(t *testing.T) {
 	c := newIPIPCluster(t, policy.EncapAlways, 2, 3)
 	wire := c.capture("to-n2")

@@ -23,13 +23,13 @@ const port, senderPort, receiverPort = 7777, 7778, 7779
 type policedCluster struct {
 	*cluster
 	tables []*nft.Dataplane
-	// tunnels are the addresses of n2's tunnel devices, inside records the packets of these.
+	// tunnels has the addresses of n2's tunnel devices, and inside records the packets of these.
 	tunnels []netip.Addr
 	inside  []*nstest.Capture
 }
 
-// addPolicy adds a second pod "other" to the first node of a cluster, and policy to all. Devices and tunnels are
-// those of n2.
+// addPolicy adds a second pod "other" to the first node of a cluster, and policy to all. devices and tunnels belong to
+// n2.
 func (c *cluster) addPolicy(devices []string, tunnels ...netip.Addr) *policedCluster {
 	c.Helper()
 	p := &policedCluster{cluster: c, tunnels: tunnels}
@@ -66,8 +66,8 @@ func (c *cluster) addPolicy(devices []string, tunnels ...netip.Addr) *policedClu
 }
 
 // setPolicies sets a policy of the pod n1 as sender, one of the pod n2 as receiver, and one of all interfaces of node
-// n2, which applies on forward with "forward" among the names. A policy denies nothing without its name among them. The
-// rule of the host policy would also match what n1 sends to the pod n2.
+// n2. The latter applies on forward if the names include "forward". A policy whose name is not included denies nothing.
+// The rule of the host policy would also match packets from n1 to the pod n2.
 func (p *policedCluster) setPolicies(names ...string) {
 	p.Helper()
 	const n1 = `pod == "n1"`
@@ -95,8 +95,8 @@ func (p *policedCluster) setPolicies(names ...string) {
 	}
 }
 
-// check sets the policies with these names, and checks that each denies its flow and that all other flows are
-// answered. The packets of a denied flow arrive by the tunnel, unless the sender's policy denies it.
+// check sets the policies with these names, and checks that each denies its flow and that all other flows are answered.
+// The packets of a denied flow arrive through the tunnel, unless the sender's policy denies them.
 func (p *policedCluster) check(names ...string) {
 	p.Helper()
 	p.setPolicies(names...)
@@ -104,7 +104,7 @@ func (p *policedCluster) check(names ...string) {
 	var want, got []string
 	for i, tunnel := range p.tunnels {
 		for _, flow := range []struct {
-			policy string // that denies it
+			policy string // the policy that denies it
 			pod    *pod
 			to     netip.AddrPort
 		}{
@@ -138,7 +138,7 @@ func (p *policedCluster) check(names ...string) {
 	require.Equal(p, want, got, "%q", names)
 }
 
-// checkAll checks all policies together, and each without the others. The last step shows that connections pass again.
+// checkAll checks all policies together, and each without the others. The last step checks that connections pass again.
 func (p *policedCluster) checkAll() {
 	p.Helper()
 	p.check()
@@ -150,9 +150,9 @@ func (p *policedCluster) checkAll() {
 	p.check()
 }
 
-// Policy applies to the packets inside the tunnel: that of the sending pod, that of the receiving pod, which sees
-// the sender's address, and that of a host endpoint for all interfaces, among them the device. The latter does not
-// concern packets to pods, unless it applies on forward.
+// Policy of the sending pod and of the receiving pod, which sees the sender's address, applies to the packets inside
+// the tunnel. So does policy of a host endpoint for all interfaces, including the device. The latter does not apply to
+// packets to pods, unless it applies on forward.
 func TestPolicyInsideVXLAN(t *testing.T) {
 	c := newCluster(t, policy.EncapAlways, 2, 3)
 	n2 := &c.nodes[1].world

@@ -18,7 +18,7 @@ import (
 // portPatience is how long a test waits for Watch.
 const portPatience = 30 * time.Second
 
-// newPorts makes a node with two interfaces and a bridge, which the config has.
+// newPorts makes a node with two interfaces and a bridge, which the configuration names.
 func newPorts(t *testing.T, cfg routes.Config) *node {
 	t.Helper()
 	cfg.Bridges = []string{"br0"}
@@ -40,8 +40,9 @@ var (
 	dbRoutes  = []string{"10.0.0.2 cali2 219"}
 )
 
-// S171: an endpoint whose interface is a port of a configured bridge has no route, entry or setting,
-// and is not at fault. They come when the interface leaves the bridge, and go when it joins one.
+// S171: an endpoint whose interface is a port of a configured bridge has no route, entry or
+// setting, and is not at fault. These are added when the interface leaves the bridge, and removed
+// when it joins one.
 func TestPorts(t *testing.T) {
 	for name, look := range map[string]func(*node){
 		"resync": func(n *node) { require.NoError(n, n.dp.Resync(n.Context())) },
@@ -97,7 +98,7 @@ func TestPorts(t *testing.T) {
 	}
 }
 
-// Watch follows the master of an interface, and a bridge that is deleted or has another name.
+// Watch follows the master of an interface, and a bridge that is deleted or renamed.
 func TestWatchFollowsPorts(t *testing.T) {
 	n := newPorts(t, routes.Config{})
 	n.ip("link set dev cali1 master br0")
@@ -142,8 +143,8 @@ func TestWatchFollowsPorts(t *testing.T) {
 	require.ErrorIs(t, <-ended, context.Canceled)
 }
 
-// A plan knows the ports.
-func TestPlanKnowsPorts(t *testing.T) {
+// A plan adds no objects for ports, and removes existing ones.
+func TestPlanOmitsPorts(t *testing.T) {
 	n := newPorts(t, routes.Config{})
 	n.ip("link set dev cali1 master br0")
 	n.must(inSync)
@@ -159,7 +160,7 @@ func TestPlanKnowsPorts(t *testing.T) {
 	require.Contains(t, plan, "ip neigh del 10.0.0.2 dev cali2")
 }
 
-// A bridge that is not one of the config changes nothing.
+// A bridge that the configuration does not name has no effect.
 func TestPortOfAnotherBridge(t *testing.T) {
 	n := newPorts(t, routes.Config{})
 	n.ip("link add name br1 type bridge")
@@ -168,7 +169,7 @@ func TestPortOfAnotherBridge(t *testing.T) {
 	require.Equal(t, []string{webRoutes[0], dbRoutes[0], webRoutes[1]}, n.routes("main"))
 }
 
-// The address of a block of another node has its route, although the device of the tunnel is a port.
+// A block of another node has its route, although the device of the tunnel is a port.
 func TestTunnelBesidePorts(t *testing.T) {
 	n := newPorts(t, routes.Config{})
 	n.ip("addr add 192.0.2.1/24 dev cali2")

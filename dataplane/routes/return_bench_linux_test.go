@@ -19,7 +19,7 @@ import (
 )
 
 // BenchmarkReturns measures the time from the command that sets an interface up, or adds it again,
-// until its route, its last object, is there. It also measures the time from the deletion of the
+// until its route, which is added last, exists. It also measures the time from the deletion of the
 // route until it is restored. Many unrelated routes are kept meanwhile.
 func BenchmarkReturns(b *testing.B) {
 	for what, step := range map[string]struct{ away, back func(ns *netns.NS) error }{

@@ -18,8 +18,8 @@ import (
 	"github.com/wayleave/wayleave/internal/rtnl"
 )
 
-// watched is a node whose dataplane is wired as in the package's documentation, with a driver that
-// never retries by itself: what is repaired is repaired because something was seen.
+// watched is a node with a dataplane and a driver as in the package's documentation. The driver
+// never retries by itself, so each repair follows a notification.
 type watched struct {
 	*node
 	driver  *dataplane.Driver
@@ -51,7 +51,7 @@ func (w *watched) send(events ...dataplane.Event) {
 	require.NoError(w, w.driver.Send(w.Context(), dataplane.Batch{Events: events}))
 }
 
-// until waits until all is well.
+// until waits until ok returns true.
 func (w *watched) until(what string, ok func() bool) {
 	w.Helper()
 	w.await(w.monitor, what, ok)
@@ -79,8 +79,8 @@ func (n *node) await(m *rtnl.Monitor, what string, ok func() bool) {
 	}
 }
 
-// S124: the interface of an endpoint comes later, flaps, gets its name later, and comes again as
-// another: each time its endpoint gets all that it had, at once.
+// S124: the interface of an endpoint is added after it, flaps, gets its name later, and is replaced
+// by another with its name. Each time, all objects of the endpoint are restored at once.
 func TestReturningInterfaceIsConfigured(t *testing.T) {
 	w := newWatched(t, routes.Config{Sysctls: []routes.Sysctl{{Family: 4, Name: "rp_filter", Value: "1"}}}, "cali2")
 	w.send(update("a", "cali1", mac, "10.0.0.1", "2001:db8::1"), update("b", "cali2", mac, "10.0.0.2"), inSync)
@@ -109,15 +109,15 @@ func TestReturningInterfaceIsConfigured(t *testing.T) {
 		step.do()
 		start := time.Now()
 		w.until(step.what, whole)
-		t.Logf("%s: all there after %s", step.what, time.Since(start).Round(time.Microsecond))
+		t.Logf("%s: restored after %s", step.what, time.Since(start).Round(time.Microsecond))
 		w.wantSysctl("net/ipv4/conf/cali1/rp_filter", "1")
 		w.wantSysctl("net/ipv4/conf/cali1/forwarding", "1")
 		w.wantSysctl("net/ipv6/conf/cali1/forwarding", "1")
 	}
 }
 
-// 1,000 pairs of interfaces come and go while routes are applied. Those that are there in the end
-// have their routes, and no other has.
+// 1,000 pairs of interfaces are added and removed while routes are applied. In the end, exactly the
+// existing interfaces have their routes.
 func TestInterfaceChurn(t *testing.T) {
 	const (
 		names  = 50
@@ -130,7 +130,7 @@ func TestInterfaceChurn(t *testing.T) {
 		var batch strings.Builder
 		for round := range rounds {
 			if round > 0 {
-				batch.WriteString("link del group 7\n") // one by one takes the kernel ten times as long
+				batch.WriteString("link del group 7\n") // deleting them one by one takes ten times as long
 			}
 			for i := range names {
 				fmt.Fprintf(&batch, "link add dev cali%d group 7 type veth peer name x%d\nlink set dev cali%d up\n", i,
@@ -157,5 +157,5 @@ func TestInterfaceChurn(t *testing.T) {
 		}
 	}
 	slices.Sort(want)
-	w.until("all that is left", func() bool { return slices.Equal(want, w.routes("main")) })
+	w.until("the remaining routes", func() bool { return slices.Equal(want, w.routes("main")) })
 }

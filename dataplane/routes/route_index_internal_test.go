@@ -13,8 +13,8 @@ import (
 	"github.com/wayleave/wayleave/internal/rtnl"
 )
 
-// Whatever happens to routes, each is on one list, that of its interface unless others may concern
-// it, and the sources are counted.
+// After random changes, each route is on one list, that of its interface unless other interfaces
+// may affect it, and the counts of sources are right.
 func TestRoutesAreListedByInterface(t *testing.T) {
 	rng := rand.New(rand.NewPCG(8, 8))
 	s, l := newRouteStore(219, []uint32{254}), &links{}
@@ -85,7 +85,7 @@ func TestRoutesAreListedByInterface(t *testing.T) {
 	}
 }
 
-// over reports what is known to be over an interface: wanted routes, and others.
+// over returns the routes on an interface's list: wanted ones, and others.
 func (s *routeStore) over(index int) (present, strays bool) {
 	for _, slot := range s.slots {
 		present = present || slot.state.present && slot.state.index == index

@@ -58,7 +58,7 @@ func newNode(t *testing.T, cfg routes.Config, interfaces ...string) *node {
 	return n
 }
 
-// restart makes another dataplane over the same kernel.
+// restart replaces the dataplane by a new one for the same namespace.
 func (n *node) restart() {
 	n.Helper()
 	dp, err := routes.New(n.cfg)
@@ -75,7 +75,7 @@ func (n *node) addLinks(names ...string) {
 	}
 }
 
-// ip runs iproute2's ip on the node and returns what it prints.
+// ip runs iproute2's ip on the node and returns its output.
 func (n *node) ip(command string, args ...any) (out string) {
 	n.Helper()
 	command = fmt.Sprintf(command, args...)
@@ -156,7 +156,7 @@ func TestEndpointLifeCycle(t *testing.T) {
 	require.Equal(t, []string{"10.0.0.1 cali1 " + mac, "2001:db8::1 cali1 " + mac}, n.neighbours())
 	require.Contains(t, n.ip("-4 route show 10.0.0.1"), "scope link")
 
-	// The MAC becomes known, an address is another, an interface is another.
+	// The MAC is added, an address changes, and the interface changes.
 	n.must(update("b", "cali.2", "02:00:00:00:00:02", "10.0.0.3"),
 		update("a", "cali.2", mac, "10.0.0.1", "2001:db8::1"))
 	require.Equal(t, []string{"10.0.0.1 cali.2 219", "10.0.0.3 cali.2 219", "2001:db8::1 cali.2 219"}, n.routes("main"))
@@ -174,13 +174,13 @@ func TestEndpointLifeCycle(t *testing.T) {
 	require.Empty(t, n.neighbours())
 }
 
-// A new process takes over what is right without touching it, and removes unwanted objects.
+// A new process adopts equal objects without a change, and removes unwanted ones.
 func TestAdoptAndSweep(t *testing.T) {
 	n := newNode(t, routes.Config{}, "cali1", "cali2")
 	n.must(update("a", "cali1", mac, "10.0.0.1", "2001:db8::1"), update("b", "cali2", mac, "10.0.0.2", "2001:db8::2"),
 		inSync)
-	n.ip("route add blackhole 10.1.0.0/24 proto 219")       // of an earlier version
-	n.ip("route add 10.0.0.1 dev cali2 metric 5 proto 219") // the same
+	n.ip("route add blackhole 10.1.0.0/24 proto 219")       // a route of an earlier version
+	n.ip("route add 10.0.0.1 dev cali2 metric 5 proto 219") // another route of an earlier version
 	n.ip("route add 10.0.0.9 dev cali2 proto 218")
 	n.ip("neigh add 10.0.0.9 lladdr %s dev cali2", mac)
 	n.ip("route add 10.0.0.9 dev cali2 proto 219 table 100")
@@ -198,16 +198,16 @@ func TestAdoptAndSweep(t *testing.T) {
 		"ip neigh del 10.0.0.2 dev cali2",
 		"ip -6 neigh del 2001:db8::2 dev cali2",
 		"ip route del blackhole 10.1.0.0/24 proto 219 table 254", "",
-	}, "\n"), plan, "what is right is not in it")
+	}, "\n"), plan, "the plan does not have equal objects")
 	n.must(inSync)
 	require.Equal(t, []string{"10.0.0.1 cali1 219", "10.0.0.9 cali2 218", "2001:db8::1 cali1 219"}, n.routes("main"))
 	require.Equal(t, []string{"10.0.0.9 cali2 219", "2001:db8::9 cali2 219"}, n.routes("100"),
-		"another table is not ours")
+		"routes of another table stay")
 	require.Equal(t, []string{"10.0.0.1 cali1 " + mac, "10.0.0.9 cali2 " + mac, "2001:db8::1 cali1 " + mac},
 		n.neighbours())
 }
 
-// What is right already is not even written again: the kernel announces no change.
+// Equal objects are not written again: the kernel sends no notification.
 func TestAdoptionWritesNothing(t *testing.T) {
 	n := newNode(t, routes.Config{}, "cali1")
 	ep := update("a", "cali1", mac, "10.0.0.1", "2001:db8::1")
@@ -220,7 +220,7 @@ func TestAdoptionWritesNothing(t *testing.T) {
 		missed, err := monitor.Poll(func(e *rtnl.Event) {
 			own := e.Group == rtnl.GroupRoutes && e.Route.Protocol == unix.RTPROT_KERNEL ||
 				e.Group == rtnl.GroupNeighbours && e.Neighbour.Protocol == unix.RTPROT_UNSPEC
-			if !own { // of the kernel: it adds routes to its IPv6 addresses in the background
+			if !own { // not by the kernel, which adds routes to its IPv6 addresses in the background
 				changes = append(changes, fmt.Sprintf("%+v", *e))
 			}
 		})
@@ -236,7 +236,7 @@ func TestAdoptionWritesNothing(t *testing.T) {
 	require.Len(t, seen(), 1, "the test's own change")
 }
 
-// Routes and entries of other processes stay and are reported; all others are programmed.
+// Routes and entries of other processes stay and are reported. All other objects are programmed.
 func TestForeignObjectsStay(t *testing.T) {
 	n := newNode(t, routes.Config{}, "cali1", "cali2")
 	n.ip("route add 10.0.0.1 dev cali2 proto static")
@@ -262,14 +262,14 @@ func TestForeignObjectsStay(t *testing.T) {
 	require.Equal(t, want, n.routes("main"))
 	require.Equal(t, []string{"10.0.0.2 cali2 02:00:00:00:00:99", "10.0.0.3 cali2 " + mac}, n.neighbours())
 
-	require.ErrorIs(t, n.apply(), routes.ErrForeign, "reported for as long as it lasts")
+	require.ErrorIs(t, n.apply(), routes.ErrForeign, "reported as long as the fault lasts")
 	require.Equal(t, want, n.routes("main"))
 
-	// What is known to be in the way does not make every Apply read everything again.
+	// Foreign objects that are already known do not make every Apply read everything again.
 	readings := n.dp.Stats().Readings
 	require.ErrorIs(t, n.apply(), routes.ErrForeign)
 	require.Equal(t, readings, n.dp.Stats().Readings)
-	// What another process removes is restored nevertheless.
+	// An object that another process removes is restored nevertheless.
 	n.ip("route del 10.0.0.11")
 	require.ErrorIs(t, n.apply(), routes.ErrForeign)
 	require.Equal(t, want, n.routes("main"))
@@ -288,10 +288,10 @@ func TestForeignObjectsStay(t *testing.T) {
 
 	n.must(gone("a"), gone("b"), gone("c"))
 	require.Empty(t, n.routes("all"))
-	require.Equal(t, []string{"10.0.0.3 cali2 " + mac}, n.neighbours(), "another made it, though it was as we wanted")
+	require.Equal(t, []string{"10.0.0.3 cali2 " + mac}, n.neighbours(), "equal foreign entries stay")
 }
 
-// S172: an endpoint whose routes a CNI plugin made is up. They stay when the endpoint goes.
+// S172: an endpoint whose routes a CNI plugin made is up. They stay when the endpoint is removed.
 func TestRoutesOfPluginAreAccepted(t *testing.T) {
 	n := newNode(t, routes.Config{}, "cali1")
 	n.ip("route add 10.0.0.1 dev cali1 proto static")
@@ -318,8 +318,8 @@ func TestLearnedNeighbourIsReplaced(t *testing.T) {
 	require.Equal(t, []string{"10.0.0.1 cali1 " + mac}, n.neighbours())
 }
 
-// S124: an interface may come after its endpoint, and come again as another.
-func TestInterfaceComesLater(t *testing.T) {
+// S124: an interface may be added after its endpoint, and be replaced by another one with its name.
+func TestInterfaceMayBeAddedLater(t *testing.T) {
 	n := newNode(t, routes.Config{Sysctls: []routes.Sysctl{{Family: 4, Name: "rp_filter", Value: "1"}}}, "cali2")
 	err := n.apply(update("a", "cali1", mac, "10.0.0.1"), update("b", "cali2", "", "10.0.0.2"), inSync)
 	objects, general := dataplane.ApplyErrors(err)
@@ -328,7 +328,7 @@ func TestInterfaceComesLater(t *testing.T) {
 	require.ErrorIs(t, objects[key("a")], routes.ErrNoInterface)
 	require.Equal(t, "routes: find interface WorkloadEndpoint/shop/a: no such interface: cali1",
 		objects[key("a")].Error())
-	require.Equal(t, []string{"10.0.0.2 cali2 219"}, n.routes("main"), "one does not hold up the others")
+	require.Equal(t, []string{"10.0.0.2 cali2 219"}, n.routes("main"), "the others are programmed")
 
 	n.addLinks("cali1")
 	require.NoError(t, n.ns.Down("cali1"))
@@ -353,14 +353,14 @@ func TestInterfaceComesLater(t *testing.T) {
 	n.must(update("a", "cali1", mac, "10.0.0.1", "10.0.0.3"))
 	require.Contains(t, n.routes("main"), "10.0.0.3 cali1 219")
 
-	// It goes for good, and then its endpoint.
+	// The interface is removed, and then its endpoint.
 	require.NoError(t, n.ns.DeleteLink("cali1"))
 	n.must(gone("a"))
 	require.Equal(t, []string{"10.0.0.2 cali2 219"}, n.routes("main"))
 }
 
-// The kernel drops the routes of an interface that goes down. The next Apply sees it, whether or
-// not it is about that endpoint and whether or not the interface is back.
+// The kernel deletes the routes of an interface that goes down. The next Apply restores them,
+// whether or not the batch has that endpoint, once the interface is up again.
 func TestInterfaceFlaps(t *testing.T) {
 	n := newNode(t, routes.Config{Sysctls: []routes.Sysctl{{Family: 4, Name: "rp_filter", Value: "1"}}}, "cali1",
 		"cali2")
@@ -374,7 +374,7 @@ func TestInterfaceFlaps(t *testing.T) {
 	} {
 		require.NoError(t, n.ns.Down("cali1"))
 		require.NoError(t, n.ns.Up("cali1"))
-		require.Equal(t, []string{"10.0.0.2 cali2 219"}, n.routes("main"), "the kernel is as expected")
+		require.Equal(t, []string{"10.0.0.2 cali2 219"}, n.routes("main"), "the kernel has deleted the routes")
 		plan, err := n.dp.Plan(t.Context(), dataplane.Batch{Events: next})
 		require.NoError(t, err)
 		require.Equal(t, 4, strings.Count(plan, "\n"), plan)
@@ -391,7 +391,7 @@ func TestInterfaceFlaps(t *testing.T) {
 
 	require.NoError(t, n.ns.DeleteLink("cali1"))
 	require.ErrorIs(t, n.apply(a), routes.ErrNoInterface)
-	n.addLinks("cali1") // another, with settings of its own
+	n.addLinks("cali1") // another interface with its own settings
 	n.must(a)
 	require.Equal(t, wantRoutes, n.routes("main"))
 	require.Equal(t, wantNeighbours, n.neighbours())
@@ -399,11 +399,11 @@ func TestInterfaceFlaps(t *testing.T) {
 	require.Zero(t, n.dp.Stats().Repaired, "no other process changed anything")
 }
 
-// Two endpoints with one address: the smaller key has it, whatever the order; when it goes, the
-// other gets it.
+// If two endpoints have one address, the one with the smaller key gets the route, whatever the
+// order. When it is removed, the other gets it.
 func TestSharedAddress(t *testing.T) {
 	a, b := update("a", "cali1", mac, "10.0.0.1"), update("b", "cali2", "02:00:00:00:00:02", "10.0.0.1", "10.0.0.2")
-	contested := func(err error) { // the one without the address is at fault for as long as it lasts
+	contested := func(err error) { // the endpoint without the route is at fault meanwhile
 		require.ErrorIs(t, err, routes.ErrContested)
 		objects, general := dataplane.ApplyErrors(err)
 		require.False(t, general)
@@ -429,7 +429,7 @@ func TestSharedAddress(t *testing.T) {
 	}
 }
 
-// Resync restores what another process removed or changed.
+// Resync restores objects that another process removed or changed.
 func TestResyncRepairs(t *testing.T) {
 	n := newNode(t, routes.Config{}, "cali1", "cali2")
 	n.must(update("a", "cali1", mac, "10.0.0.1", "2001:db8::1"), inSync)
@@ -518,7 +518,7 @@ func TestInvalidEndpoint(t *testing.T) {
 	}
 	require.Equal(t, []string{"10.0.0.2 cali2 219", "10.0.0.3 cali3 219", "10.0.0.4 cali1 219"}, n.routes("main"))
 	require.Len(t, strings.Split(objects[key("addr")].Error(), "\n"), 6)
-	require.Error(t, n.apply(), "reported for as long as it lasts")
+	require.Error(t, n.apply(), "reported as long as the fault lasts")
 	n.must(gone("path"), gone("all"), gone("mac"), gone("addr"))
 }
 

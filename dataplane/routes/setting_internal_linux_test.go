@@ -16,7 +16,7 @@ import (
 	"github.com/wayleave/wayleave/internal/netns/nstest"
 )
 
-// Settings are written in their own namespace, where they differ, and nowhere else.
+// Settings are written in their own namespace, and only if they differ.
 func TestSettings(t *testing.T) {
 	ns, other := nstest.New(t), nstest.New(t)
 	const path = "net/ipv4/conf/lo/rp_filter"
@@ -66,7 +66,7 @@ func TestSavedSysctlsAreBounded(t *testing.T) {
 	require.NoError(t, err)
 	require.LessOrEqual(t, bytes.Count(data, []byte("\n")), minPrune)
 
-	// A line that was cut short is left out, and the next one is not.
+	// A truncated line is ignored, and the next one is read.
 	require.NoError(t, os.WriteFile(file, append(data, `{"path":"net/ipv4/co`...), 0o600))
 	again := savedSysctls{file: file, namespace: ns.FD()}
 	require.NoError(t, again.load())
@@ -80,8 +80,8 @@ func TestSavedSysctlsAreBounded(t *testing.T) {
 	require.Equal(t, kept, again.values[kept.Path])
 }
 
-// An interface that comes again and again under the same name, as that of a pod does, makes neither
-// the file nor the memory grow.
+// If an interface is added repeatedly with the same name, as for pods, neither the file nor the
+// memory grows.
 func TestSavedSysctlsOfAReturningInterfaceAreBounded(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "sysctls")
 	value := savedSysctl{Path: "net/ipv4/conf/lo/rp_filter", Before: "0", Set: "1"}

@@ -11,8 +11,8 @@ import (
 	"github.com/wayleave/wayleave/dataplane/routes"
 )
 
-// A batch of network events does no work, but retries failed changes.
-func TestApplyPassesOverNetworkEvents(t *testing.T) {
+// A batch of only network events is skipped, but failed changes are retried.
+func TestNetworkEventsRetryFailedChanges(t *testing.T) {
 	n := newNode(t, routes.Config{}, "cali1")
 	network := dataplane.Batch{Events: []dataplane.Event{&dataplane.NodeUpdate{Node: &dataplane.Node{Name: "n"}}}}
 	apply := func() error { return n.dp.Apply(t.Context(), network) }
@@ -29,7 +29,7 @@ func TestApplyPassesOverNetworkEvents(t *testing.T) {
 		}
 	}))
 
-	// A change of an interface since then is not lost.
+	// A change of an interface before such a batch is not lost.
 	n.ip("link set late down")
 	n.ip("link set late up")
 	require.NoError(t, apply())

@@ -32,7 +32,8 @@ func (n *node) unset(paths ...string) {
 	}
 }
 
-// A new namespace may inherit settings: the test begins with known ones.
+// Forwarding is set as the configuration requires. A new namespace may inherit settings, so the
+// test begins with known ones.
 func TestForwarding(t *testing.T) {
 	const (
 		four    = "net/ipv4/conf/cali.1/forwarding"
@@ -79,8 +80,7 @@ func TestConfiguredSysctls(t *testing.T) {
 	require.Zero(t, n.dp.Stats().Repaired, "no other process changed them")
 }
 
-// Without its settings an interface gets no routes: there might be traffic that they are to
-// prevent.
+// Without its settings, an interface gets no routes, because its traffic might violate them.
 func TestSysctlThatCannotBeSet(t *testing.T) {
 	n := newNode(t, routes.Config{Sysctls: []routes.Sysctl{{Family: 4, Name: "no_such_setting", Value: "1"}}}, "cali1")
 	err := n.apply(update("a", "cali1", "", "10.0.0.1"), inSync)
@@ -102,22 +102,22 @@ func TestSysctlThatCannotBeSet(t *testing.T) {
 	n.must(gone("a"))
 }
 
-// An address that passes to another endpoint gets no route over an interface that was not looked
-// at.
+// When a shared address moves to another endpoint, the sysctls of that endpoint's new interface are
+// set.
 func TestSysctlsOfNewOwnerAreSet(t *testing.T) {
 	n := newNode(t, routes.Config{Sysctls: []routes.Sysctl{{Family: 4, Name: "rp_filter", Value: "1"}}}, "cali1",
 		"cali2")
 	require.ErrorIs(t, n.apply(update("a", "cali1", mac, "10.0.0.1"), update("b", "cali2", mac, "10.0.0.1"), inSync),
 		routes.ErrContested)
 	require.NoError(t, n.ns.DeleteLink("cali2"))
-	n.addLinks("cali2") // with settings of its own
+	n.addLinks("cali2") // with its own settings
 	n.must(gone("a"))
 	require.Equal(t, []string{"10.0.0.1 cali2 219"}, n.routes("main"))
 	n.wantSysctl("net/ipv4/conf/cali2/rp_filter", "1")
 }
 
-// Settings that the kernel acts upon: IPv6 that is off takes its addresses and routes with it, and
-// is turned on before a route needs it. An interface that returns gets them again.
+// If IPv6 is off, the interface has no IPv6 addresses and routes. So the setting is written before
+// routes are added. A new interface with the name gets the settings again.
 func TestSysctlsOfIPv6(t *testing.T) {
 	const path = "net/ipv6/conf/cali1/"
 	off := routes.Config{Sysctls: []routes.Sysctl{
@@ -144,7 +144,7 @@ func TestSysctlsOfIPv6(t *testing.T) {
 }
 
 // A sysctl that another process changes is restored at once, reported and counted, if the kernel
-// announces it; the others are put back by Resync.
+// sends a notification. Resync restores the others.
 func TestSysctlsAreRepaired(t *testing.T) {
 	n := newNode(t, routes.Config{
 		Gateways: []netip.Addr{addr("169.254.1.1"), addr("fe80::1")}, ForwardAllIPv4: true, ForwardAllIPv6: true,
@@ -160,13 +160,13 @@ func TestSysctlsAreRepaired(t *testing.T) {
 		"net/ipv6/conf/cali1/proxy_ndp", "net/ipv4/conf/all/forwarding", "net/ipv6/conf/all/forwarding",
 	} {
 		n.wantSysctl(path, "1")
-		n.dp.ForgetDisputes()
+		n.dp.ResetDisputes()
 		n.unset(path)
 		n.await(monitor, path, func() bool {
 			value, err := n.ns.Sysctl(path)
 			return err == nil && value == "1"
 		})
-		for reported := false; !reported; { // conf/all changes those of interfaces, too
+		for reported := false; !reported; { // conf/all also changes the values of interfaces
 			select {
 			case d := <-drifts:
 				require.True(t, d.Foreign && d.Repaired)
@@ -249,7 +249,7 @@ func TestTeardownRestoresSysctls(t *testing.T) {
 }
 
 // The kernel sets the forwarding of each interface when that of all interfaces is set. Teardown
-// gives back those that differed.
+// restores those that differed.
 func TestTeardownRestoresForwardingOfOtherInterfaces(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "sysctls")
 	const endpoint = "net/ipv4/conf/cali1/forwarding"
@@ -262,7 +262,7 @@ func TestTeardownRestoresForwardingOfOtherInterfaces(t *testing.T) {
 		require.NoError(t, n.ns.SetSysctl(path, "1"))
 	}
 	n.must(update("a", "cali1", "", "10.0.0.1", "2001:db8::1"), inSync)
-	n.cfg.ForwardAllIPv4, n.cfg.ForwardAllIPv6 = true, true // from the next start on
+	n.cfg.ForwardAllIPv4, n.cfg.ForwardAllIPv6 = true, true // used from the next start on
 	n.restart()
 	n.must(update("a", "cali1", "", "10.0.0.1", "2001:db8::1"), inSync)
 	for _, path := range append(uplinks, others...) {
@@ -278,9 +278,9 @@ func TestTeardownRestoresForwardingOfOtherInterfaces(t *testing.T) {
 	}
 }
 
-// A sysctl that another process changes while the interface changes, too, is counted as repaired,
-// and keeps its former value for Teardown. The kernel ends the check of an interface's own IPv6
-// address at any time.
+// If another process changes a sysctl while the interface changes too, the repair is counted, and
+// the value for Teardown is kept. The kernel ends the check of an interface's own IPv6 address at
+// any time.
 func TestSysctlChangedWithAddress(t *testing.T) {
 	const delay = "net/ipv4/neigh/a/proxy_delay"
 	k := newKeeping(t, routes.KeeperConfig{}, "a")

@@ -29,7 +29,7 @@ func (c *cluster) isolate(subnets ...int) {
 		n.ip("link add up-vrf type vrf table %d", vrfTable)
 		n.ip("link set dev up-vrf up")
 		n.ip("link set dev eth0 master up-vrf")
-		// IPv6 addresses go with the move.
+		// The move removes the IPv6 addresses.
 		six := netip.MustParsePrefix(fmt.Sprintf("2001:db8:%d::%d/64", subnets[i], i+1))
 		require.NoError(c, n.ns.AddAddr("eth0", six))
 		n.ip("route add default via 192.0.%d.254 table %d", subnets[i], vrfTable)
@@ -66,15 +66,15 @@ func TestTunnelsInVRF(t *testing.T) {
 	})
 }
 
-// A host beyond a VRF reaches pods if their routes are in the table of the VRF, too. In rules, a packet comes in
-// by the VRF and leaves by the interface.
+// A host behind a VRF reaches pods if their routes are in the table of the VRF, too. In nftables rules, the input
+// interface is the VRF, and the output interface is the port.
 func TestTablesOfVRF(t *testing.T) {
 	for _, tables := range [][]uint32{nil, {routes.DefaultTable, vrfTable}} {
 		c := newUnderlayWith(t, routes.Config{Tables: tables, Parent: "up-vrf"}, 2, 3)
 		c.isolate(2, 3)
 		c.start(pools(policy.EncapAlways)...)
 		n1 := c.nodes[0]
-		n1.ip("route add 192.0.2.0/24 dev eth0") // the way back, which the administrator leaks
+		n1.ip("route add 192.0.2.0/24 dev eth0") // the route back, which the administrator adds
 		c.ip(c.underlay, "route add 10.65.1.0/26 via 192.0.2.1")
 		require.NoError(t, c.underlay.SetSysctl("net/ipv4/ping_group_range", "0 0"))
 		nstest.NFT(t, n1.ns, "table ip seen { chain f { type filter hook forward priority 0; iifname up-vrf counter; "+
@@ -91,7 +91,7 @@ func TestTablesOfVRF(t *testing.T) {
 	}
 }
 
-// A tunnel's local address may be on a device that sends nothing: packets leave by the routes of the host.
+// A tunnel's local address may be on a device that sends no packets. Packets leave by the routes of the host.
 func TestDummyIsSource(t *testing.T) {
 	for device, start := range map[string]func(c *cluster){
 		"vxlan.way": func(c *cluster) { c.start(pools(policy.EncapAlways)...) },

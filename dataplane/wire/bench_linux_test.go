@@ -29,7 +29,7 @@ import (
 // sinkEnv has the path of a socket if this process is a client with a sink.
 const sinkEnv = "WIRE_TEST_SINK"
 
-// sink is a dataplane that takes everything and does nothing.
+// sink is a dataplane that accepts everything and does nothing.
 type sink struct{ events atomic.Int64 }
 
 func (s *sink) Apply(_ context.Context, b dataplane.Batch) error {
@@ -78,7 +78,7 @@ type process struct{ *program }
 // received returns the number of bytes that the client has read, and the number of events.
 func (p process) received(b *testing.B) (bytes, events int) {
 	b.Helper()
-	answer, err := p.ask("")
+	answer, err := p.request("")
 	require.NoError(b, err)
 	_, err = fmt.Sscan(answer, &bytes, &events)
 	require.NoError(b, err, answer)
@@ -110,8 +110,8 @@ func overWire(b *testing.B) (server *wire.Server, client process, end func()) {
 	}
 }
 
-// BenchmarkW1 loads a large cluster: the graph alone, then the graph and a client in another process that has taken all
-// of it. Allocations are those of this process. bytes/member are those of the events of sets.
+// BenchmarkW1 loads a large cluster: only the graph, then the graph and a client in another process that has received
+// everything. Allocations are those of this process. bytes/member is the size of the events of sets for each member.
 func BenchmarkW1(b *testing.B) {
 	w := workload.W1{Remote: 250_000, Policies: 10_000}
 	updates := slices.Collect(w.Updates())
@@ -124,7 +124,7 @@ func BenchmarkW1(b *testing.B) {
 		graph.InSync()
 		return graph.Flush()
 	}
-	load(b) // the heap grows once, for neither
+	load(b) // the heap grows once, and that is not part of the results
 	b.Run("graph", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
@@ -173,8 +173,8 @@ func perMember(b *testing.B, batch dataplane.Batch) float64 {
 	return float64(size) / float64(members)
 }
 
-// BenchmarkLabelChange changes a label of a remote endpoint in W1, so that it leaves a set and joins another: the graph
-// alone, then until the client has acknowledged it.
+// BenchmarkLabelChange changes a label of a remote endpoint in W1, so that it moves from one set to another. It
+// measures only the graph, and then the time until the client has acknowledged the change.
 func BenchmarkLabelChange(b *testing.B) {
 	w := workload.W1{Remote: 25_000, Policies: 1_000}
 	m := workload.Markers()

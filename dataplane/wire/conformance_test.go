@@ -18,7 +18,7 @@ func TestConformance(t *testing.T) {
 	conformance.Run(t, func(t *testing.T) conformance.Harness { return harness(t, nil) })
 }
 
-// An asynchronous dataplane behind a socket does, too.
+// An asynchronous dataplane behind a socket keeps the contract, too.
 func TestConformanceOfDelayed(t *testing.T) {
 	conformance.Run(t, func(t *testing.T) conformance.Harness {
 		h := harness(t, func(dp dataplane.Dataplane) dataplane.Dataplane { return dptest.NewDelayed(dp) })
@@ -32,7 +32,7 @@ func TestConformanceOfDelayed(t *testing.T) {
 // withoutPlan hides the method of a Planner: Delayed has none.
 type withoutPlan struct{ asynchronous }
 
-// asynchronous is what a Driver needs of an asynchronous dataplane.
+// asynchronous has the methods of an asynchronous dataplane that a Driver uses.
 type asynchronous interface {
 	dataplane.Dataplane
 	dataplane.Watcher
@@ -66,7 +66,7 @@ func harness(t *testing.T, wrap func(dataplane.Dataplane) dataplane.Dataplane) c
 	}
 }
 
-// few is the number of random worlds for clients in processes of their own, which are slow to start.
+// few is the number of random worlds for clients in other processes, which start slowly.
 func few() int {
 	if testing.Short() {
 		return 1

@@ -24,7 +24,7 @@ import (
 // bad is the name of an interface that memory refuses.
 const bad = "bad"
 
-// kernel is what dataplanes in memory have programmed: it outlives them.
+// kernel has the objects that dataplanes in memory have programmed. It outlives them.
 type kernel struct {
 	mu     sync.Mutex
 	text   string
@@ -32,7 +32,7 @@ type kernel struct {
 	broken error
 }
 
-// memory is a dataplane over a kernel.
+// memory is a dataplane in memory that programs a kernel.
 type memory struct {
 	*dptest.Mirror
 	kernel *kernel
@@ -44,7 +44,8 @@ func newMemory(k *kernel) memory {
 	return memory{dptest.NewMirror(), k, make(chan dataplane.Drift, 100), &dataplane.Batch{}}
 }
 
-// Apply takes a batch again as a retry. The Mirror does so only if the events are the same pointers.
+// Apply accepts the same batch again, as a retry. The Mirror does so only if the events are the
+// same pointers.
 func (m memory) Apply(ctx context.Context, b dataplane.Batch) error {
 	if b.Empty() || !reflect.DeepEqual(b, *m.last) {
 		if err := m.Mirror.Apply(ctx, b); err != nil {
@@ -167,7 +168,7 @@ func serve(t *testing.T, path string, cfg wire.ServerConfig) (*wire.Server, *sid
 	return server, run(t, func(ctx context.Context) error { return server.Serve(ctx, listener) })
 }
 
-// connect starts a client, and waits until the server has it.
+// connect starts a client, and waits until the server has accepted it.
 func connect(t *testing.T, server *wire.Server, path string, dp dataplane.Dataplane) *side {
 	t.Helper()
 	client, err := wire.NewClient(wire.ClientConfig{Dataplane: dp, Logger: logger(t)})

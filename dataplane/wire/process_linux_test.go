@@ -59,7 +59,7 @@ func TestMain(m *testing.M) {
 	nstest.Main(m)
 }
 
-// child runs clients of nftables and routes, and answers about packets, until its standard input ends.
+// child runs clients of nftables and routes, and returns verdicts on packets, until its standard input ends.
 func child(folder string) error {
 	const namespace = 3
 	table, err := nft.New(nft.Config{NetNS: namespace, Shared: os.Getenv(sharedEnv) != ""})
@@ -79,7 +79,7 @@ func child(folder string) error {
 		go func() { _ = client.Run(context.Background(), wire.Dial(filepath.Join(folder, name))) }()
 	}
 	for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
-		var q question
+		var q judgeRequest
 		if err := json.Unmarshal(lines.Bytes(), &q); err != nil {
 			return err
 		}
@@ -97,7 +97,7 @@ type simulated struct {
 	*nft.Dataplane
 	complete   bool // ApplyVisible defers no deletions
 	mu         sync.Mutex
-	interfaces map[string]string // of endpoints, by their names
+	interfaces map[string]string // interfaces of endpoints, by their names
 }
 
 func (s *simulated) ApplyVisible(ctx context.Context, b dataplane.Batch) error {
@@ -114,7 +114,7 @@ func (s *simulated) ApplyVisible(ctx context.Context, b dataplane.Batch) error {
 	return s.Dataplane.ApplyVisible(ctx, b)
 }
 
-func (s *simulated) judge(q question) (bool, error) {
+func (s *simulated) judge(q judgeRequest) (bool, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	sim, err := simulate.New(simulate.Config{Table: s.Table()})
@@ -153,7 +153,7 @@ func startChild(t *testing.T, ns *netns.NS, folder string, env ...string) *progr
 }
 
 // runEngine runs servers and a Driver. Each line of its standard input is the number of members of a set in shop. It
-// answers once that is programmed.
+// responds once the set is programmed.
 func runEngine(folder string) error {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -201,8 +201,8 @@ func startEngine(t *testing.T, folder string) *program {
 	return start(t, cmd)
 }
 
-// The nftables backend in a second process keeps the contract, and has the verdicts of policy. Each next dataplane
-// replaces a process that was killed.
+// The nftables backend in a second process keeps the contract, and has the verdicts of policy. Each new dataplane
+// replaces a killed process.
 func TestConformanceOfProcess(t *testing.T) {
 	conformance.Run(t, func(t *testing.T) conformance.Harness {
 		ns, folder := nstest.New(t), t.TempDir()
@@ -243,7 +243,7 @@ func TestConformanceOfRoutesProcess(t *testing.T) {
 		var last *program
 		var listening *side
 		return conformance.Harness{
-			NoIPIP: true, // the kernel may lack it
+			NoIPIP: true, // the kernel may not have it
 			Open: func(t *testing.T) dataplane.Dataplane {
 				if last != nil {
 					last.kill()
@@ -282,8 +282,8 @@ func routesOf(t *testing.T, ns *netns.NS) string {
 	return strings.Join(list, "\n")
 }
 
-// sortedRuleset lists the rules of a namespace. The order of sets and chains, which is that of their making, does not
-// count.
+// sortedRuleset lists the rules of a namespace. It ignores the order of sets and chains, which is the order of
+// creation.
 func sortedRuleset(t *testing.T, ns *netns.NS) string {
 	listing := strings.TrimSuffix(nstest.WithoutOwner(nstest.NFT(t, ns, "", "-s", "list", "ruleset")), "\n}\n")
 	head, rest, _ := strings.Cut(listing, "{\n")
@@ -292,8 +292,8 @@ func sortedRuleset(t *testing.T, ns *netns.NS) string {
 	return head + strings.Join(blocks, "\n\n")
 }
 
-// shop is a node with three workloads: the first must not reach the second, the third may. With -1 for the members of
-// another set, nobody may.
+// shop is a node with three workloads: the first must not reach the second, and the third may. If members is -1, no
+// workload may.
 func shop(spare int) dptest.State {
 	s := dptest.NewState()
 	s.InSync = true
@@ -416,8 +416,8 @@ func (tr *traffic) stop(t *testing.T, allowed *netns.NS) {
 	t.Logf("%d connections were answered, %d packets were dropped", tr.answers, tr.packets)
 }
 
-// Whichever process is killed, at whatever moment: packets that policy denies never pass, those that it allows always
-// do, and the next change takes effect.
+// Whichever process is killed, at any moment, denied packets never pass, allowed packets always pass, and the next
+// change takes effect.
 func TestKilledUnderTraffic(t *testing.T) {
 	node, folder := nstest.New(t), t.TempDir()
 	require.NoError(t, node.SetSysctl("net/ipv4/ip_forward", "1"))
@@ -429,7 +429,7 @@ func TestKilledUnderTraffic(t *testing.T) {
 	const target = "10.65.0.2"
 	nstest.Serve(t, workloads[1], target+":80", "shop")
 	engine, clients := startEngine(t, folder), startChild(t, node, folder)
-	answer, err := engine.ask("1")
+	answer, err := engine.request("1")
 	require.NoError(t, err)
 	require.Equal(t, "1", answer)
 	require.Equal(t, "shop", nstest.Answer(t, workloads[2], "tcp", target+":80"))
@@ -457,12 +457,12 @@ func TestKilledUnderTraffic(t *testing.T) {
 		require.Equal(t, spare, strings.TrimSpace(answer))
 	}
 	tr.stop(t, workloads[2])
-	_, err = engine.ask("-1")
+	_, err = engine.request("-1")
 	require.NoError(t, err)
 	require.True(t, nstest.Dropped(t, workloads[2], target+":80"))
 }
 
-// A socket whose backlog is full belongs to another process.
+// Listen does not replace a socket whose backlog is full, because another process listens on it.
 func TestListenWithFullBacklog(t *testing.T) {
 	path := socketPath(t)
 	fd, err := syscall.Socket(syscall.AF_UNIX, syscall.SOCK_STREAM, 0)

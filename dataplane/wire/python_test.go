@@ -28,7 +28,7 @@ import (
 
 const pythonClient = "examples/python/dataplane.py"
 
-// program is a client in another process, which answers questions on its standard input.
+// program is a client in another process, which responds to requests on its standard input.
 type program struct {
 	t      testing.TB
 	cmd    *exec.Cmd
@@ -75,8 +75,8 @@ func (p *program) kill() {
 	<-p.ended
 }
 
-// ask sends a line and returns the answer.
-func (p *program) ask(line string) (string, error) {
+// request sends a line and returns the response.
+func (p *program) request(line string) (string, error) {
 	if _, err := fmt.Fprintln(p.input, line); err != nil {
 		return "", err
 	}
@@ -84,8 +84,8 @@ func (p *program) ask(line string) (string, error) {
 	return strings.TrimSpace(answer), err
 }
 
-// question is a packet in JSON, as clients read it.
-type question struct {
+// judgeRequest is a packet in JSON, as clients read it.
+type judgeRequest struct {
 	Source          string `json:"source"`
 	Destination     string `json:"destination"`
 	Protocol        uint8  `json:"protocol"`
@@ -113,9 +113,9 @@ func nameOf(k policy.Key) *name {
 	return &name{string(k.Kind), k.Namespace, k.Name}
 }
 
-// judge asks whether a packet may pass.
+// judge requests the verdict on a packet.
 func (p *program) judge(packet dptest.Packet) (bool, error) {
-	line, err := json.Marshal(question{
+	line, err := json.Marshal(judgeRequest{
 		Source: packet.Src.String(), Destination: packet.Dst.String(), Protocol: uint8(packet.Protocol),
 		SourcePort: packet.SrcPort, DestinationPort: packet.DstPort,
 		ICMPType: packet.ICMPType, ICMPCode: packet.ICMPCode,
@@ -124,7 +124,7 @@ func (p *program) judge(packet dptest.Packet) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	answer, err := p.ask(string(line))
+	answer, err := p.request(string(line))
 	if answer != "true" && answer != "false" {
 		return false, fmt.Errorf("no verdict: %q: %w", answer, err)
 	}
@@ -138,7 +138,7 @@ func TestPython(t *testing.T) {
 		var client *program
 		var last *side
 		return conformance.Harness{
-			// The program goes on, as a kernel does, and the server is another one.
+			// The program continues, like a kernel, and gets another server.
 			Open: func(t *testing.T) dataplane.Dataplane {
 				if last != nil {
 					last.end()
@@ -152,7 +152,7 @@ func TestPython(t *testing.T) {
 				return withoutPlan{server}
 			},
 			Dump: func(t *testing.T) string {
-				answer, err := client.ask("policy")
+				answer, err := client.request("policy")
 				require.NoError(t, err)
 				return answer
 			},
@@ -170,7 +170,7 @@ func TestPythonIsShort(t *testing.T) {
 	require.NotContains(t, string(text), "\t")
 }
 
-// The client in Python refuses unknown fields as well: it ends, and does not apply the batch.
+// The client in Python refuses unknown fields too: it ends, and does not apply the batch.
 func TestPythonRefusesUnknownFields(t *testing.T) {
 	path := socketPath(t)
 	listener, err := net.Listen("unix", path)

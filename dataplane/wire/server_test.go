@@ -27,7 +27,7 @@ import (
 	"github.com/wayleave/wayleave/policy/worlds"
 )
 
-// raw is a client that the test plays itself.
+// raw is a client whose messages the test sends itself.
 type raw struct {
 	t    *testing.T
 	conn net.Conn
@@ -41,7 +41,7 @@ func dialRaw(t *testing.T, path string) *raw {
 	return &raw{t, conn, frame.New(conn, 64<<20, time.Minute)}
 }
 
-// hello greets the server and returns its answer.
+// hello sends the hello message and returns the server's answer.
 func (r *raw) hello(hello *wirepb.ClientHello) *wirepb.ServerHello {
 	require.NoError(r.t, r.Write(&wirepb.ClientMessage{Message: &wirepb.ClientMessage_Hello{Hello: hello}}))
 	return r.next().GetHello()
@@ -69,7 +69,7 @@ func (r *raw) requireEnd() {
 	}
 }
 
-// Without a client, the state is kept, and the error says why. A client that comes gets all of it.
+// Without a client, the state is kept, and the error has the reason. A new client gets the whole state.
 func TestWithoutClient(t *testing.T) {
 	path := socketPath(t)
 	server, _ := serve(t, path, wire.ServerConfig{})
@@ -97,10 +97,10 @@ func TestWithoutClient(t *testing.T) {
 	client.end()
 	require.Eventually(t, func() bool { return !server.Connected() }, 10*time.Second, time.Millisecond)
 	require.Error(t, server.Apply(t.Context(), dataplane.Batch{}))
-	require.Equal(t, full.String(), k.dump(), "what is programmed stays")
+	require.Equal(t, full.String(), k.dump(), "programmed objects stay")
 }
 
-// A client that comes back gets what it missed; one that has another state gets a snapshot.
+// A client that reconnects gets the missed changes. A client with another state gets a snapshot.
 func TestResume(t *testing.T) {
 	path := socketPath(t)
 	server, _ := serve(t, path, wire.ServerConfig{})
@@ -135,9 +135,9 @@ func TestResume(t *testing.T) {
 		other.hello(unknown)
 		require.True(t, other.next().GetBatch().GetSnapshot())
 	}
-	second.requireEnd() // another has replaced it
+	second.requireEnd() // another client has replaced it
 
-	// What does not fit into the history is sent as a snapshot.
+	// If the history does not have all changes, a snapshot is sent.
 	big := world("b")
 	big.Sets["s:a"] = dptest.Set{Members: members(60_000)}
 	_ = send(t, server, world("b"), big)
@@ -154,7 +154,7 @@ func members(n int) []dataplane.Member {
 	return list
 }
 
-// Large sets and batches come in parts of less than the limit.
+// Large sets and batches are sent in parts below the limit.
 func TestLargeBatch(t *testing.T) {
 	path := socketPath(t)
 	server, _ := serve(t, path, wire.ServerConfig{MaxMessage: 1 << 20})
@@ -181,7 +181,7 @@ func TestLargeBatch(t *testing.T) {
 	require.Equal(t, dptest.Transition(less, full).String(), text)
 }
 
-// A new server has an incomplete state at first. Until it is complete, the client keeps what is programmed.
+// A new server has an incomplete state at first. Until it is complete, the client keeps the programmed state.
 func TestServerRestarts(t *testing.T) {
 	path := socketPath(t)
 	server, listening := serve(t, path, wire.ServerConfig{})
@@ -205,8 +205,8 @@ func TestServerRestarts(t *testing.T) {
 	require.Equal(t, full.String(), k.dump())
 }
 
-// Whatever happens to the connection, a driver ends in the state that it was sent.
-func TestConnectionIsCut(t *testing.T) {
+// Although connections break at random, the client finally has the state that the driver was sent.
+func TestDriverStateArrivesOverBrokenConnections(t *testing.T) {
 	path := socketPath(t)
 	server, _ := serve(t, path, wire.ServerConfig{})
 	k, cutter := &kernel{}, &tamper{}
@@ -240,7 +240,7 @@ func TestConnectionIsCut(t *testing.T) {
 	require.Equal(t, want.State().String(), k.dump())
 }
 
-// Serve works on one connection, and returns when it ends or the context is done.
+// Serve handles one connection, and returns when it ends or the context is done.
 func TestServe(t *testing.T) {
 	path := socketPath(t)
 	server, listening := serve(t, path, wire.ServerConfig{})
@@ -265,7 +265,7 @@ func TestServe(t *testing.T) {
 	require.ErrorContains(t, wire.Serve(t.Context(), nil, nil), "ClientConfig.Dataplane is required")
 }
 
-// A request whose connection ends says why it ended.
+// If the connection ends during a request, the error has the reason.
 func TestLostConnection(t *testing.T) {
 	path := socketPath(t)
 	server, _ := serve(t, path, wire.ServerConfig{})
@@ -278,10 +278,10 @@ func TestLostConnection(t *testing.T) {
 	client.ack(99)
 	err := <-applied
 	require.ErrorIs(t, err, wire.ErrNotConnected)
-	require.ErrorContains(t, err, "answer to request 99, which does not wait for one")
+	require.ErrorContains(t, err, "unexpected answer to request 99")
 }
 
-// The errors of objects arrive whole, and general ones as text.
+// All fields of the errors of objects arrive, and general errors arrive as text.
 func TestErrors(t *testing.T) {
 	k := &kernel{}
 	server := pair(t, newMemory(k))
@@ -351,7 +351,7 @@ func TestDrift(t *testing.T) {
 		dp.drifts <- dataplane.Drift{Backend: "memory", Object: "all", Process: "nft (1)", Foreign: true}
 	}
 	damage()
-	// The Apply that follows the connection may repair the damage before the driver counts it.
+	// The Apply after the connection may repair the damage before the driver counts it.
 	require.Eventually(t, func() bool { return driver.Stats().Drifts == 1 && repaired() },
 		10*time.Second, time.Millisecond)
 	listening.end()
@@ -360,7 +360,7 @@ func TestDrift(t *testing.T) {
 	require.EqualValues(t, 1, driver.Stats().Drifts)
 }
 
-// What the protocol does not allow ends the connection.
+// A violation of the protocol ends the connection.
 func TestClientsAreRefused(t *testing.T) {
 	path := socketPath(t)
 	server, _ := serve(t, path, wire.ServerConfig{Timeout: 300 * time.Millisecond})
@@ -428,14 +428,14 @@ func TestAuthentication(t *testing.T) {
 	defer func() { _ = right.Close() }()
 	err = server.ServeConn(t.Context(), left)
 	require.ErrorIs(t, err, wire.ErrUnauthorized)
-	require.ErrorContains(t, err, "no Unix socket")
+	require.ErrorContains(t, err, "not a Unix socket")
 	_, err = wire.NewServer(wire.ServerConfig{MaxMessage: 1000})
 	require.Error(t, err)
 	_, err = wire.NewClient(wire.ClientConfig{})
 	require.Error(t, err)
 }
 
-// Listen replaces a socket that nobody listens on, and nothing else.
+// Listen replaces only a socket on which no process listens.
 func TestListen(t *testing.T) {
 	path := socketPath(t)
 	first, err := wire.Listen(path)
@@ -455,7 +455,7 @@ func TestListen(t *testing.T) {
 	second, err := wire.Listen(path)
 	require.NoError(t, err)
 	require.ErrorIs(t, first.Close(), net.ErrClosed)
-	require.FileExists(t, path, "it belongs to the second listener")
+	require.FileExists(t, path, "the socket belongs to the second listener")
 	require.NoError(t, second.Close())
 
 	require.NoError(t, os.WriteFile(path, nil, 0o600))
@@ -464,7 +464,7 @@ func TestListen(t *testing.T) {
 }
 
 // A client ends the connection at an unknown field of a message, in the events or around them: the message is of a
-// newer version. Only the first message, by which the two agree on the version, may have one.
+// newer version. Only the first message, with which they negotiate the version, may have one.
 func TestUnknownFieldsEndTheConnection(t *testing.T) {
 	unknown := protowire.AppendVarint(protowire.AppendTag(nil, 1000, protowire.VarintType), 1)
 	set := &wirepb.IPSetUpdate{Id: "s:a", Type: wirepb.IPSetType_IP_SET_TYPE_NETS, Members: &wirepb.Members{}}

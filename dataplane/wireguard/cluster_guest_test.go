@@ -55,7 +55,7 @@ type cluster struct {
 type node struct {
 	*cluster
 	name   string
-	text   string // what its servers answer
+	text   string // the answer of its servers
 	ns     *netns.NS
 	pod    *netns.Workload
 	cfg    wireguard.Config
@@ -68,7 +68,7 @@ type node struct {
 	dropAnnouncements bool
 	// policed adds package nft.
 	policed bool
-	// rotationDelay is that of wireguard.Config, and may be less than New accepts.
+	// rotationDelay sets wireguard.Config.RotationDelay, and may be less than New accepts.
 	rotationDelay time.Duration
 	// child is the process that keeps the node in place of start. Only with mu.
 	child *child
@@ -115,7 +115,7 @@ func (c *cluster) addNode(i int) *node {
 	six := netip.MustParsePrefix(fmt.Sprintf("2001:db8::%d/64", i))
 	require.NoError(c, n.ns.AddAddr("eth0", four))
 	require.NoError(c, n.ns.AddAddr("eth0", six))
-	// What a node forwards by its default routes is seen in the network between the nodes.
+	// Packets that a node forwards by its default routes appear in the network between the nodes.
 	for family, gateway := range map[string]string{"-4": "192.0.2.254", "-6": "2001:db8::254"} {
 		c.run(n.ns, "ip neigh add %s lladdr 02:00:00:00:00:fe dev eth0 nud permanent", gateway)
 		c.run(n.ns, "ip %s route add default via %s dev eth0", family, gateway)
@@ -153,7 +153,7 @@ func (n *node) endpoint(name string, pod *netns.Workload) *policy.WorkloadEndpoi
 	}
 }
 
-// keyLifetime is that of nodes with two devices.
+// keyLifetime is the lifetime of keys on nodes with two devices.
 const keyLifetime = time.Hour
 
 // twoDevices gives a configuration a second device, and keys a lifetime.
@@ -296,7 +296,7 @@ func (c *cluster) until(what string, ok func() bool) {
 	require.Eventually(c, ok, patience, 50*time.Millisecond, what)
 }
 
-// awaitKeys waits until all nodes send by the devices to all others.
+// awaitKeys waits until all nodes use the devices for packets to all others.
 func (c *cluster) awaitKeys() {
 	c.Helper()
 	for _, n := range c.nodes {
@@ -331,7 +331,7 @@ func (n *node) outInterface(to netip.Addr) string {
 	return dev
 }
 
-// port is that of the servers on pods and nodes.
+// port is the port of the servers on pods and nodes.
 const port = 7777
 
 // serve starts the servers.
@@ -404,7 +404,7 @@ func (n *node) device(name string) *wgtypes.Device {
 	return got
 }
 
-// configure changes a device of the node as another process does.
+// configure changes a device of the node like another process.
 func (n *node) configure(name string, cfg wgtypes.Config) {
 	n.Helper()
 	require.NoError(n, n.ns.Do(func() error {
@@ -417,8 +417,8 @@ func (n *node) configure(name string, cfg wgtypes.Config) {
 	}))
 }
 
-// startTraffic sends packets from the pod of one node to that of another, which answers each. The returned
-// function ends that and returns the numbers of packets and answers.
+// startTraffic sends packets from the pod of one node to that of another, which answers each. The returned function
+// stops it and returns the numbers of packets and answers.
 func (n *node) startTraffic(to *node, address netip.Addr) (end func() (sent, answered int)) {
 	n.Helper()
 	var echo net.PacketConn

@@ -27,7 +27,8 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// announcingDataplane adds keys to the nodes of the kit: its field there to the node "there", and own to this node.
+// announcingDataplane adds keys to the nodes of the kit: the field there is for the node "there",
+// and own for this node.
 type announcingDataplane struct {
 	*wireguard.Dataplane
 	own, there wgtypes.Key
@@ -71,7 +72,7 @@ func TestConformance(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, ns.AddAddr("eth0", netip.MustParsePrefix("192.0.2.1/24")))
 		n := &node{cluster: c, name: "here", ns: ns}
-		var key [2]wgtypes.Key // the same for all harnesses, which are compared
+		var key [2]wgtypes.Key // the same for all harnesses, because their dumps are compared
 		for i := range key {
 			key[i], err = wgtypes.NewKey(bytes.Repeat([]byte{8 * byte(i+1)}, wgtypes.KeyLen))
 			require.NoError(t, err)
@@ -113,7 +114,7 @@ func TestConformance(t *testing.T) {
 	})
 }
 
-// dump lists what the dataplane has programmed.
+// dump lists the objects that the dataplane has programmed.
 func (n *node) dump() string {
 	n.Helper()
 	var lines []string

@@ -66,7 +66,7 @@ func (a *testDataplane) ip(command string) string {
 	return string(out)
 }
 
-// drops reports whether packets to a prefix are dropped at least.
+// drops reports whether packets to a prefix are dropped if no other route applies.
 func (a *testDataplane) drops(prefix string) bool {
 	list := a.ip("route show table 22361")
 	rules := a.ip("rule")
@@ -81,8 +81,8 @@ func (a *testDataplane) ownBlackholes() (list []string) {
 	return list
 }
 
-// A key file with an invalid key is a fault of this node, and packets to encrypted prefixes are dropped all the same.
-// The keys are announced once the file is repaired.
+// A key file with an invalid key is a fault of this node, and packets to encrypted prefixes are still dropped. The keys
+// are announced once the file is repaired.
 func TestInvalidKeyFile(t *testing.T) {
 	a := newTestDataplane(t)
 	require.NoError(t, os.WriteFile(a.key, []byte("none"), 0o600))
@@ -129,13 +129,13 @@ func TestOwnBlockIsRefused(t *testing.T) {
 	accept := func() { a.ip("route del unreachable 10.0.5.0/26 metric 2147483648 proto 99") }
 	refuse()
 	block := routeUpdate("10.0.5.0/26", "a", dataplane.RouteBlackhole)
-	for range 2 { // the second attempt is as the first
+	for range 2 { // the second attempt has the same result
 		_, general := dataplane.ApplyErrors(a.Apply(t.Context(), dataplane.Batch{Events: []dataplane.Event{
 			block, nodeUpdate("c", "192.0.2.3", testKey(3)),
 		}}))
 		require.True(t, general)
 		require.Len(t, a.kernel.devices["wg.way"].Peers, 1)
-		require.True(t, a.drops("10.0.3.0/26"), "of the new peer")
+		require.True(t, a.drops("10.0.3.0/26"), "the route of the new peer")
 	}
 	accept()
 	a.kernel.beforeChange = func() { require.Contains(t, a.ownBlackholes(), "10.0.5.0/26") }
@@ -149,7 +149,7 @@ func TestOwnBlockIsRefused(t *testing.T) {
 	_, general := dataplane.ApplyErrors(a.Apply(t.Context(), dataplane.Batch{Events: []dataplane.Event{
 		&dataplane.RouteRemove{Dst: block.Route.Dst},
 	}}))
-	require.False(t, general, "the block is not this node's any more")
+	require.False(t, general, "the block is no longer this node's")
 	accept()
 	_ = a.Resync(t.Context())
 	require.NotContains(t, a.ownBlackholes(), "10.0.5.0/26")
@@ -225,7 +225,7 @@ func TestUplinkMoves(t *testing.T) {
 	require.Equal(t, "2", rpFilter("bond0"))
 }
 
-// Beside Watch, a process that starts leaves the objects of an earlier one that it needs.
+// While Watch runs, a new process keeps the objects of an earlier one that it needs.
 func TestStartBesideWatch(t *testing.T) {
 	a := newTestDataplane(t)
 	_ = a.Apply(t.Context(), dataplane.Batch{Events: network()})
@@ -238,11 +238,11 @@ func TestStartBesideWatch(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	watched := make(chan error, 1)
 	go func() { watched <- d.Watch(ctx, func(dataplane.Drift) {}) }()
-	a.kernel.devices["wg.way"].ListenPort = 1 // it differs, so the device is changed
+	a.kernel.devices["wg.way"].ListenPort = 1 // this value differs, so the device is changed
 	steps := 0
 	a.kernel.beforeChange = func() {
 		steps++
-		// The route is there again once Watch has made a pass.
+		// The route exists again once Watch has made a pass.
 		a.ip("route del blackhole 10.0.1.0/26 metric 2147483648")
 		require.Eventually(t, func() bool { return slices.Contains(a.ownBlackholes(), "10.0.1.0/26") },
 			10*time.Second, time.Millisecond)
@@ -260,7 +260,7 @@ func TestStartBesideWatch(t *testing.T) {
 func TestUnwantedRoutesStayUntilFinish(t *testing.T) {
 	a := newTestDataplane(t)
 	peers := func() int { return len(a.kernel.devices["wg.way"].Peers) }
-	_ = a.applyVisible(network()...) // there is no device of the kernel
+	_ = a.applyVisible(network()...) // the kernel has no device
 	require.NoError(t, a.Finish(a.Context()))
 	require.Nil(t, a.Unfinished())
 	removed := &dataplane.RouteRemove{Dst: netip.MustParsePrefix("10.0.2.0/26")}
@@ -278,7 +278,7 @@ func TestUnwantedRoutesStayUntilFinish(t *testing.T) {
 	require.False(t, a.drops("10.0.2.0/26"))
 	require.Zero(t, peers())
 
-	// Apply does both.
+	// Apply also finishes.
 	_ = a.Apply(a.Context(), dataplane.Batch{Events: network()})
 	require.True(t, a.drops("10.0.2.0/26"))
 	throw := func() string { return a.ip("route show table 22361 type throw") }
@@ -289,7 +289,7 @@ func TestUnwantedRoutesStayUntilFinish(t *testing.T) {
 	require.False(t, a.drops("10.0.2.0/26"))
 }
 
-// A process that starts leaves the objects of an earlier one to Finish: later dataplanes may still have routes to them.
+// A new process leaves the objects of an earlier one to Finish: later dataplanes may still have routes to them.
 func TestStartLeavesUnwantedRoutesToFinish(t *testing.T) {
 	a := newTestDataplane(t)
 	_ = a.Apply(t.Context(), dataplane.Batch{Events: network()})
@@ -316,7 +316,7 @@ func TestStartLeavesUnwantedRoutesToFinish(t *testing.T) {
 
 // A removal that fails is a fault of the next Apply, and not one of Finish, which the Driver would call again at once.
 // While a route or rule is refused, nothing is removed.
-func TestRemovalFails(t *testing.T) {
+func TestFailedRemovalIsFaultOfNextApply(t *testing.T) {
 	a := newTestDataplane(t)
 	_ = a.Apply(t.Context(), dataplane.Batch{Events: network()})
 	_ = a.applyVisible(&dataplane.NodeRemove{Name: "b"})
@@ -332,7 +332,7 @@ func TestRemovalFails(t *testing.T) {
 
 	_ = a.Apply(t.Context(), dataplane.Batch{Events: network()})
 	_ = a.applyVisible(&dataplane.NodeRemove{Name: "b"})
-	a.last.keeper = routes.ErrObject // of a rule, for example
+	a.last.keeper = routes.ErrObject // for example, the removal of a rule
 	require.NoError(t, a.Finish(t.Context()))
 	require.True(t, a.drops("10.0.2.0/26"))
 	_ = a.Apply(t.Context(), dataplane.Batch{})
@@ -394,7 +394,7 @@ func TestRemovedKeysAreAnnouncedAgain(t *testing.T) {
 	a.state.update(dataplane.Batch{Events: []dataplane.Event{nodeUpdate("a", "192.0.2.1")}})
 	a.devices.forget()
 	a.announce()
-	require.Equal(t, 3, a.announcements, "the device is not known to work")
+	require.Equal(t, 3, a.announcements, "the state of the device is unknown")
 	_ = a.applyVisible()
 	require.Equal(t, 4, a.announcements)
 }
@@ -409,7 +409,7 @@ func TestRetriesAreLimited(t *testing.T) {
 	other := slices.Clone(network())[3]
 	require.Error(t, a.applyVisible(other))
 	require.Equal(t, failed, a.last.time)
-	require.Error(t, a.applyVisible()) // of the Driver
+	require.Error(t, a.applyVisible()) // the driver's back-off
 	require.Equal(t, a.now, a.last.time)
 	a.now = a.now.Add(retryInterval)
 	require.Error(t, a.applyVisible(other))

@@ -13,12 +13,12 @@ import (
 	"golang.zx2c4.com/wireguard/wgctrl/wgtypes"
 )
 
-// fakeKernel has WireGuard devices as the kernel has them. It fails the test if a peer loses addresses that
-// it must keep, even for a moment.
+// fakeKernel has WireGuard devices that behave like those of the kernel. It fails the test if a
+// peer loses addresses that it must keep, even for a moment.
 type fakeKernel struct {
 	*testing.T
 	devices map[string]*wgtypes.Device
-	// keep are addresses that must never be without a peer.
+	// keep has addresses that must always have a peer.
 	keep []netip.Prefix
 	// refuse is a peer with an error.
 	refuse  wgtypes.Key
@@ -116,7 +116,7 @@ func prefixes(list ...string) (all []netip.Prefix) {
 	return all
 }
 
-// While peers are added, changed and removed, no address that stays is without a peer.
+// While peers are added, changed and removed, each unchanged address always has a peer.
 func TestDevicePeers(t *testing.T) {
 	k := &fakeKernel{T: t, devices: map[string]*wgtypes.Device{"wg": {Type: wgtypes.LinuxKernel, Name: "wg"}}}
 	d := &device{cfg: Device{Name: "wg", Port: 1}, key: privateKey{key: testKey(9)}}
@@ -130,7 +130,7 @@ func TestDevicePeers(t *testing.T) {
 			_, err = d.addPeers(k, desired)
 			require.NoError(t, err)
 			require.NoError(t, d.removePeers(k, desired))
-			require.Equal(t, changes, k.changes, "nothing is left to change")
+			require.Equal(t, changes, k.changes, "no more changes")
 			_, _, err = d.read(k) // the recorded state equals that of the kernel
 			require.NoError(t, err)
 		}
@@ -159,7 +159,7 @@ func TestDevicePeers(t *testing.T) {
 		testKey(1): {endpoint: two, allowedIPs: prefixes("10.0.1.0/26"), keepalive: true},
 		testKey(2): {endpoint: two, allowedIPs: prefixes("10.0.1.9/32", "10.0.2.0/26", "fd00:2::/64")},
 	})
-	reconcile(map[wgtypes.Key]*desiredPeer{ // a node has another key
+	reconcile(map[wgtypes.Key]*desiredPeer{ // a node gets another key
 		testKey(3): {endpoint: two, allowedIPs: prefixes("10.0.1.0/26")},
 		testKey(2): {endpoint: two, allowedIPs: prefixes("10.0.1.9/32", "10.0.2.0/26")},
 	})
@@ -173,7 +173,7 @@ func TestDevicePeers(t *testing.T) {
 	require.ErrorContains(t, err, "is not a kernel device", "it would get the private key")
 }
 
-// One peer that the kernel refuses does not stop the others.
+// If the kernel refuses one peer, the others are programmed.
 func TestRefusedPeer(t *testing.T) {
 	k := &fakeKernel{T: t, devices: map[string]*wgtypes.Device{"wg": {Type: wgtypes.LinuxKernel}}, refuse: testKey(2)}
 	d := &device{cfg: Device{Name: "wg"}}

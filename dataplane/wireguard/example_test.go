@@ -28,7 +28,7 @@ func ExampleNew() {
 		log.Fatal(err)
 	}
 	driver, err := dataplane.NewDriver(dataplane.DriverConfig{
-		Dataplanes: []dataplane.Dataplane{encryption, routing}, // a dataplane for policy comes first, as nft.Dataplane
+		Dataplanes: []dataplane.Dataplane{encryption, routing}, // put nft.Dataplane first, for policy
 	})
 	if err != nil {
 		log.Fatal(err)

@@ -18,7 +18,8 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// A node that requires encryption drops what another one should have encrypted, in both families, and nothing else.
+// A node that requires encryption drops exactly the unencrypted packets that another node should
+// have encrypted, in both families.
 func TestUnencryptedPacketsAreDropped(t *testing.T) {
 	for _, hosts := range []bool{false, true} {
 		t.Run(map[bool]string{false: "pods", true: "hosts"}[hosts], func(t *testing.T) {
@@ -44,7 +45,7 @@ func TestUnencryptedPacketsAreDropped(t *testing.T) {
 			require.False(t, dropped(c, n2.ns, n3.resource.Addresses[0].Addr()), "it is named")
 
 			err := n1.ns.Do(exec.Command("nft", "delete", "table", "inet", "wayleave-wireguard").Run)
-			if err == nil { // from Linux 6.9 on, no other process can
+			if err == nil { // from Linux 6.9 on, no other process can change the table
 				require.False(t, dropped(c, n2.pod.NS, n1.pod.Addresses[0]))
 				require.NoError(t, n1.driver.Resync(t.Context()))
 			}
@@ -60,13 +61,13 @@ func TestUnencryptedPacketsAreDropped(t *testing.T) {
 	}
 }
 
-// dropped reports whether nothing answers at an address.
+// dropped reports whether an address does not answer.
 func dropped(c *cluster, from *netns.NS, to netip.Addr) bool {
 	c.Helper()
 	return nstest.Dropped(c.T, from, netip.AddrPortFrom(to, port).String())
 }
 
-// Where nodes are reached over IPv6, neighbour discovery between their addresses passes unencrypted.
+// If nodes are reached over IPv6, neighbour discovery between their addresses passes unencrypted.
 func TestNeighbourDiscoveryIsUnencrypted(t *testing.T) {
 	c := newUnderlay(t, 2, func(cfg *wireguard.Config) { cfg.RequireEncryption, cfg.HostEncryption = true, true })
 	for _, n := range c.nodes {

@@ -18,8 +18,8 @@ import (
 	"github.com/wayleave/wayleave/internal/netns/nstest"
 )
 
-// The table has the node's own prefixes, which pods inside them do not change. It is planned, kept, and removed if
-// encryption is no longer required.
+// The table has the node's own prefixes. Pods inside these prefixes do not change it. It is planned, kept, and removed
+// if encryption is no longer required.
 func TestFilterTable(t *testing.T) {
 	a := newTestDataplane(t)
 	a.cfg.RequireEncryption, a.cfg.HostEncryption = true, true
@@ -27,7 +27,7 @@ func TestFilterTable(t *testing.T) {
 	events := append([]dataplane.Event{
 		routeUpdate("192.0.2.1/32", "a", dataplane.RouteLocalHost),
 		routeUpdate("10.0.1.0/32", "a", dataplane.RouteLocalTunnel),
-		routeUpdate("10.9.9.9/32", "a", dataplane.RouteLocalTunnel), // of another device
+		routeUpdate("10.9.9.9/32", "a", dataplane.RouteLocalTunnel), // the address of another device
 		routeUpdate("fd00:1::/122", "a", dataplane.RouteBlackhole),
 	}, network()...)
 	plan, err := a.Plan(t.Context(), dataplane.Batch{Events: events})
@@ -107,9 +107,9 @@ func TestFilterTable(t *testing.T) {
 	require.Empty(t, list())
 }
 
-// newTranslatingNode returns a node that translates the destinations of services to those of its pod, a host beyond its
-// uplink, and the pod's socket. By its routes, it encrypts to 10.0.2.0/26 and fd00:2::/122. The host has addresses
-// inside and outside of these.
+// newTranslatingNode returns a node that translates the destinations of services to its pod, an external host, and the
+// pod's socket. Its routes encrypt packets to 10.0.2.0/26 and fd00:2::/122. The host has addresses inside and outside
+// of these.
 func newTranslatingNode(t *testing.T) (node, underlay *netns.NS, pod net.PacketConn) {
 	t.Helper()
 	node = nstest.New(t)
@@ -161,8 +161,8 @@ func newTranslatingNode(t *testing.T) (node, underlay *netns.NS, pod net.PacketC
 	return node, underlay, pod
 }
 
-// An unencrypted packet from a pod of a node that encrypts is dropped, also if its destination is translated to that of
-// a pod. Without HostEncryption, nodes do not encrypt to the address of another one.
+// An unencrypted packet from a pod of a node that encrypts is dropped, also if its destination is translated to a pod.
+// Without HostEncryption, nodes do not encrypt to the address of another one.
 func TestTranslatedPacketsAreDropped(t *testing.T) {
 	node, underlay, pod := newTranslatingNode(t)
 	own := ownPrefixes{
@@ -179,7 +179,7 @@ func TestTranslatedPacketsAreDropped(t *testing.T) {
 			return errors.Join(err, conn.Close())
 		}))
 	}
-	// A marker from a node that does not encrypt comes after each packet.
+	// Each packet is followed by a marker from a node that does not encrypt.
 	passes := func(from, to string) bool {
 		t.Helper()
 		send(from, to, "packet")

@@ -14,7 +14,7 @@ import (
 	"golang.zx2c4.com/wireguard/wgctrl/wgtypes"
 )
 
-// A key is made once, in a file that only its owner can read.
+// A key is generated once, and written to a file that only its owner can read.
 func TestKeyFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "new", "first.key")
 	key, err := loadKey(path)
@@ -33,7 +33,7 @@ func TestKeyFile(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, key, reloaded)
 
-	// One that a killed process has half written does not stop the next.
+	// A file that a killed process has partly written does not stop the next process.
 	require.NoError(t, os.WriteFile(path+".new", []byte("half"), 0o644))
 	other, err := makeKey(path)
 	require.NoError(t, err)
@@ -44,7 +44,8 @@ func TestKeyFile(t *testing.T) {
 	require.Equal(t, other, reloaded)
 }
 
-// What is no key is an error, which does not hold it, and stays.
+// A file with an invalid key is an error, which does not contain the text of the file. The file
+// stays.
 func TestKeyFileIsRefused(t *testing.T) {
 	key, err := wgtypes.GeneratePrivateKey()
 	require.NoError(t, err)
@@ -82,7 +83,7 @@ func TestKeyFileIsRefused(t *testing.T) {
 			require.Equal(t, before.ModTime(), after.ModTime())
 		})
 	}
-	// A key that cannot be written leaves the old one.
+	// If a key cannot be written, the old one stays.
 	path := filepath.Join(t.TempDir(), "key")
 	old, err := loadKey(path)
 	require.NoError(t, err)

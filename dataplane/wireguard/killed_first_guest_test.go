@@ -65,7 +65,7 @@ func TestProcessKilledDuringFirstProgramming(t *testing.T) {
 }
 
 // programUntilSend removes all objects of the node, and runs a process that programs them. It kills the process when it
-// sends a message to the kernel for the nth time, with 0 never, and returns how often it has tried to.
+// sends a message to the kernel for the nth time, with 0 never, and returns the number of these messages.
 func (n *node) programUntilSend(nth int) (sends int) {
 	n.Helper()
 	n.clean()
@@ -87,10 +87,10 @@ func (n *node) programUntilSend(nth int) (sends int) {
 	return nstest.RunUntilSend(n.T, cmd, nth)
 }
 
-// clean removes all objects of the node but its keys, first those by which packets are unencrypted.
+// clean removes all objects of the node except its keys, first those that send packets unencrypted.
 func (n *node) clean() {
 	n.Helper()
-	n.run(n.ns, "ss --kill --tcp state connected") // the node's own connections would go on unencrypted
+	n.run(n.ns, "ss --kill --tcp state connected") // the node's own connections would continue unencrypted
 	for _, path := range []string{"net/ipv4/conf/" + n.pod.Host.Name + "/forwarding", "net/ipv6/conf/all/forwarding"} {
 		require.NoError(n, n.ns.SetSysctl(path, "0")) // as at the start of the node
 	}
@@ -138,8 +138,8 @@ func (n *node) peers() (number int) {
 // endBatch makes the process program the resources that it has received.
 func (p *child) endBatch() { _, _ = p.in.Write([]byte("\n")) }
 
-// keepNode programs the resources of the standard input until that ends: at each empty line, those that it has
-// received. It writes "applied" once the first state is applied, and each announcement as JSON.
+// keepNode programs the resources of the standard input until that ends: at each empty line, it programs those that it
+// has received. It writes "applied" once the first state is applied, and each announcement as JSON.
 func keepNode(t *testing.T) {
 	cfg := childConfig()
 	cfg.Announce = func(keys []policy.WireguardKey) {

@@ -27,7 +27,7 @@ import (
 const childKeys = "WAYLEAVE_TEST_WIREGUARD"
 
 // child is a process that keeps the first node of a cluster: its namespace is file 3. It reads resources from the
-// standard input, one a line.
+// standard input, one in each line.
 type child struct {
 	*testing.T
 	process *exec.Cmd
@@ -106,7 +106,7 @@ func childConfig() wireguard.Config {
 	return cfg
 }
 
-// A process that is killed and starts again loses no packet, and keeps the sessions.
+// When a process is killed and starts again, no packet is lost, and the sessions continue.
 func TestProcessKilledUnderTraffic(t *testing.T) {
 	if os.Getenv(childKeys) != "" {
 		restartUntilKilled(t)
@@ -123,7 +123,7 @@ func TestProcessKilledUnderTraffic(t *testing.T) {
 		p := n.startChild(t.Name())
 		require.NoError(t, p.in.Close())
 		p.await("applied")
-		// how far it gets is the randomness of this test
+		// the moment is random
 		<-time.NewTimer(time.Duration(rng.IntN(400)) * time.Millisecond).C
 		p.kill()
 	}

@@ -29,8 +29,8 @@ const (
 	newKeyAnnounced   moment = "the new key was announced"
 )
 
-// A process that is killed while it rotates a key leaves no state in which packets between pods leave unencrypted.
-// The next process works with the state, and completes the rotation.
+// A process that is killed while it rotates a key leaves no state in which packets between pods leave unencrypted. The
+// next process uses the state, and completes the rotation.
 func TestProcessKilledDuringRotation(t *testing.T) {
 	if os.Getenv(childKeys) != "" {
 		keepNode(t)
@@ -55,7 +55,7 @@ func TestProcessKilledDuringRotation(t *testing.T) {
 		n.killInRotation(kill.device, kill.moment, kill.lost)
 		require.Empty(t, plaintext(wire.packets()), kill)
 
-		n.rotationDelay = time.Hour // it takes no step of the rotation
+		n.rotationDelay = time.Hour // it makes no step of the rotation
 		n.start()
 		require.NoError(t, n.driver.WaitApplied(t.Context()))
 		c.awaitKeys()
@@ -77,8 +77,8 @@ func TestProcessKilledDuringRotation(t *testing.T) {
 	end(func(sent, answered int) { require.Greater(t, answered, 0) })
 }
 
-// killInRotation lets the key of a device be too old for a process, which it kills at a moment of the rotation. lost
-// says whether the announcement of that moment is lost.
+// killInRotation makes the key of a device too old, starts a process, and kills it at a moment of the rotation. If lost
+// is set, the announcement of that moment is lost.
 func (n *node) killInRotation(device int, at moment, lost bool) {
 	n.Helper()
 	path := n.cfg.Devices[device].KeyFile
@@ -127,7 +127,7 @@ func (n *node) setChild(p *child) {
 	n.child = p
 }
 
-// onceReplaced calls do when a file takes the place of the one with a path.
+// onceReplaced calls do when the file with a path is replaced.
 func (n *node) onceReplaced(path string, do func()) {
 	n.Helper()
 	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
@@ -165,7 +165,7 @@ func (n *node) announced() []policy.WireguardKey {
 	return n.resource.WireguardKeys
 }
 
-// requireKeys checks that the devices and the resource get the keys of the files.
+// requireKeys waits until the devices and the resource have the keys of the files.
 func (n *node) requireKeys() {
 	n.Helper()
 	for i, name := range []string{"wg.way", "wg2.way"} {

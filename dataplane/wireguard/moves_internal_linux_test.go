@@ -32,13 +32,13 @@ func (a *testDataplane) addUplink() {
 func (a *testDataplane) routeTo(address string) string {
 	var out []byte
 	require.NoError(a, a.ns.Do(func() error {
-		out, _ = exec.Command("ip", "route", "get", address).CombinedOutput() // the error is in the output, too
+		out, _ = exec.Command("ip", "route", "get", address).CombinedOutput() // the output has the error, too
 		return nil
 	}))
 	return string(out)
 }
 
-// restart replaces the Dataplane, as a new process does.
+// restart replaces the Dataplane, like a new process.
 func (a *testDataplane) restart() {
 	require.NoError(a, a.Close())
 	d, err := New(Config{Node: "a", NetNS: a.ns.FD(), Devices: []Device{{KeyFile: a.key}}})
@@ -53,9 +53,9 @@ func TestAddressMoves(t *testing.T) {
 	const address, unencrypted = "10.0.2.12", "dev eth0"
 	prefix := address + "/32"
 	for name, moved := range map[string]*dataplane.RouteUpdate{
-		"here":                routeUpdate(prefix, "a", dataplane.RouteLocalWorkload),
-		"to an unknown node":  routeUpdate(prefix, "x", dataplane.RouteRemoteWorkload),
-		"to a node of no key": routeUpdate(prefix, "d", dataplane.RouteRemoteWorkload),
+		"here":                    routeUpdate(prefix, "a", dataplane.RouteLocalWorkload),
+		"to an unknown node":      routeUpdate(prefix, "x", dataplane.RouteRemoteWorkload),
+		"to a node without a key": routeUpdate(prefix, "d", dataplane.RouteRemoteWorkload),
 	} {
 		for _, restarted := range []bool{false, true} {
 			t.Run(name, func(t *testing.T) {
@@ -91,8 +91,8 @@ func TestAddressMoves(t *testing.T) {
 	}
 }
 
-// The same holds for an address that had no route of its own, and was encrypted with the block around it. Resync does
-// not finish: later dataplanes may not have the batch yet.
+// The same holds for an address without its own route, which was encrypted with the block around it. Resync does not
+// finish: later dataplanes may not have the batch yet.
 func TestAddressMovesOutOfBlock(t *testing.T) {
 	a := newTestDataplane(t)
 	a.addUplink()
@@ -113,7 +113,7 @@ func TestAddressMovesOutOfBlock(t *testing.T) {
 	require.Contains(t, a.ip("route show table 22361"), "throw 10.0.2.12")
 }
 
-// Packets to a workload on a bridge, which has no route of its own, are not dropped (S171).
+// Packets to a workload on a bridge, which has no separate route, are not dropped (S171).
 func TestWorkloadOnBridge(t *testing.T) {
 	a := newTestDataplane(t)
 	a.addUplink()
@@ -177,7 +177,7 @@ func TestWatchInterfaces(t *testing.T) {
 		a.ip(step.command)
 		for slices.Contains(a.ownBlackholes(), "10.9.0.5") != step.want {
 			select {
-			case <-reported: // perhaps for another reason
+			case <-reported: // the report may have another reason
 				_ = a.applyVisible(&dataplane.NodeRemove{Name: "none"})
 				_ = a.Finish(t.Context())
 			case <-time.After(10 * time.Second):
@@ -189,8 +189,8 @@ func TestWatchInterfaces(t *testing.T) {
 	require.ErrorIs(t, <-ended, context.Canceled)
 }
 
-// Other changes of interfaces do not count.
-func TestOtherInterfaces(t *testing.T) {
+// Watch does not report other changes of interfaces.
+func TestOtherInterfacesAreIgnored(t *testing.T) {
 	a := newTestDataplane(t)
 	a.addUplink()
 	differ := func() bool {
@@ -214,7 +214,7 @@ func TestOtherInterfaces(t *testing.T) {
 	require.True(t, differ(), "a plan programs nothing")
 }
 
-// A local workload inside another node's block, which is inside an own block, has a blackhole route of its own.
+// A local workload inside another node's block, which is inside an own block, has its own blackhole route.
 func TestBlockInsideOwnBlock(t *testing.T) {
 	a := newTestDataplane(t)
 	_ = a.Apply(t.Context(), dataplane.Batch{Events: append(network(),
@@ -225,7 +225,7 @@ func TestBlockInsideOwnBlock(t *testing.T) {
 	require.NotContains(t, a.ownBlackholes(), "10.0.4.8")
 }
 
-// Without the blackhole routes of the own blocks, the devices have no keys, so none is announced.
+// Without the blackhole routes of the own blocks, the devices have no keys, so no key is announced.
 func TestNoAnnouncementWithoutOwnBlackholes(t *testing.T) {
 	a := newTestDataplane(t)
 	const foreign = "unreachable 10.0.1.0/26 metric 2147483648 proto 99"
@@ -239,8 +239,8 @@ func TestNoAnnouncementWithoutOwnBlackholes(t *testing.T) {
 	require.Equal(t, 1, a.announcements)
 }
 
-// If another process replaces the blackhole route of an own block, no peer is added until it is there again. A block
-// that is not this node's any more does not delay anything.
+// If another process replaces the blackhole route of an own block, no peer is added until it exists again. A block that
+// is no longer this node's delays nothing.
 func TestOwnBlackholeIsReplaced(t *testing.T) {
 	a := newTestDataplane(t)
 	_ = a.Apply(t.Context(), dataplane.Batch{Events: network()})
@@ -260,15 +260,15 @@ func TestOwnBlackholeIsReplaced(t *testing.T) {
 
 	_ = a.applyVisible(&dataplane.RouteRemove{Dst: block.Route.Dst})
 	a.ip("route replace " + foreign)
-	_ = a.applyVisible(nodeUpdate("e", "192.0.2.5", testKey(5))) // finds that it is replaced
+	_ = a.applyVisible(nodeUpdate("e", "192.0.2.5", testKey(5))) // detects the replacement
 	require.NoError(t, a.Finish(t.Context()))
 	_, general = dataplane.ApplyErrors(a.Apply(t.Context(), dataplane.Batch{}))
 	require.False(t, general)
 	require.Len(t, a.kernel.devices["wg.way"].Peers, 3)
 }
 
-// Unencrypted packets to an address that is not this node's any more are refused until Finish: later dataplanes still
-// have a route to its workload.
+// Unencrypted packets to an address that is no longer this node's are dropped until Finish: later dataplanes still have
+// a route to its workload.
 func TestFilterShrinksWithFinish(t *testing.T) {
 	a := newTestDataplane(t)
 	a.cfg.RequireEncryption = true
@@ -281,7 +281,7 @@ func TestFilterShrinksWithFinish(t *testing.T) {
 	removed := &dataplane.RouteRemove{Dst: netip.MustParsePrefix(address + "/32")}
 	_ = a.applyVisible(removed)
 	require.Contains(t, own(), address)
-	_ = a.applyVisible(routeUpdate(block, "a", dataplane.RouteBlackhole)) // around it
+	_ = a.applyVisible(routeUpdate(block, "a", dataplane.RouteBlackhole)) // the block around the address
 	require.Contains(t, own(), block)
 	_ = a.applyVisible(&dataplane.RouteRemove{Dst: netip.MustParsePrefix(block)})
 	require.Contains(t, own(), block)
@@ -291,7 +291,7 @@ func TestFilterShrinksWithFinish(t *testing.T) {
 }
 
 // The same holds for addresses that the node lost while no process ran, whatever their form in the set. Teardown
-// forgets them.
+// removes them.
 func TestFilterShrinksWithFinishAfterRestart(t *testing.T) {
 	a := newTestDataplane(t)
 	a.cfg.RequireEncryption = true
@@ -299,7 +299,7 @@ func TestFilterShrinksWithFinishAfterRestart(t *testing.T) {
 	_ = a.Apply(t.Context(), dataplane.Batch{Events: append(network(),
 		routeUpdate(address+"/32", "a", dataplane.RouteLocalWorkload),
 		routeUpdate(block, "a", dataplane.RouteBlackhole),
-		routeUpdate("10.78.0.128/25", "a", dataplane.RouteBlackhole), // next to the block
+		routeUpdate("10.78.0.128/25", "a", dataplane.RouteBlackhole), // an address next to the block
 		routeUpdate("fd00:77::/64", "a", dataplane.RouteBlackhole),
 	)})
 	before := a.ownSet()

@@ -22,7 +22,7 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// What pods and nodes send to pods of other nodes is encrypted, in both families; what pods send to nodes is
+// Packets from pods and nodes to pods of other nodes are encrypted, in both families. Packets from pods to nodes are
 // not.
 func TestPodsAreEncrypted(t *testing.T) {
 	c := newCluster(t, 3, nil)
@@ -67,7 +67,7 @@ func TestHostsAreEncrypted(t *testing.T) {
 		require.True(t, strings.HasPrefix(p, "wireguard") || strings.Contains(p, "192.0.2.3"), p)
 	}
 
-	// A pod's packets with the port of the device are no exception.
+	// A pod's packets with the port of the device are encrypted too.
 	var conn net.Conn
 	require.NoError(t, n1.pod.NS.Do(func() (err error) {
 		from := &net.UDPAddr{IP: n1.pod.Addresses[0].AsSlice(), Port: 51820}
@@ -102,7 +102,7 @@ func TestOtherNodes(t *testing.T) {
 		key := n2.device("wg.way").PublicKey.String()
 		resource.WireguardKeys = []policy.WireguardKey{{PublicKey: key, Port: 51820}}
 	})
-	c.until("a drop", func() bool { // by a route in the place of one over the device, and by the one behind it
+	c.until("a drop", func() bool { // by a route instead of the one over the device, and by the next route
 		return len(n1.list("blackhole 10.65.3.0/26", "ip route show table 22361")) == 2
 	})
 	require.ErrorIs(t, n1.driver.Status().LastError, wireguard.ErrRemoteNode)
@@ -110,7 +110,7 @@ func TestOtherNodes(t *testing.T) {
 	require.Len(t, n1.device("wg.way").Peers, 1)
 
 	n3.change(func(resource *policy.Node) { resource.WireguardKeys = nil })
-	n3.stop() // which encrypts until then, as its resource had a key
+	n3.stop() // it encrypts until then, because its resource had a key
 	n3.start()
 	c.until("unencrypted", func() bool { return n1.outInterface(n3.pod.Addresses[0]) == "eth0" })
 	c.requireReachable()
@@ -130,7 +130,7 @@ func TestDeviceIsRestored(t *testing.T) {
 		n1.run(n1.ns, "%s", command)
 		c.awaitKeys()
 		c.until(command, func() bool { return len(n1.device("wg.way").Peers) == 1 })
-		if !strings.Contains(command, "rule") { // which another process may delete only for a moment
+		if !strings.Contains(command, "rule") { // another process can delete it only for a short time
 			require.Empty(t, plaintext(wire.packets()), command)
 		}
 		c.requireReachable()
@@ -161,7 +161,7 @@ func TestDeviceIsRestored(t *testing.T) {
 	c.requireReachable()
 }
 
-// An address inside the block of another node is reached where it is.
+// Packets to a borrowed address reach the node that borrowed it.
 func TestBorrowedAddress(t *testing.T) {
 	c := newCluster(t, 3, nil)
 	n1, n2, n3 := c.nodes[0], c.nodes[1], c.nodes[2]
@@ -180,7 +180,7 @@ func TestBorrowedAddress(t *testing.T) {
 		c.until("at n1", func() bool { return hasAllowed(n, n1, lent) })
 		require.Equal(t, "wg.way", n.outInterface(lent))
 	}
-	// It moves to a third node: each device lets it in from there alone.
+	// The address moves to a third node: each device accepts it only from there.
 	toN3 := *moved
 	toN3.Node, toN3.Interface, toN3.MAC = "n3", n3.pod.Host.Name, n3.pod.Link.MAC.String()
 	lentToN3 := *block
@@ -196,7 +196,8 @@ func TestBorrowedAddress(t *testing.T) {
 	c.requireReachable()
 }
 
-// hasAllowed reports whether a node's device accepts an address from another node, by itself.
+// hasAllowed reports whether a node's device has the address itself, not a prefix, among the allowed IPs of another
+// node.
 func hasAllowed(at, from *node, a netip.Addr) bool {
 	key := from.device("wg.way").PublicKey
 	for _, p := range at.device("wg.way").Peers {
@@ -209,8 +210,8 @@ func hasAllowed(at, from *node, a netip.Addr) bool {
 	return false
 }
 
-// watchChanges returns a function that returns the changes to links, addresses, rules and routes of the node since
-// then, as ip prints them.
+// watchChanges returns a function that returns the changes to links, addresses, rules and routes of the node since this
+// call, as ip prints them.
 func (n *node) watchChanges() (changes func() []string) {
 	n.Helper()
 	cmd := exec.Command("ip", "monitor", "link", "address", "rule", "route")
@@ -248,8 +249,8 @@ func (n *node) watchChanges() (changes func() []string) {
 	}
 }
 
-// A node that starts again writes nothing, and the other nodes keep their sessions. Teardown removes all but the
-// key.
+// A node that starts again writes nothing, and the other nodes keep their sessions. Teardown removes everything except
+// the key.
 func TestNodeStartsAgain(t *testing.T) {
 	c := newCluster(t, 2, nil)
 	c.requireReachable()

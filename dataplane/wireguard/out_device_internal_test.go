@@ -15,7 +15,8 @@ func testKey(n byte) (k wgtypes.Key) {
 	return k
 }
 
-// Two nodes always choose the same device, whatever they rotate, if each knows what the other one rotates.
+// Two nodes always choose the same device, whatever keys they rotate, if each has the other's
+// announcement.
 func TestBothNodesChooseTheSameDevice(t *testing.T) {
 	all := []bool{true, true}
 	for a := noDevice; a < 2; a++ {
@@ -35,14 +36,14 @@ func TestBothNodesChooseTheSameDevice(t *testing.T) {
 		}
 	}
 	one := &remoteNode{name: "b", peers: []announcedPeer{{}}}
-	require.Equal(t, 0, one.targetDevice("a", all, 0), "there is no other")
+	require.Equal(t, 0, one.targetDevice("a", all, 0), "the only device")
 	two := &remoteNode{name: "b", peers: []announcedPeer{{}, {}}}
 	require.Equal(t, 1, two.targetDevice("a", []bool{false, true}, noDevice),
-		"the remote node does not know the first key")
+		"the remote node does not have the first key")
 	require.Equal(t, 0, two.targetDevice("a", []bool{false, false}, noDevice))
 }
 
-// A node moves to another device once it answers there.
+// Packets to a node move to another device once the node answers there.
 func TestNodeMovesAfterHandshake(t *testing.T) {
 	now := time.Unix(1000, 0)
 	sessions := map[wgtypes.Key]session{}
@@ -69,7 +70,8 @@ func TestNodeMovesAfterHandshake(t *testing.T) {
 	require.Equal(t, 1, outs["b"].index)
 	require.False(t, outs.desiredPeers(1, nodes)[testKey(2)].keepalive)
 
-	// Back: the node still has a session there. It moves once it sends something by that session.
+	// Back to the first device, where the node still has a session. The move is made once the node
+	// sends a packet in that session.
 	now = now.Add(time.Minute)
 	sessions[testKey(1)] = session{handshake: now.Add(-10 * time.Second), received: 5}
 	to = 0
@@ -79,14 +81,14 @@ func TestNodeMovesAfterHandshake(t *testing.T) {
 	require.False(t, update())
 	require.Equal(t, 0, outs["b"].index)
 
-	// A move that is cancelled.
+	// A cancelled move.
 	to = 1
 	require.True(t, update())
 	to = 0
 	require.False(t, update())
 	require.Equal(t, 0, outs["b"].target)
 
-	// A new key in place of the one in use: the other device is used while that has a session.
+	// A new key replaces the one in use: the other device is used while it has a session.
 	nodes["b"].peers[0].key = testKey(3)
 	require.True(t, update())
 	require.Equal(t, outDevice{index: 1, key: testKey(2), target: 0, movingSince: now}, outs["b"])

@@ -23,8 +23,8 @@ import (
 const firstPort, lastPort = 51820, 51821
 
 // packetTexts returns the different packets, sorted, as "wireguard 51820 > 51820" or, if they are not encrypted, as
-// "tcp 10.65.1.1 > 10.65.2.1". A packet between the ports of WireGuard that is none of its messages, or that
-// contains one of the secrets, is "readable 192.0.2.1 > 192.0.2.2". Neighbour discovery is left out.
+// "tcp 10.65.1.1 > 10.65.2.1". A packet between the ports of WireGuard that is not one of its messages, or that
+// contains one of the secrets, is "readable 192.0.2.1 > 192.0.2.2". Neighbour discovery is omitted.
 func packetTexts(packets, secrets [][]byte) (list []string) {
 	for _, b := range packets {
 		if text := packetText(b, secrets); text != "" {
@@ -70,7 +70,7 @@ func packetText(b []byte, secrets [][]byte) string {
 // encrypted reports whether the payload of a UDP packet has the type of a WireGuard message and three zero bytes,
 // as section 5.4 of its paper has them, and contains no secret.
 func encrypted(payload []byte, secrets [][]byte) bool {
-	const initiation, transport = 1, 4 // between them are the response to a handshake, and the cookie reply
+	const initiation, transport = 1, 4 // the types between them are the response to a handshake and the cookie reply
 	return len(payload) > 4 && payload[0] >= initiation && payload[0] <= transport &&
 		bytes.Equal(payload[1:4], make([]byte, 3)) &&
 		!slices.ContainsFunc(secrets, func(s []byte) bool { return bytes.Contains(payload, s) })
@@ -86,8 +86,9 @@ func plaintext(packets []string) (list []string) {
 	return list
 }
 
-// secretsOf returns what encrypted packets between nodes must not contain: the texts, and the addresses of pods. One
-// IPv4 address has four bytes, which occur in encrypted data by chance. So it is beside another one, as in the header.
+// secretsOf returns the bytes that encrypted packets between nodes must not contain: the texts, and the addresses of
+// pods. One IPv4 address has four bytes, which occur in encrypted data by chance. So each secret has two addresses, as
+// in the header.
 func secretsOf(pods, others []netip.Addr, texts ...string) (list [][]byte) {
 	for _, text := range texts {
 		list = append(list, []byte(text))
@@ -106,8 +107,7 @@ func secretsOf(pods, others []netip.Addr, texts ...string) (list [][]byte) {
 	return list
 }
 
-// A packet between the ports of WireGuard counts as encrypted only if it has the form of a message and nothing in it
-// is readable.
+// A packet between the ports of WireGuard is encrypted only if it has the form of a message and contains no secret.
 func TestReadablePacketsAreFound(t *testing.T) {
 	node := nstest.New(t)
 	peer := nstest.NewPeer(t, node, "eth0", "192.0.2.1/24")

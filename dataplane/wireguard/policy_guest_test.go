@@ -56,8 +56,8 @@ func newPolicedCluster(t *testing.T) *policedCluster {
 }
 
 // setPolicies sets a policy of the pod n1 as sender, one of the pod n2 as receiver, and one of all interfaces of node
-// n2, which applies on forward with "forward" among the names. A policy denies nothing without its name among them. The
-// rule of the host policy would also match what n1 sends to the pod n2.
+// n2. The latter applies on forward if the names include "forward". A policy whose name is not included denies nothing.
+// The rule of the host policy would also match packets from n1 to the pod n2.
 func (c *policedCluster) setPolicies(names ...string) {
 	c.Helper()
 	const n1 = `pod == "n1"`
@@ -94,7 +94,7 @@ func (c *policedCluster) check(names ...string) {
 	var want []string
 	for i := range n2.pod.Addresses {
 		for _, flow := range []struct {
-			policy string // that denies it
+			policy string // the policy that denies it
 			pod    *netns.Workload
 			to     netip.AddrPort
 		}{
@@ -125,9 +125,9 @@ func (c *policedCluster) check(names ...string) {
 	require.Empty(c, plaintext(c.wire.packets()), "%q", names)
 }
 
-// Policy applies to the packets inside the tunnel: that of the sending pod, that of the receiving pod, which sees
-// the sender's address, and that of a host endpoint for all interfaces, among them the device. The latter does not
-// concern packets to pods, unless it applies on forward.
+// Policy of the sending pod and of the receiving pod, which sees the sender's address, applies to the packets inside
+// the tunnel. So does policy of a host endpoint for all interfaces, including the device. The latter does not apply to
+// packets to pods, unless it applies on forward.
 func TestPolicyInsideTunnel(t *testing.T) {
 	c := newPolicedCluster(t)
 	c.check()

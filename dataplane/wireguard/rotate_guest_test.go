@@ -13,7 +13,7 @@ import (
 	"golang.zx2c4.com/wireguard/wgctrl/wgtypes"
 )
 
-// All nodes rotate both their keys, at the same time, and no packet is lost.
+// All nodes rotate both keys at the same time, and no packet is lost.
 func TestKeysAreRotatedUnderTraffic(t *testing.T) {
 	c := newUnderlay(t, 3, twoDevices)
 	for _, n := range c.nodes {

@@ -17,7 +17,7 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// rotationTest is a node with two devices over a fake kernel, and a clock.
+// rotationTest is a node with two devices in a fake kernel, and a clock.
 type rotationTest struct {
 	*testing.T
 	d      *Dataplane
@@ -47,7 +47,7 @@ func newRotationTest(t *testing.T) *rotationTest {
 	return r
 }
 
-// step advances the clock and takes the steps that are due, as Apply does.
+// step advances the clock and makes the steps that are due, like Apply.
 func (r *rotationTest) step(by time.Duration) {
 	r.Helper()
 	r.now = r.now.Add(by)
@@ -58,12 +58,13 @@ func (r *rotationTest) step(by time.Duration) {
 	}, r.d.devices.session, r.now)
 }
 
-// answers makes the remote node answer by a device.
+// answers makes the remote node answer at a device.
 func (r *rotationTest) answers(name string, key wgtypes.Key) {
 	r.kernel.devices[name].Peers = []wgtypes.Peer{{PublicKey: key, LastHandshakeTime: r.now}}
 }
 
-// A key is replaced once it is old, all nodes have received that, and no node uses it any more.
+// A key is replaced once it is too old, all nodes have received the announcement, and no node uses
+// it any more.
 func TestRotation(t *testing.T) {
 	r := newRotationTest(t)
 	first := r.d.devices.publicKeys()
@@ -78,21 +79,21 @@ func TestRotation(t *testing.T) {
 	r.d.announce()
 	require.Equal(t, []bool{true, false}, []bool{r.d.Keys()[0].Rotating, r.d.Keys()[1].Rotating})
 
-	// The node does not answer by the second device, and is still reached by the first.
+	// The node does not answer at the second device, and is still reached at the first.
 	r.answers("wg.way", testKey(1))
 	r.step(2 * time.Minute)
 	require.Equal(t, first, r.d.devices.publicKeys())
 	r.log.Wait(t, "waits for a node")
 	require.WithinDuration(t, r.now.Add(6*time.Second), r.d.rotationDue(), 0)
 
-	// It does, but it has used the first one lately.
+	// It answers, but it has used the first one recently.
 	r.answers("wg2.way", testKey(2))
 	r.step(time.Second)
 	require.Equal(t, 1, r.d.outDevices["b"].index)
 	require.Equal(t, first, r.d.devices.publicKeys())
 	r.answers("wg2.way", testKey(2))
 	r.step(time.Minute)
-	r.d.devices.list[0].key.made = r.now // the file has the true time
+	r.d.devices.list[0].key.made = r.now // the file has the time of the real clock
 	now := r.d.devices.publicKeys()
 	require.NotEqual(t, first[0], now[0])
 	require.Equal(t, first[1], now[1])
@@ -100,7 +101,7 @@ func TestRotation(t *testing.T) {
 	text, err := os.ReadFile(r.d.cfg.Devices[0].KeyFile)
 	require.NoError(t, err)
 	require.Equal(t, r.kernel.devices["wg.way"].PrivateKey.String()+"\n", string(text))
-	require.Equal(t, 0, r.d.rotation.device, "until all have received the new key")
+	require.Equal(t, 0, r.d.rotation.device, "all nodes must receive the new key first")
 	require.Equal(t, 1, r.d.outDevices["b"].index)
 	r.step(59 * time.Second)
 	require.Equal(t, 0, r.d.rotation.device)
@@ -119,7 +120,7 @@ func TestRotationDoesNotWaitForDeadNode(t *testing.T) {
 	require.NotEqual(t, first[0], r.d.devices.publicKeys()[0])
 }
 
-// A process that starts again continues the rotation that its resource shows.
+// A new process continues the rotation that the node's resource announces.
 func TestRotationIsResumed(t *testing.T) {
 	for _, replaced := range []bool{false, true} {
 		r := newRotationTest(t)

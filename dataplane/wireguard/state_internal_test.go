@@ -33,7 +33,8 @@ func routeUpdate(dst, node string, typ dataplane.RouteType) *dataplane.RouteUpda
 	return &dataplane.RouteUpdate{Route: &dataplane.Route{Dst: netip.MustParsePrefix(dst), Node: node, Type: typ}}
 }
 
-// network is b, which encrypts, c, which does not, and an address of b's block on this node and on c.
+// network has the node b, which encrypts, and c, which does not. Two addresses of b's block are on
+// this node and on c.
 func network() []dataplane.Event {
 	return []dataplane.Event{
 		nodeUpdate("a", "192.0.2.1", testKey(1)), nodeUpdate("b", "192.0.2.2", testKey(2)),
@@ -79,7 +80,7 @@ func TestObjects(t *testing.T) {
 		"net/ipv4/conf/wg.way/rp_filter=2", "wg.way type wireguard",
 	}
 	s := stateOf(Config{}, network()...)
-	require.Equal(t, device, s.text(false), "before this node is seen to announce its key")
+	require.Equal(t, device, s.text(false), "before the resource of this node has its key")
 	want := append([]string{
 		"10.0.2.0/26 dev wg.way src 10.0.1.0 table 22361", "10.0.2.0/32 dev wg.way src 10.0.1.0 table 22361",
 		"blackhole 10.0.2.0/26 metric 2147483648 table 22361", "blackhole 10.0.2.0/32 metric 2147483648 table 22361",
@@ -112,7 +113,7 @@ func TestObjects(t *testing.T) {
 	require.NotContains(t, strings.Join(text, "\n"), "10.0.2.0/26 dev")
 }
 
-// Only events that may change something cause work.
+// Only events that may change the state cause work.
 func TestChanges(t *testing.T) {
 	s := stateOf(Config{}, network()...)
 	s.text(true)
@@ -162,11 +163,11 @@ func TestRemoteNodes(t *testing.T) {
 	require.Equal(t, prefixes("10.0.2.0/26", "10.0.2.0/32", "192.0.2.2/32", "fd00:2::/122"), nodes["b"].allowedIPs())
 	require.ErrorIs(t, nodes["d"].err, ErrRemoteNode)
 	require.ErrorContains(t, nodes["d"].err, "b announces the key")
-	require.ErrorContains(t, nodes["e"].err, "a announces the key", "this node has it")
+	require.ErrorContains(t, nodes["e"].err, "a announces the key", "of this node")
 	require.Equal(t, []announcedPeer{{testKey(6), netip.MustParseAddrPort("192.0.2.6:7"), true}}, nodes["f"].peers)
 	require.ErrorContains(t, nodes["g"].err, "no address")
 
-	// An invalid key, and a node whose own key is not known.
+	// An invalid key, and a node without its own key.
 	invalid := nodeUpdate("b", "192.0.2.2")
 	invalid.Node.WireguardKeys = []policy.WireguardKey{{}}
 	s.update(dataplane.Batch{Events: []dataplane.Event{invalid}})
@@ -201,7 +202,7 @@ func TestConfig(t *testing.T) {
 	for text, cfg := range map[string]Config{
 		"Devices[0].KeyFile: a path is required": {Devices: []Device{{}}},
 		"must not be those of another device":    {Devices: []Device{{KeyFile: "a"}, {KeyFile: "a"}}},
-		"UnencryptedHosts[0]: no prefix":         {Devices: good, UnencryptedHosts: []netip.Prefix{{}}},
+		"UnencryptedHosts[0]: not a prefix":      {Devices: good, UnencryptedHosts: []netip.Prefix{{}}},
 		"KeyLifetime: two Devices are required":  {Devices: good[:1], KeyLifetime: 1},
 		"KeyLifetime must not be negative":       {Devices: good, KeyLifetime: -1},
 		"RotationDelay: want at least 3m0s":      {Devices: good, RotationDelay: time.Minute},
@@ -214,7 +215,7 @@ func TestConfig(t *testing.T) {
 	}
 }
 
-// Without the kernel's module the device is at fault, and not the pods of the node.
+// Without the kernel's module, the device is at fault, but not the pods of the node.
 func TestFaults(t *testing.T) {
 	d, err := New(Config{Node: "a", Devices: []Device{{KeyFile: "k"}}})
 	require.NoError(t, err)

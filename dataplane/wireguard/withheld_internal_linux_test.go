@@ -20,7 +20,7 @@ type movingNode struct {
 	*testDataplane
 	routing *routes.Dataplane
 	events  []dataplane.Event
-	moved   *dataplane.RouteUpdate // to the node a
+	moved   *dataplane.RouteUpdate // an unencrypted route to the node a
 }
 
 const movingAddress = "10.0.2.12"
@@ -41,7 +41,7 @@ func newMovingNode(t *testing.T) *movingNode {
 	return m
 }
 
-// direct returns a route to a workload of another node, by the address of the node.
+// direct returns a route to a workload of another node, with the node's address as gateway.
 func direct(address, node, via string) *dataplane.RouteUpdate {
 	r := routeUpdate(address+"/32", node, dataplane.RouteRemoteWorkload)
 	r.Route.Pool, r.Route.NodeAddress = dataplane.PoolDirect, netip.MustParseAddr(via)
@@ -67,8 +67,8 @@ func (m *movingNode) requireGeneral(want bool, err error) {
 	require.Equal(m, want, general, "%v", err)
 }
 
-// If Finish leaves its work because of a fault, Resync does not do the work after the fault: later dataplanes may not
-// have the batch yet (S173). Only the next Finish does it.
+// If Finish removes nothing because of a fault, Resync removes nothing after the fault either: later dataplanes may not
+// have the batch yet (S173). Only the next Finish removes the objects.
 func TestFinishIsSkipped(t *testing.T) {
 	m := newMovingNode(t)
 	const foreign = "unreachable 10.0.5.0/26 table 22361 metric 2147483648 proto 99"
@@ -105,10 +105,10 @@ func TestFilterFaultPostponesFinish(t *testing.T) {
 	require.NoError(t, m.Teardown(t.Context()))
 }
 
-// Packets to a node at fault are dropped, even if the table has a throw route of before to the address: of this
-// process, while the prefix around it ends to be encrypted, or of an earlier one.
+// Packets to a node at fault are dropped, even if the table has an old throw route to the address. The route may be of
+// this process, while the encryption of the prefix around it ends, or of an earlier one.
 func TestThrowRouteToNodeAtFault(t *testing.T) {
-	const address = "10.0.2.8" // a workload of a, in the block of b
+	const address = "10.0.2.8" // a workload of a in the block of b
 	bad := nodeUpdate("e", "192.0.2.5", testKey(9))
 	bad.Node.WireguardKeys[0].PublicKey = "bad"
 	toBad := direct(address, "e", "192.0.2.5")
@@ -134,7 +134,7 @@ func TestThrowRouteToNodeAtFault(t *testing.T) {
 
 			_ = m.applyVisible(nodeUpdate("e", "192.0.2.5", testKey(9)))
 			require.NotContains(t, m.ip("route show table 22361"), "blackhole "+address+" proto 236 \n",
-				"the fault is gone, and a route over the device takes its place")
+				"the fault has ended, and a route over the device replaces it")
 			m.requireNoLeak(address)
 		})
 	}
@@ -172,7 +172,7 @@ func (k portTaken) ConfigureDevice(name string, cfg wgtypes.Config) error {
 	return k.fakeKernel.ConfigureDevice(name, cfg)
 }
 
-// A fault of one device does not keep new peers from the other.
+// If one device is at fault, the other still gets new peers.
 func TestOneDeviceAtFault(t *testing.T) {
 	a := newTestDataplane(t)
 	first := a.kernel.devices["wg.way"]

@@ -20,8 +20,8 @@ const bad = "bad"
 
 var endpointKey = policy.Key{Kind: policy.KindWorkloadEndpoint, Namespace: "n", Name: "w1"}
 
-// kernel is what a mirror would program: its state, once that is in sync. It is also somebody
-// else's.
+// kernel has the text of a mirror's state in sync, as memory programs it. foreign is an object of
+// another process.
 type kernel struct{ text, foreign string }
 
 // memory is a dataplane that keeps the contract: a mirror for the desired state and a kernel.
@@ -92,7 +92,7 @@ func TestRunOnMirror(t *testing.T) {
 	conformance.Run(t, harness)
 }
 
-// The least that a harness may offer.
+// A harness needs only Open and Dump.
 func TestRunWithoutOptions(t *testing.T) {
 	conformance.Run(t, func(t *testing.T) conformance.Harness {
 		h := harness(t)
@@ -134,7 +134,8 @@ func TestRunOnDelayed(t *testing.T) {
 	})
 }
 
-// TestRunOnFaulty proves that Faulty keeps the contract too: what failed is remembered.
+// TestRunOnFaulty checks that Faulty keeps the contract too: after a failed call, it still has the
+// desired state.
 func TestRunOnFaulty(t *testing.T) {
 	conformance.Run(t, func(t *testing.T) conformance.Harness {
 		h := harness(t)

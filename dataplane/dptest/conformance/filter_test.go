@@ -44,13 +44,13 @@ func newFilter(m memory, flaw string) *filter {
 
 func (f *filter) Apply(ctx context.Context, b dataplane.Batch) error {
 	for _, e := range b.Events {
-		f.take(e)
+		f.applyEvent(e)
 	}
 	f.programs = map[end]program{}
 	return f.memory.Apply(ctx, b)
 }
 
-func (f *filter) take(e dataplane.Event) {
+func (f *filter) applyEvent(e dataplane.Event) {
 	switch e := e.(type) {
 	case *dataplane.IPSetUpdate:
 		f.sets[e.ID] = map[dataplane.Member]bool{}
@@ -232,10 +232,10 @@ func (f *filter) rules(prog program, rules []dataplane.Rule, pass int) program {
 	return prog
 }
 
-// tests returns what must hold for a rule to match.
+// tests returns the conditions of a rule.
 func (f *filter) tests(r dataplane.Rule) (tests []func(dptest.Packet) bool) {
-	must := func(asked bool, flaw string, test func(dptest.Packet) bool) {
-		if asked && f.flaw != flaw {
+	must := func(present bool, flaw string, test func(dptest.Packet) bool) {
+		if present && f.flaw != flaw {
 			tests = append(tests, test)
 		}
 	}
@@ -287,7 +287,7 @@ func (f *filter) icmp(m *policy.ICMP, p dptest.Packet) bool {
 
 type sideTest func(policy.Protocol, netip.Addr, uint16) bool
 
-// sideTests returns what must hold for one side of the packet.
+// sideTests returns the conditions on one side of the packet.
 func (f *filter) sideTests(m dataplane.Match) (tests []sideTest) {
 	if len(m.Nets) > 0 && f.flaw != "nets are ignored" {
 		tests = append(tests, func(_ policy.Protocol, a netip.Addr, _ uint16) bool { return within(a, m.Nets) })
@@ -296,7 +296,7 @@ func (f *filter) sideTests(m dataplane.Match) (tests []sideTest) {
 		tests = append(tests, func(_ policy.Protocol, a netip.Addr, _ uint16) bool { return !within(a, m.NotNets) })
 	}
 	for i, id := range m.Sets {
-		if f.flaw == "sets are ignored" || f.flaw == "only the first set counts" && i > 0 {
+		if f.flaw == "sets are ignored" || f.flaw == "only the first set is used" && i > 0 {
 			continue
 		}
 		tests = append(tests, func(_ policy.Protocol, a netip.Addr, _ uint16) bool { return f.member(id, a) })

@@ -27,7 +27,7 @@ type flawed struct {
 	changed chan struct{} // holds a token for each change
 }
 
-// change tells the Watcher that something has changed.
+// change makes Watch report a drift.
 func (f flawed) change() { f.changed <- struct{}{} }
 
 func (f flawed) Watch(ctx context.Context, drifted func(dataplane.Drift)) error {
@@ -40,7 +40,7 @@ func (f flawed) Watch(ctx context.Context, drifted func(dataplane.Drift)) error 
 	for {
 		select {
 		case <-ctx.Done():
-			if f.flaw == "ends as if all were well" {
+			if f.flaw == "ends without an error" {
 				return nil
 			}
 			return ctx.Err()
@@ -52,17 +52,17 @@ func (f flawed) Watch(ctx context.Context, drifted func(dataplane.Drift)) error 
 
 func (f flawed) Apply(ctx context.Context, b dataplane.Batch) error {
 	before := f.State()
-	if f.flaw == "takes what is another's" {
+	if f.flaw == "removes foreign state" {
 		f.kernel.foreign = ""
 	}
 	text := f.kernel.text
 	err := f.memory.Apply(ctx, b)
 	switch f.flaw {
-	case "one holds up all":
+	case "bad object delays others":
 		if err != nil {
 			f.kernel.text = text
 		}
-	case "blames nobody":
+	case "names no object":
 		if err != nil {
 			return errors.New("something is wrong")
 		}
@@ -78,7 +78,8 @@ func (f flawed) Apply(ctx context.Context, b dataplane.Batch) error {
 	return err
 }
 
-// removeLast takes away what the updated endpoints had before after it has been given to others.
+// removeLast returns the state after it has removed the updated endpoints' former interfaces too
+// late: an endpoint that has got one of these interfaces is missing.
 func (f flawed) removeLast(before dptest.State) string {
 	now := f.State()
 	if !now.InSync {
@@ -105,7 +106,7 @@ func TestFlawed(t *testing.T) {
 	}
 	patience := time.Minute
 	if flaw == "reports no drift" || flaw == "leaves a goroutine" || flaw == "stays pending" {
-		patience = 0 // nothing comes of waiting
+		patience = 0 // waiting would not help
 	}
 	conformance.RunFor(t, patience, func(t *testing.T) conformance.Harness {
 		h := harness(t)
@@ -125,16 +126,16 @@ func TestFlawed(t *testing.T) {
 	})
 }
 
-// A kit that passes everything would prove nothing.
+// Run fails for each dataplane with a flaw, in the check that is meant for it.
 func TestRunFindsFlaws(t *testing.T) {
 	for flaw, check := range map[string]string{
-		"takes what is another's":  "foreign_state",
-		"one holds up all":         "bad_object",
-		"blames nobody":            "bad_object",
+		"removes foreign state":    "foreign_state",
+		"bad object delays others": "bad_object",
+		"names no object":          "bad_object",
 		"removes last":             "handover",
 		"reports no drift":         "watch",
 		"reports itself":           "watch",
-		"ends as if all were well": "watch",
+		"ends without an error":    "watch",
 		"leaves a goroutine":       "watch",
 		"stays pending":            "idempotent",
 		"none":                     "",

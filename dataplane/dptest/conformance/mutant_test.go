@@ -29,7 +29,7 @@ func mutants() []string {
 		"the end of a tier passes", "the end of a tier denies",
 		"the order of tiers is reversed", "the order of policies is reversed", "the order of rules is reversed",
 		"sources are ignored", "destinations are ignored", "nets are ignored", "negated nets are ignored",
-		"sets are ignored", "negated sets are ignored", "only the first set counts",
+		"sets are ignored", "negated sets are ignored", "only the first set is used",
 		"protocols are ignored", "negated protocols are ignored", "IP versions are ignored",
 		"ICMP types are ignored", "negated ICMP types are ignored", "ICMP codes are ignored",
 		"code points are ignored", "negated code points are ignored",
@@ -93,7 +93,7 @@ func TestRunFindsMutants(t *testing.T) {
 		cases, worlds := failed[name+"/judge_cases"], failed[name+"/judge_worlds"]
 		t.Logf("%s: %d cases, first %v; world %v", flaw, len(cases), cases[:min(len(cases), 1)], worlds)
 		// The graph makes no rule with several sets.
-		if len(cases) == 0 || len(worlds) == 0 && flaw != "only the first set counts" {
+		if len(cases) == 0 || len(worlds) == 0 && flaw != "only the first set is used" {
 			survivors = append(survivors, flaw)
 		}
 	}

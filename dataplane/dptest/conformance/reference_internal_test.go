@@ -40,16 +40,16 @@ func (r *reference) play(t *testing.T, updates []policy.Update) {
 
 // agree requires that both have the same verdict for a packet, and returns whether they allow it.
 func (r *reference) agree(t *testing.T, e *verdict.Evaluator, p dptest.Packet) (allowed bool) {
-	nobody := policy.Key{Kind: policy.KindWorkloadEndpoint, Name: "nobody"}
+	unknown := policy.Key{Kind: policy.KindWorkloadEndpoint, Name: "unknown"}
 	f := verdict.Flow{
 		Src: p.Src, Dst: p.Dst, Protocol: p.Protocol, SrcPort: p.SrcPort, DstPort: p.DstPort,
 		ICMPType: p.ICMPType, ICMPCode: p.ICMPCode, Header: p.Header, SrcEndpoint: p.From, DstEndpoint: p.To,
 	}
-	if p.From == (policy.Key{}) { // policy of other nodes does not count here
-		f.SrcEndpoint = nobody
+	if p.From == (policy.Key{}) { // the mirror has no policy of other nodes
+		f.SrcEndpoint = unknown
 	}
 	if p.To == (policy.Key{}) {
-		f.DstEndpoint = nobody
+		f.DstEndpoint = unknown
 	}
 	allowed = r.mirror.Judge(p).Allowed()
 	require.Equal(t, e.Evaluate(f).Combined != verdict.Deny, allowed,

@@ -33,29 +33,29 @@ func TestAdoptWritesNothing(t *testing.T) {
 	require.Equal(t, before, generation(t, ns))
 }
 
-// Every change of the sample leads to what nft lists of the changed text: step by step, in one
-// Applier, and adopted by a new one.
+// After every change of the sample, nft lists the same table as after loading the changed text. One
+// Applier makes the change and reverts it, and a new one adopts the sample and makes it.
 func TestChanges(t *testing.T) {
 	web := func(r ...ruleset.Rule) func(*ruleset.Table) {
 		return func(t *ruleset.Table) { findChain(t, "web").Rules = r }
 	}
 	old := findChain(sample(), "web").Rules
 	changes := map[string]func(*ruleset.Table){
-		"element in": func(t *ruleset.Table) {
+		"element added": func(t *ruleset.Table) {
 			s := findSet(t, "hosts")
 			s.Elements = append(s.Elements, element(addr("10.0.0.9")))
 		},
-		"element out": func(t *ruleset.Table) { s := findSet(t, "hosts"); s.Elements = s.Elements[1:] },
+		"element removed": func(t *ruleset.Table) { s := findSet(t, "hosts"); s.Elements = s.Elements[1:] },
 		"interval": func(t *ruleset.Table) {
 			findSet(t, "nets").Elements = []ruleset.Element{prefix("10.1.0.0/16"), prefix("0.0.0.0/8")}
 		},
-		"verdict":     func(t *ruleset.Table) { findSet(t, "from").Elements[0].Verdict = &drop },
-		"rule first":  web(rule(isIPv4, drop), old[0], old[1]),
-		"rule middle": web(old[0], rule(isIPv4, drop), rule(ruleset.Counter{}), old[1]),
-		"rule last":   web(old[0], old[1], rule(ruleset.Counter{})),
-		"rule out":    web(old[0]),
-		"rules gone":  web(),
-		"rule other":  web(rule(isIPv4, isTCP, drop), old[1]),
+		"verdict":      func(t *ruleset.Table) { findSet(t, "from").Elements[0].Verdict = &drop },
+		"rule first":   web(rule(isIPv4, drop), old[0], old[1]),
+		"rule middle":  web(old[0], rule(isIPv4, drop), rule(ruleset.Counter{}), old[1]),
+		"rule last":    web(old[0], old[1], rule(ruleset.Counter{})),
+		"rule removed": web(old[0]),
+		"rules gone":   web(),
+		"rule other":   web(rule(isIPv4, isTCP, drop), old[1]),
 		"set type": func(t *ruleset.Table) {
 			s := findSet(t, "hosts")
 			s.Interval, s.Elements = true, []ruleset.Element{prefix("10.0.0.0/24")}
@@ -80,12 +80,12 @@ func TestChanges(t *testing.T) {
 			require.NoError(t, a.Apply(bg, sample()))
 			require.NoError(t, a.Apply(bg, change(f)))
 			requireLists(t, ns, change(f))
-			require.EqualValues(t, 1, a.Stats().Readings, "nothing but the first reading")
+			require.EqualValues(t, 1, a.Stats().Readings, "only the first reading")
 			transactions := 1
 			switch name {
 			case "policy", "policy and rules": // A last rule has the verdict of the policy for a grace period.
 				transactions = 3
-			case "set type": // The chain that looks into it has a drop guard meanwhile.
+			case "set type": // The chain that looks into the set has a drop guard meanwhile.
 				transactions = 3
 			case "hook": // A guard table drops packets meanwhile.
 				transactions = 3

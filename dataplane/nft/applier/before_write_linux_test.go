@@ -14,8 +14,8 @@ import (
 	"github.com/wayleave/wayleave/internal/netns/nstest"
 )
 
-// While BeforeWrite fails, no call but Teardown changes the ruleset. The first call after that writes
-// what is missing.
+// While BeforeWrite fails, no call except Teardown changes the ruleset. The first call after that
+// writes the missing objects.
 func TestNothingIsWrittenWhileBeforeWriteFails(t *testing.T) {
 	for name, shared := range map[string]bool{"owned": false, "shared": true} {
 		t.Run(name, func(t *testing.T) {
@@ -67,7 +67,7 @@ func TestFailedSendReplacesNoTable(t *testing.T) {
 	requireLists(t, ns, withMoreHosts())
 }
 
-// A change of which the kernel has a part is completed, although the context is done meanwhile.
+// A change that the kernel has in part is completed, although the context is done meanwhile.
 func TestPartOfChangeIsCompleted(t *testing.T) {
 	ns := nstest.New(t)
 	ctx, cancel := context.WithCancel(bg)
@@ -91,7 +91,7 @@ func TestPartOfChangeIsCompleted(t *testing.T) {
 	require.NotContains(t, nft(t, ns, "", "list", "ruleset"), "foreign")
 }
 
-// So is the first change of a process, also if the kernel refuses parts of it meanwhile.
+// The first change of a process is completed too, also if the kernel refuses parts of it meanwhile.
 func TestFirstChangeIsCompleted(t *testing.T) {
 	for _, last := range []int{5, 6, 7} {
 		ns := nstest.New(t)

@@ -24,7 +24,7 @@ import (
 	"github.com/wayleave/wayleave/internal/netns/nstest"
 )
 
-// tape keeps the last transaction that went through a socket.
+// tape keeps the last transaction that was sent to a socket.
 type tape struct {
 	netlink.Socket
 	last []byte
@@ -47,7 +47,8 @@ func openTape(b *testing.B, ns *netns.NS) (a *applier.Applier, t *tape, done fun
 	return a, t, func() { require.NoError(b, a.Close()) }
 }
 
-// rawSend sends the bytes of a transaction, for any generation, and takes the time of nothing else.
+// rawSend sends the bytes of a transaction, for any generation, and returns the time of the call of
+// Send.
 func rawSend(b *testing.B, sock netlink.Socket, data []byte) time.Duration {
 	b.Helper()
 	binary.BigEndian.PutUint32(data[24:], 0)
@@ -147,7 +148,7 @@ func mallocs() uint64 {
 	return m.Mallocs
 }
 
-// BenchmarkFill programs a table that is not there yet.
+// BenchmarkFill fills an empty table.
 func BenchmarkFill(b *testing.B) {
 	tables := map[string]*ruleset.Table{
 		"set=hash/elements=100k":     setTable("hash", 100_000),
@@ -204,7 +205,7 @@ func rawFill(b *testing.B, ns *netns.NS, sock netlink.Socket, data []byte) time.
 	return took
 }
 
-// BenchmarkElement puts one element into a set of 100,000 and takes it out.
+// BenchmarkElement adds one element to a set of 100,000 and removes it.
 func BenchmarkElement(b *testing.B) {
 	for _, others := range []int{0, 1000} {
 		b.Run(fmt.Sprintf("set=hash/elements=100k/chains=%d", others), func(b *testing.B) {
@@ -235,16 +236,17 @@ func BenchmarkElement(b *testing.B) {
 	}
 }
 
-// rawOnce sends the finished bytes of a change that puts in what is out, and takes it out again
-// through the Applier, which notices nothing: the port is its own.
+// rawOnce makes two changes by the Applier, which add and remove objects. Then it sends the bytes
+// of their transactions again, and returns the time of the first. The Applier detects no foreign
+// change, because the socket is its own.
 func rawOnce(b *testing.B, t *tape, a *applier.Applier, in, out *ruleset.Delta) time.Duration {
 	b.Helper()
 	require.NoError(b, a.Update(bg, in))
-	putIn := slices.Clone(t.last)
+	addition := slices.Clone(t.last)
 	require.NoError(b, a.Update(bg, out))
-	takeOut := slices.Clone(t.last)
-	took := rawSend(b, t, putIn)
-	rawSend(b, t, takeOut)
+	removal := slices.Clone(t.last)
+	took := rawSend(b, t, addition)
+	rawSend(b, t, removal)
 	return took
 }
 
@@ -278,7 +280,7 @@ func BenchmarkRule(b *testing.B) {
 		copy(data[at:], handleOf(b, conn, old.Name, 5))
 		raw = append(raw, rawSend(b, t, data))
 		require.NoError(b, a.Verify(bg))
-		for _, c := range []*ruleset.Chain{other, old, other, old} { // warm again after all that reading
+		for _, c := range []*ruleset.Chain{other, old, other, old} { // warms the caches again after the reading
 			require.NoError(b, a.Update(bg, &ruleset.Delta{Chains: []*ruleset.Chain{c}}))
 		}
 	}
@@ -418,7 +420,7 @@ func BenchmarkAdopt(b *testing.B) {
 	}
 }
 
-// rawDump reads all rules, and all elements of the sets, and looks at none.
+// rawDump reads all rules and all elements of the sets, and decodes none.
 func rawDump(b *testing.B, conn *nfnl.Conn, table *ruleset.Table) (took time.Duration) {
 	b.Helper()
 	dump := func(typ uint16, names ...string) {

@@ -11,7 +11,8 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 )
 
-// A kernel's table that the model cannot hold is different, and its change is the whole table.
+// If the model cannot express the kernel's table, the tables differ, and the reported change is the
+// whole table.
 func TestChangesOfUnknownForm(t *testing.T) {
 	table := &ruleset.Table{Family: ruleset.FamilyINet, Name: "own"}
 	want, err := ruleset.StateOf(table)

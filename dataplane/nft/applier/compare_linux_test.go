@@ -14,7 +14,8 @@ import (
 	"github.com/wayleave/wayleave/internal/netns/nstest"
 )
 
-// Compare finds what another process changed and leaves it. Its text makes a table with the same listing.
+// Compare reports changes by another process and does not repair them. Its text makes a table with
+// the same listing.
 func TestCompareFindsChangesAndWritesNothing(t *testing.T) {
 	ns := nstest.New(t)
 	a, err := applier.New(applier.Config{Name: tableName, NetNS: ns.FD(), Shared: true})

@@ -16,7 +16,7 @@ import (
 	"github.com/wayleave/wayleave/internal/netns/nstest"
 )
 
-// foreign is what another process may do to our table.
+// foreign has changes of our table that another process may make.
 var foreign = map[string]string{
 	"flush ruleset":  "flush ruleset",
 	"delete table":   "delete table inet own",
@@ -56,7 +56,7 @@ func TestDrift(t *testing.T) {
 			require.NoError(t, a.Apply(bg, sample()))
 			nft(t, ns, "table ip other { chain c { counter; }; }")
 			require.NoError(t, a.Resync(bg))
-			require.EqualValues(t, 1, a.Stats().Readings, "another table is not ours")
+			require.EqualValues(t, 1, a.Stats().Readings, "another table is not drift")
 			if script == "" {
 				script = "flush table inet own\ndelete table inet own\n" + sample().String()
 			}
@@ -72,7 +72,7 @@ func TestDrift(t *testing.T) {
 			before := generation(t, ns)
 			b := openWith(t, ns, applier.Config{Shared: true, Logger: logger(t)})
 			require.NoError(t, b.Apply(bg, sample()))
-			require.Equal(t, before, generation(t, ns), "nothing left to repair")
+			require.Equal(t, before, generation(t, ns), "nothing to repair")
 			require.NoError(t, a.Resync(bg))
 			require.Equal(t, before, generation(t, ns))
 		})
@@ -130,7 +130,7 @@ func TestAdoptForeignChange(t *testing.T) {
 				transactions = 3
 			case "hook": // A guard table drops packets meanwhile.
 				transactions = 3
-			case "map to a chain": // It goes once no packet looks into it.
+			case "map to a chain": // It is deleted once no packet looks into it.
 				transactions = 2
 			}
 			require.EqualValues(t, transactions, b.Stats().Transactions)
@@ -139,7 +139,8 @@ func TestAdoptForeignChange(t *testing.T) {
 	}
 }
 
-// A foreign change between two of ours is detected, and repaired before the second is programmed.
+// A foreign change between two changes of ours is detected, and repaired before the second one is
+// programmed.
 func TestUpdateAfterForeignChange(t *testing.T) {
 	ns := nstest.New(t)
 	a := open(t, ns)
@@ -153,7 +154,7 @@ func TestUpdateAfterForeignChange(t *testing.T) {
 	requireLists(t, ns, change(func(t *ruleset.Table) { findChain(t, "web").Rules = more.Rules }))
 }
 
-// An update that changes nothing repairs what another process changed before.
+// An empty update repairs a change that another process made before.
 func TestEmptyUpdateAfterForeignChange(t *testing.T) {
 	ns := nstest.New(t)
 	a := open(t, ns)
@@ -166,8 +167,8 @@ func TestEmptyUpdateAfterForeignChange(t *testing.T) {
 	requireLists(t, ns, sample())
 }
 
-// Changes of other tables at any moment cost a transaction nothing but being sent again.
-func TestOtherTablesDoNotMatter(t *testing.T) {
+// If another table changes at any moment, a transaction is only sent again.
+func TestChangesOfOtherTablesAreNoDrift(t *testing.T) {
 	ns := nstest.New(t)
 	a := open(t, ns)
 	require.NoError(t, a.Apply(bg, sample()))
@@ -206,7 +207,7 @@ func TestWatch(t *testing.T) {
 	require.NoError(t, a.Update(bg, &ruleset.Delta{Elements: []ruleset.ElementDelta{{
 		Set: "hosts", Add: []ruleset.Element{element(addr("10.8.8.8"))},
 	}}}))
-	require.Empty(t, drifts, "our own changes are none")
+	require.Empty(t, drifts, "our own changes are not drift")
 	require.EqualValues(t, 3, a.Stats().Drifts)
 	cancel()
 	require.ErrorIs(t, <-done, context.Canceled)

@@ -84,7 +84,7 @@ func TestChangeOfSeveralObjectsBeginsEpoch(t *testing.T) {
 		require.Equal(t, switches, handle != epochHandle(t, ns), why)
 		before = a.Stats().Transactions
 		require.NoError(t, a.Verify(bg), why)
-		require.Equal(t, before, a.Stats().Transactions, "%s: the kernel has what is desired", why)
+		require.Equal(t, before, a.Stats().Transactions, "%s: the kernel has the desired table", why)
 	}
 	delta := func(d *ruleset.Delta) func() error { return func() error { return a.Update(bg, d) } }
 	table := func(ports ...uint16) func() error {
@@ -104,8 +104,8 @@ func TestChangeOfSeveralObjectsBeginsEpoch(t *testing.T) {
 	update(false, "nothing", delta(&ruleset.Delta{}))
 	update(true, "a rule", table(10))
 	update(true, "a rule more", table(10, 11))
-	update(true, "a rule less, one other", table(12))
-	update(true, "all rules of ports gone", table())
+	update(true, "a rule less, one replaced", table(12))
+	update(true, "all rules of ports removed", table())
 	waitOut()
 	update(false, "one element again", delta(addToDrop("192.0.2.5")))
 
@@ -113,16 +113,16 @@ func TestChangeOfSeveralObjectsBeginsEpoch(t *testing.T) {
 	want = epochTable()
 	want.Sets[1].Elements = toDrop("192.0.2.1", "192.0.2.2", "192.0.2.3", "192.0.2.4", "192.0.2.5")
 	require.NoError(t, again.Apply(bg, want))
-	require.Zero(t, again.Stats().Transactions, "the next run finds the table as it wants it")
+	require.Zero(t, again.Stats().Transactions, "the next process changes nothing")
 	require.NoError(t, again.Teardown(bg))
 	require.NoError(t, again.Apply(bg, want))
 	require.NoError(t, again.Verify(bg))
 }
 
 // A new chain and the one element that leads to it come in one transaction, which begins a new
-// epoch: a packet that entered before finds the chain empty. Two kinds of new chains need none: one
-// whose rules match ranges comes in a transaction before, because the kernel fills ranges late; and
-// to the other, nothing leads.
+// epoch. For a packet that entered before, the chain is empty. Two kinds of new chains need no
+// epoch. A chain whose rules match ranges is added in an earlier transaction, because the kernel
+// fills ranges late. And to the other kind, nothing leads.
 func TestNewChainBeginsEpoch(t *testing.T) {
 	ns := nstest.New(t)
 	a := openWith(t, ns, applier.Config{Epoch: epoch(), Shared: true})
@@ -158,8 +158,9 @@ func TestNewChainBeginsEpoch(t *testing.T) {
 	}
 }
 
-// A change of one element within 50 ms of another one begins a new epoch: a packet could use the state
-// before both and the state after both. Here no grace period shows that there is no such packet.
+// A change of one element within 50 ms of another one begins a new epoch: a packet could use the
+// state before both and the state after both. In this test, no grace period rules out such a
+// packet.
 func TestSecondSmallChangeBeginsEpoch(t *testing.T) {
 	ns := nstest.New(t)
 	a := openWith(t, ns, applier.Config{Epoch: epoch(), Shared: true})
@@ -176,7 +177,8 @@ func TestSecondSmallChangeBeginsEpoch(t *testing.T) {
 	require.NoError(t, a.Verify(bg))
 }
 
-// Once a grace period is over since a change without a new epoch, the next one begins none either.
+// If a grace period has ended since a change without a new epoch, the next small change begins none
+// either.
 func TestSmallChangeAfterGracePeriod(t *testing.T) {
 	ns := nstest.New(t)
 	a := openWith(t, ns, applier.Config{Epoch: epoch(), Shared: true})
@@ -202,8 +204,8 @@ func TestSmallChangeAfterGracePeriod(t *testing.T) {
 	require.NoError(t, a.Verify(bg))
 }
 
-// A change that cannot begin a new epoch, and one that first turns out to be too large, leave that to
-// the next change.
+// After a change that cannot begin a new epoch, the next change begins it. The same holds after an
+// attempt that fails because the change is too large.
 func TestNextChangeBeginsEpoch(t *testing.T) {
 	ns := nstest.New(t)
 	a := openWith(t, ns, applier.Config{Epoch: epoch(), Shared: true, MaxBatch: 8 << 10})
@@ -220,7 +222,7 @@ func TestNextChangeBeginsEpoch(t *testing.T) {
 	update := func(d *ruleset.Delta) func() error { return func() error { return a.Update(bg, d) } }
 
 	other := epochTable(9)
-	for _, c := range other.Chains { // a rule stands in for the policy
+	for _, c := range other.Chains { // a rule has the verdict of the policy meanwhile
 		c.Hook.Policy = drop
 	}
 	require.False(t, begins(func() error { return a.Apply(bg, other) }))
@@ -256,7 +258,7 @@ func TestChangeAfterIntervalsBeginsEpoch(t *testing.T) {
 		begins bool
 	}{
 		{addToDrop("192.0.2.1"), false},
-		{&ruleset.Delta{Elements: more, Apart: true}, true}, // for the element before
+		{&ruleset.Delta{Elements: more, Apart: true}, true}, // because of the element before
 		{addToDrop("192.0.2.2"), true},
 		{addToDrop("192.0.2.3"), false},
 	} {
@@ -338,7 +340,8 @@ func TestPolicyOfEpochChains(t *testing.T) {
 	require.EqualValues(t, 1, a.Stats().Readings)
 }
 
-// Rules that look into the epoch's set may come, go and change with the rest: that begins an epoch too.
+// Rules that look into the epoch's set may be added, deleted and changed with the rest. Such a
+// change begins an epoch too.
 func TestChangeOfEpochRulesBeginsEpoch(t *testing.T) {
 	ns := nstest.New(t)
 	a := openWith(t, ns, applier.Config{Epoch: epoch(), Shared: true})
@@ -364,11 +367,11 @@ func TestChangeOfEpochRulesBeginsEpoch(t *testing.T) {
 		requireLists(t, ns, table)
 		require.NoError(t, a.Verify(bg))
 	}
-	require.EqualValues(t, 1+6, a.Stats().Readings, "and one for each Verify")
+	require.EqualValues(t, 1+6, a.Stats().Readings, "one for the first Apply and one for each Verify")
 }
 
-// Chains with the epoch come and go with the rest, and begin an epoch.
-func TestEpochChainsComeAndGo(t *testing.T) {
+// Chains with the epoch may be added and deleted with the rest. Such a change begins an epoch.
+func TestAddedAndDeletedEpochChainsBeginEpoch(t *testing.T) {
 	ns := nstest.New(t)
 	a := openWith(t, ns, applier.Config{Epoch: epoch(), Shared: true})
 	now := time.Now()
@@ -386,7 +389,7 @@ func TestEpochChainsComeAndGo(t *testing.T) {
 		requireLists(t, ns, table)
 		require.NoError(t, a.Verify(bg))
 	}
-	require.EqualValues(t, 1+5, a.Stats().Readings, "and one for each Verify")
+	require.EqualValues(t, 1+5, a.Stats().Readings, "one for the first Apply and one for each Verify")
 	require.Zero(t, a.Stats().Repairs)
 }
 
@@ -424,8 +427,7 @@ func TestEpochRulesChangeWithIntervals(t *testing.T) {
 }
 
 // A change by shadows after another process has added a rule to a chain of the epoch begins no
-// epoch: it would have to replace rules of that chain, whose places are not those of the desired
-// state.
+// epoch. An epoch would replace rules of that chain, whose positions differ from the desired state.
 func TestShadowsBesideForeignRuleBeginNoEpoch(t *testing.T) {
 	ns := nstest.New(t)
 	a := openWith(t, ns, applier.Config{Shared: true, Epoch: epoch()})

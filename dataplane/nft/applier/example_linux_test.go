@@ -12,8 +12,8 @@ import (
 	"github.com/wayleave/wayleave/internal/netns"
 )
 
-// A program that keeps a list of blocked addresses in a table of its own. It works in a network
-// namespace that is thrown away; one that leaves out NetNS works in its own.
+// A program that keeps a list of blocked addresses in a table of its own. It works in a temporary
+// network namespace. A program without NetNS works in its own namespace.
 func Example() {
 	ns, err := netns.New()
 	if err != nil {

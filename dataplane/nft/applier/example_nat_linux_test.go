@@ -12,7 +12,7 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 )
 
-// A table that masquerades what a bridge sends to other interfaces. It needs CAP_NET_ADMIN, so it
+// A table that masquerades packets from a bridge to other interfaces. It needs CAP_NET_ADMIN, so it
 // does not run as a test.
 func Example_nat() {
 	a, err := applier.New(applier.Config{Name: "example-nat"})

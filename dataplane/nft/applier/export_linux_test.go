@@ -8,7 +8,7 @@ import (
 	"github.com/wayleave/wayleave/internal/netlink"
 )
 
-// NewOver is New over a socket of the test's, which Close closes.
+// NewOver is New with a socket of the test, which Close closes.
 func NewOver(cfg Config, sock netlink.Socket) (*Applier, error) { return newApplier(cfg, sock) }
 
 // SetClock makes an Applier use another clock.
@@ -20,11 +20,10 @@ func SetSynchronize(a *Applier, synchronize func() error) {
 	grace.synchronize, grace.oneProcessor = synchronize, false
 }
 
-// SetNoGracePeriod makes an Applier act as where the kernel refuses membarrier.
+// SetNoGracePeriod makes an Applier behave as if the kernel refused membarrier.
 func SetNoGracePeriod(a *Applier) { a.stats.NoGracePeriod = true }
 
-// Seen returns the channel that is closed once no packet is under way that entered before the last change
-// without a new epoch.
+// Seen returns a channel. It is closed when no packet from before the last change without a new epoch is in the kernel.
 func Seen(a *Applier) <-chan struct{} { return a.epochs.seen }
 
 // MixesIntervals reports whether an Applier replaces overlapping elements of interval sets by shadows.

@@ -34,7 +34,7 @@ type faulty struct {
 	queue [][]byte
 	// most is the largest datagram that may be sent, if it is not zero.
 	most int
-	// read is called before each request that is no transaction.
+	// read is called before each request that is not a transaction.
 	read func()
 }
 
@@ -93,7 +93,7 @@ func openFaulty(t testing.TB, ns *netns.NS, cfg applier.Config) (*applier.Applie
 	return openOver(t, ns, cfg, &faulty{Socket: sock})
 }
 
-// openWithoutOwners is openFaulty on a kernel that knows no owners of tables.
+// openWithoutOwners is openFaulty on a kernel without owners of tables.
 func openWithoutOwners(t testing.TB, ns *netns.NS, cfg applier.Config) (*applier.Applier, *faulty) {
 	t.Helper()
 	sock, err := nfnl.Open(nfnl.Config{NetNS: ns.FD()})
@@ -124,8 +124,9 @@ func withMoreHosts() *ruleset.Table {
 	})
 }
 
-// A temporary refusal only costs a reading back. A lasting one is reported and nothing is written;
-// the desired state is programmed as soon as the kernel accepts it.
+// After a temporary refusal, the table is read back and the change is made. A lasting refusal is
+// reported and nothing is written. The desired state is programmed as soon as the kernel accepts
+// it.
 func TestRefusals(t *testing.T) {
 	for _, errno := range []unix.Errno{unix.EINTR, unix.ENOBUFS, unix.EBUSY, unix.EEXIST, unix.ENOENT, unix.ENOMEM} {
 		t.Run(unix.ErrnoName(errno), func(t *testing.T) {
@@ -150,7 +151,7 @@ func TestRefusals(t *testing.T) {
 			var failed *applier.Error
 			require.ErrorAs(t, err, &failed)
 			require.Equal(t, before, generation(t, ns))
-			require.Error(t, a.Resync(bg), "it is tried again")
+			require.Error(t, a.Resync(bg), "the change is tried again")
 			left = 0
 			require.NoError(t, a.Resync(bg))
 			requireLists(t, ns, sample())
@@ -170,7 +171,7 @@ func TestAnswerLost(t *testing.T) {
 	require.EqualValues(t, 2, a.Stats().Readings)
 }
 
-// bad is a rule that no kernel takes.
+// bad is a rule that every kernel refuses.
 var bad = rule(
 	ruleset.Raw{Text: "meta nonsense", Expressions: [][]byte{{12, 0, 1, 0, 'n', 'o', 'n', 's', 'e', 'n', 's', 0}}},
 	accept,
@@ -243,9 +244,9 @@ func TestIsolateSet(t *testing.T) {
 		t.Chains = append(t.Chains, chain("other", rule(drop)))
 	})
 	requireHeld(t, a.Apply(bg, broken), applier.Object{Kind: "set", Name: "small"}, "db", "web")
-	shut := rule(drop, "held back: "+unix.ENOSPC.Error())
+	onlyDrop := rule(drop, "held back: "+unix.ENOSPC.Error())
 	requireLists(t, ns, change(func(t *ruleset.Table) {
-		findChain(t, "web").Rules, findChain(t, "db").Rules = []ruleset.Rule{shut}, []ruleset.Rule{shut}
+		findChain(t, "web").Rules, findChain(t, "db").Rules = []ruleset.Rule{onlyDrop}, []ruleset.Rule{onlyDrop}
 		t.Chains = append(t.Chains, chain("other", rule(drop)))
 	}))
 	f.blame = nil
@@ -253,7 +254,7 @@ func TestIsolateSet(t *testing.T) {
 	requireLists(t, ns, broken)
 }
 
-// messageWith returns the sequence number of the first message of a type in which the name stands,
+// messageWith returns the sequence number of the first message of a type that contains the name,
 // zero if there is none.
 func messageWith(batch []byte, typ uint16, name string) uint32 {
 	for len(batch) >= unix.NLMSG_HDRLEN {
@@ -286,7 +287,7 @@ func TestRefusedBaseChain(t *testing.T) {
 	requireLists(t, ns, sample())
 }
 
-// Where the kernel blames nothing, the objects at fault are found by halves.
+// If the kernel names no object at fault, the Applier finds the objects by bisection.
 func TestBisect(t *testing.T) {
 	ns := nstest.New(t)
 	a, f := openFaulty(t, ns, applier.Config{Shared: true})
@@ -325,7 +326,7 @@ func TestBisect(t *testing.T) {
 	requireLists(t, ns, many("poison"))
 }
 
-// Notifications that are lost lead to one reading, and to nothing else.
+// If notifications are lost, the table is read once, and nothing is written.
 func TestNotificationsLost(t *testing.T) {
 	ns := nstest.New(t)
 	a := open(t, ns)
@@ -343,8 +344,8 @@ func TestNotificationsLost(t *testing.T) {
 	requireLists(t, ns, withMoreHosts())
 }
 
-// TestChild is no test: it is what TestKilled kills.
-func TestChild(t *testing.T) {
+// TestKilledChild is not a test, but the process that TestNextProcessRepairsTableAfterKill kills.
+func TestKilledChild(t *testing.T) {
 	if os.Getenv("APPLIER_CHILD") == "" {
 		return
 	}
@@ -363,13 +364,13 @@ func TestChild(t *testing.T) {
 
 // A process that is killed in the middle of its transactions leaves a table that the next one can
 // take over.
-func TestKilled(t *testing.T) {
+func TestNextProcessRepairsTableAfterKill(t *testing.T) {
 	ns := nstest.New(t)
 	for range 3 {
 		var out *bufio.Reader
 		var cmd *exec.Cmd
 		require.NoError(t, ns.Do(func() error {
-			cmd = exec.Command(os.Args[0], "-test.run=^TestChild$")
+			cmd = exec.Command(os.Args[0], "-test.run=^TestKilledChild$")
 			cmd.Env = append(os.Environ(), "APPLIER_CHILD=1")
 			pipe, err := cmd.StdoutPipe()
 			if err != nil {
@@ -390,8 +391,8 @@ func TestKilled(t *testing.T) {
 	}
 }
 
-// A chain at fault is held back as well where the whole table must be replaced, and nothing of the
-// old one stays.
+// A chain at fault is held back also if the whole table must be replaced. No object of the old
+// table stays.
 func TestIsolateInNewTable(t *testing.T) {
 	ns := nstest.New(t)
 	nft(t, ns, "table inet own { chain forward { type filter hook input priority 3; accept; }; chain db { accept; }; }")
@@ -405,8 +406,8 @@ func TestIsolateInNewTable(t *testing.T) {
 	requireLists(t, ns, sample())
 }
 
-// A change by another process just before our transaction, of which nothing was received yet, is
-// repaired by the same call: the transaction is for one generation of the ruleset.
+// Another process makes a change just before our transaction, and its notification was not received
+// yet. The same call repairs it, because the transaction is for one generation of the ruleset.
 func TestForeignChangeBeforeTransaction(t *testing.T) {
 	ns := nstest.New(t)
 	a, f := openFaulty(t, ns, applier.Config{Shared: true})

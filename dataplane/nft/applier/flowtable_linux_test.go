@@ -12,7 +12,7 @@ import (
 	"github.com/wayleave/wayleave/internal/netns/nstest"
 )
 
-// TestFlowtablesAreRefused: an Applier writes no flowtables, so it takes no table that has one.
+// TestFlowtablesAreRefused: an Applier writes no flowtables, so it refuses a table that has one.
 func TestFlowtablesAreRefused(t *testing.T) {
 	const refused = "flowtable fast: an Applier writes no flowtables"
 	ns := nstest.New(t)

@@ -18,7 +18,7 @@ import (
 	"github.com/wayleave/wayleave/internal/netns/nstest"
 )
 
-// refuseMembarrier has the kernel refuse membarrier to this thread, as a container's filter does.
+// refuseMembarrier makes the kernel refuse membarrier to this thread, as a container's filter does.
 func refuseMembarrier(t *testing.T) {
 	program := []unix.SockFilter{
 		{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: 0}, // seccomp_data.nr
@@ -39,7 +39,7 @@ func TestKernelRefusesMembarrier(t *testing.T) {
 	var log bytes.Buffer
 	var stats applier.Stats
 	done := make(chan error)
-	go func() { // and the thread ends with it
+	go func() { // the thread ends with this goroutine
 		runtime.LockOSThread()
 		refuseMembarrier(t)
 		a, err := applier.New(applier.Config{
@@ -62,7 +62,7 @@ func TestKernelRefusesMembarrier(t *testing.T) {
 
 // Late elements are still in the kernel during the grace period that begins after the other changes,
 // and are deleted at its end.
-func TestLateElementsGoAfterGracePeriod(t *testing.T) {
+func TestLateElementsAreDeletedAfterGracePeriod(t *testing.T) {
 	ns := nstest.New(t)
 	a := open(t, ns)
 	table := epochTable(9)
@@ -97,7 +97,7 @@ func waitsFor(function string) bool {
 }
 
 // A change that needs a new epoch waits for the end of the grace period after the previous one, and
-// Close does. A change of one element does not.
+// so does Close. A change of one element does not.
 func TestEpochWaitsForGracePeriod(t *testing.T) {
 	ns := nstest.New(t)
 	a, err := applier.New(applier.Config{Name: tableName, NetNS: ns.FD(), Epoch: epoch(), Shared: true})

@@ -14,9 +14,10 @@ import (
 	"github.com/wayleave/wayleave/internal/netns/nstest"
 )
 
-// A grace period comes between two transactions wherever a packet under way could meet both: before
-// and after chains lead to shadows, after they lead back, after a chain begins to drop, before a
-// policy changes, before a drop guard goes, and before foreign maps and the hook guard go.
+// There is a grace period between two transactions if a packet could see both. This is so before
+// and after chains go to shadows, and after they no longer do. It is so after a chain begins to
+// drop, and before a policy changes. And it is so before a drop guard is removed, and before
+// foreign maps and the hook guard are deleted.
 func TestGracePeriodsBetweenTransactions(t *testing.T) {
 	const change, grace = "change", "grace period"
 	withPolicy := func(v ruleset.Verdict) *ruleset.Table {
@@ -80,7 +81,7 @@ func TestGracePeriodsBetweenTransactions(t *testing.T) {
 }
 
 // A chain gets a shadow if any of its rules looks into a map whose elements change, whatever the
-// rule does with the value: otherwise its packets would meet the change at another moment.
+// rule does with the value. Otherwise, its packets would see the change at another moment.
 func TestEveryLookupGetsShadow(t *testing.T) {
 	ipv4 := []ruleset.Type{ruleset.TypeIPv4}
 	fields := []ruleset.Field{ruleset.IPDaddr}

@@ -22,9 +22,9 @@ import (
 // replacement is a table, and another one with a base chain that replaces its base chain. Both
 // block port 10.
 type replacement struct {
-	priority int // of the slow chain
+	priority int // the priority of the slow chain
 	one, two *ruleset.Table
-	adopted  bool // only by the next process
+	adopted  bool // the next process makes the change
 }
 
 func replacements() map[string]replacement {
@@ -52,7 +52,7 @@ func replacements() map[string]replacement {
 		findChain(t, "ten").Rules = append(findChain(t, "ten").Rules, lookup)
 		return edit(t, func(out *ruleset.Chain) {
 			out.Name = name
-			for i := range 300 { // the kernel takes some time for them
+			for i := range 300 { // so that the kernel needs some time
 				out.Rules = append(out.Rules, rule(isUDP, is(ruleset.Dport, ruleset.Port(uint16(1000+i))), drop))
 			}
 		})
@@ -143,7 +143,7 @@ func refusing(times int, which func(batch []byte) bool) func([]byte) unix.Errno 
 // If the kernel refuses to delete the guard, the next attempt deletes it. If the process ends
 // first, the kernel deletes it, or the next process if the table has no owner. Otherwise its elements
 // expire.
-func TestGuardIsNotLeftBehind(t *testing.T) {
+func TestGuardIsDeletedLater(t *testing.T) {
 	changed := moved(only(0, 1))
 	for name, c := range map[string]struct {
 		open func(testing.TB, *netns.NS, applier.Config) (*applier.Applier, *faulty)
@@ -190,7 +190,7 @@ func tearDownAndApply(_ *testing.T, _ *netns.NS, a *applier.Applier) error {
 	return errors.Join(a.Teardown(bg), a.Apply(bg, moved(only(0, 1))))
 }
 
-// No guard is left behind if one of its transactions fails, or the step after it.
+// The guard is deleted if one of its transactions fails, or the step after it.
 func TestGuardIsDeletedAfterOneFailure(t *testing.T) {
 	changed := moved(only(0, 1))
 	for name, c := range map[string]struct {

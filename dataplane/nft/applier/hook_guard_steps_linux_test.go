@@ -23,7 +23,7 @@ const (
 	stepAddDropping    = "add guard that drops"
 	stepDelete         = "delete guard"
 	stepChange         = "change"
-	stepChangeDropping = "change from which on the guard drops"
+	stepChangeDropping = "change that makes the guard drop"
 	stepGrace          = "grace period"
 )
 

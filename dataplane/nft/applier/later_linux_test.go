@@ -26,8 +26,8 @@ func replaceLate(added, deleted string) *ruleset.Delta {
 	return d
 }
 
-// unfinished makes a table whose last change left the element 192.0.2.1 to Finish, for as long as end is not
-// closed.
+// unfinished makes a table whose last change left the element 192.0.2.1 to Finish. The grace period
+// lasts until end is closed.
 func unfinished(t *testing.T, ns *netns.NS, a *applier.Applier) (end chan struct{}) {
 	t.Helper()
 	table := epochTable(9)
@@ -51,7 +51,7 @@ func listDropped(t *testing.T, ns *netns.NS) string {
 	return nft(t, ns, "", "list", "map", "inet", tableName, "m")
 }
 
-// finish finishes all that is left.
+// finish calls Finish until nothing is unfinished.
 func finish(t *testing.T, a *applier.Applier) {
 	t.Helper()
 	for a.Unfinished() != nil {
@@ -97,7 +97,8 @@ func TestUnfinishedIsAddedAgain(t *testing.T) {
 	require.EqualValues(t, 1, a.Stats().Readings, "the kernel refused nothing")
 }
 
-// TestCloseFinishes: Close leaves nothing that the next process would have to delete.
+// TestCloseFinishes: Close deletes everything that is unfinished, so the next process writes
+// nothing.
 func TestCloseFinishes(t *testing.T) {
 	ns := nstest.New(t)
 	a := open(t, ns)
@@ -122,7 +123,8 @@ func TestFinishIsRefused(t *testing.T) {
 	require.Contains(t, text, "192.0.2.3")
 }
 
-// A change that leads packets to an element that waits for its deletion waits for the grace period.
+// If a change leads packets to an element that waits for its deletion, it waits for the grace
+// period.
 func TestChangeWaitsForUnfinishedElement(t *testing.T) {
 	ns := nstest.New(t)
 	a := open(t, ns)
@@ -151,15 +153,15 @@ func TestChangeWaitsForUnfinishedElement(t *testing.T) {
 		}}))
 	}
 	classes("192.0.2.3", 2)
-	require.NotNil(t, a.Unfinished(), "no packet finds what is left")
+	require.NotNil(t, a.Unfinished(), "no packet uses the unfinished element")
 	classes("192.0.2.1", 1)
 	require.Nil(t, a.Unfinished())
 	require.NotContains(t, nft(t, ns, "", "list", "map", "inet", tableName, "outcomes"), "0x00000001")
 	require.EqualValues(t, 1, a.Stats().Readings, "the kernel refused nothing")
 }
 
-// TestBaseChainIsNotUnfinished: a base chain sees packets as long as it is there, so UpdateVisible
-// waits for its deletion. The next epoch begins without it.
+// TestBaseChainIsNotUnfinished: a base chain sees packets as long as it exists, so UpdateVisible
+// deletes it. The next epoch begins without it.
 func TestBaseChainIsNotUnfinished(t *testing.T) {
 	ns := nstest.New(t)
 	a := openWith(t, ns, applier.Config{Epoch: epoch()})
@@ -174,8 +176,8 @@ func TestBaseChainIsNotUnfinished(t *testing.T) {
 	require.EqualValues(t, 1, a.Stats().Readings, "the kernel refused nothing")
 }
 
-// TestUnfinishedLeadsToChain: a chain to which an element leads that is still to be deleted waits for
-// Finish too, and so does what only the chain looks into.
+// TestUnfinishedLeadsToChain: if an element that is still to be deleted leads to a chain, the chain
+// waits for Finish too. So do the sets that only the chain looks into.
 func TestUnfinishedLeadsToChain(t *testing.T) {
 	ns := nstest.New(t)
 	a := open(t, ns)
@@ -219,7 +221,7 @@ func TestUnfinishedInterval(t *testing.T) {
 	require.Contains(t, listing(t, ns), "192.0.2.0/25")
 }
 
-// TestUnfinishedIsBounded: UpdateVisible itself deletes very many elements.
+// TestUnfinishedIsBounded: if very many elements are unfinished, UpdateVisible deletes them itself.
 func TestUnfinishedIsBounded(t *testing.T) {
 	ns := nstest.New(t)
 	a := open(t, ns)
@@ -297,7 +299,7 @@ func TestUnfinishedCostsNothing(t *testing.T) {
 	require.Less(t, allocations(10_000), 2*few)
 }
 
-// heldGrace has an Applier wait for grace periods until the test ends each of them.
+// heldGrace makes the grace periods of an Applier last until the test ends them.
 type heldGrace struct {
 	begun, end chan struct{}
 	waiting    atomic.Int32
@@ -341,9 +343,9 @@ func TestUnfinishedWaitsOnce(t *testing.T) {
 	require.False(t, g.several.Load())
 }
 
-// TestUnfinishedEndsDuringChanges: Unfinished is closed at the end of the first grace period,
-// whatever has been left meanwhile. Finish deletes what was left before it, and the rest after the
-// next one.
+// TestUnfinishedEndsDuringChanges: Unfinished is closed at the end of the first grace period, even
+// if later changes left more elements. Finish deletes the elements that were left before this
+// period, and the rest after the next one.
 func TestUnfinishedEndsDuringChanges(t *testing.T) {
 	ns := nstest.New(t)
 	a := open(t, ns)
@@ -389,7 +391,7 @@ func TestUnfinishedEndsDuringChanges(t *testing.T) {
 	require.EqualValues(t, 1, a.Stats().Readings, "the kernel refused nothing")
 }
 
-// TestUnfinishedRulesAreBounded: the rules of a deleted chain count towards the bound.
+// TestUnfinishedRulesAreBounded: the bound includes the rules of a deleted chain.
 func TestUnfinishedRulesAreBounded(t *testing.T) {
 	ns := nstest.New(t)
 	a := open(t, ns)

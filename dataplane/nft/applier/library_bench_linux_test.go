@@ -28,9 +28,9 @@ func openLibrary(b *testing.B, ns *netns.NS) *nftables.Conn {
 	return conn
 }
 
-// measure reports the processor time, the kernel's included, and the allocations of what the benchmark
-// repeats. Other work on the machine changes processor time less than time. own is the part outside
-// the kernel, of all runs.
+// measure reports the processor time of each run, the kernel's included, and its allocations. Other
+// work on the machine changes processor time less than elapsed time. own is the part outside the
+// kernel, of all runs.
 type measure struct {
 	took   []time.Duration
 	own    time.Duration
@@ -109,7 +109,8 @@ func BenchmarkLibraryFill(b *testing.B) {
 	})
 }
 
-// BenchmarkLibraryRead reads a table: by hand, it also compares it with the desired state.
+// BenchmarkLibraryRead reads a table. The variant of this package also compares it with the desired
+// state.
 func BenchmarkLibraryRead(b *testing.B) {
 	table := chainsTable(500, 10)
 	table.Sets = setTable("hash", 100_000).Sets

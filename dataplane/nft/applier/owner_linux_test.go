@@ -63,7 +63,7 @@ func messagesOf(batch []byte) (types []uint16) {
 	return types
 }
 
-// refusedNft runs nft, which the kernel is to refuse.
+// refusedNft runs nft, and requires that the kernel refuses the change.
 func refusedNft(t testing.TB, ns *netns.NS, script string) {
 	t.Helper()
 	require.NoError(t, ns.Do(func() error {
@@ -100,7 +100,7 @@ func tryFlags(t testing.TB, ns *netns.NS, flags uint32) error {
 func TestOwnedTableRefusesOthers(t *testing.T) {
 	ns := nstest.New(t)
 	a := openOwned(t, ns)
-	require.False(t, a.Stats().Owned, "there is no table yet")
+	require.False(t, a.Stats().Owned, "the table does not exist yet")
 	require.NoError(t, a.Apply(bg, sample()))
 	require.True(t, a.Stats().Owned)
 	requireLists(t, ns, sample())
@@ -146,9 +146,9 @@ func TestReplacedTableKeepsOwner(t *testing.T) {
 	requireLists(t, ns, other)
 }
 
-// S174: the next process takes the table over by a single message, in the place of one that closed
-// it. Counters go on.
-func TestNextProcessTakesTableByOneMessage(t *testing.T) {
+// S174: the next process takes the table over by a single message, after the former owner has
+// closed it. Counters keep their values.
+func TestNextProcessTakesOverTableByOneMessage(t *testing.T) {
 	ns := nstest.New(t)
 	first := openOwned(t, ns)
 	require.NoError(t, first.Apply(bg, counted()))
@@ -167,14 +167,14 @@ func TestNextProcessTakesTableByOneMessage(t *testing.T) {
 	require.Equal(t, 3, hits(t, ns))
 	refusedNft(t, ns, "delete table inet own")
 	require.NoError(t, next.Verify(bg))
-	require.Len(t, *sent, 1, "it is ours already")
+	require.Len(t, *sent, 1, "the table is ours already")
 }
 
 // sendTo sends datagrams.
 func sendTo(t *testing.T, ns *netns.NS, to string, n int) {
 	t.Helper()
 	require.NoError(t, ns.Do(func() error {
-		for range n { // a socket each, for an answer that nobody listens is an error of the next
+		for range n { // a socket for each, because an ICMP error about one datagram is an error of the next send
 			conn, err := net.Dial("udp", to)
 			if err != nil {
 				return err
@@ -190,7 +190,7 @@ func sendTo(t *testing.T, ns *netns.NS, to string, n int) {
 
 const ownerChild = "WAYLEAVE_TEST_OWNER_CHILD"
 
-// TestOwnerChild is no test of its own but the process that TestTakeOverAfterKill kills.
+// TestOwnerChild is not a test, but the process that TestTakeOverAfterKill kills.
 func TestOwnerChild(t *testing.T) {
 	if os.Getenv(ownerChild) == "" {
 		return
@@ -238,7 +238,7 @@ func TestTakeOverAfterKill(t *testing.T) {
 	require.NoError(t, cmd.Process.Kill())
 	require.Error(t, cmd.Wait())
 	require.Equal(t, before, generation(t, ns))
-	require.Equal(t, 3, hits(t, ns), "the table is still there")
+	require.Equal(t, 3, hits(t, ns), "the table still exists")
 
 	require.NoError(t, next.Apply(bg, counted()))
 	require.Equal(t, before+1, generation(t, ns))
@@ -265,7 +265,7 @@ func TestOwnedByAnother(t *testing.T) {
 				require.ErrorAs(t, err, &other)
 				require.Equal(t, tableName, other.Table)
 				require.NotZero(t, other.Port)
-				require.NotErrorIs(t, err, unix.EPERM, "rights are not what is missing")
+				require.NotErrorIs(t, err, unix.EPERM, "not for lack of a capability")
 				var failed *applier.Error
 				require.ErrorAs(t, err, &failed)
 				require.NotEmpty(t, failed.Op)
@@ -289,8 +289,8 @@ func TestOwnedByAnother(t *testing.T) {
 	}
 }
 
-// A table without an owner, as an earlier version made it, gets one: it is replaced in one
-// transaction.
+// A table without an owner, as an earlier version made it, gets an owner: one transaction replaces
+// the table.
 func TestAdoptUnowned(t *testing.T) {
 	ns := nstest.New(t)
 	before := open(t, ns)
@@ -365,7 +365,7 @@ func TestKernelWithoutTableOwners(t *testing.T) {
 	require.ErrorIs(t, err, unix.ENOMEM)
 }
 
-// lingering is a socket that the kernel has for some time after Close, as it does when a process is
+// lingering is a socket that the kernel keeps for some time after Close, as if a process were
 // forked at that moment.
 type lingering struct {
 	netlink.Socket
@@ -462,8 +462,8 @@ func TestDormantTableIsSwitchedOn(t *testing.T) {
 	}
 }
 
-// S174: between two owners others can change the table, even switch it off. The next one puts it
-// right.
+// S174: between two owners, other processes can change the table, even switch it off. The next
+// owner repairs it.
 func TestTakeOverAfterForeignChange(t *testing.T) {
 	for name, script := range foreign {
 		if script == "" || name == "switched off" { // nft cannot set that flag alone

@@ -23,7 +23,8 @@ func large() *ruleset.Table {
 	})
 }
 
-// What is too large for one transaction is done in several, and reaches the same table.
+// A change that is too large for one transaction is made in several, and the resulting table is the
+// same.
 func TestLargeChangeIsSeveralTransactions(t *testing.T) {
 	ns := nstest.New(t)
 	a := openWith(t, ns, applier.Config{Shared: true, MaxBatch: 8 << 10})
@@ -59,10 +60,10 @@ func TestPartsWithoutShadows(t *testing.T) {
 	}
 	require.NoError(t, a.Apply(bg, state(false)))
 	for _, many := range []bool{true, false} {
-		shadows, shut := seen(f)
+		shadows, guarded := seen(f)
 		require.NoError(t, a.Apply(bg, state(many)))
 		require.False(t, *shadows)
-		require.True(t, *shut)
+		require.True(t, *guarded)
 		requireLists(t, ns, state(many))
 	}
 }
@@ -73,7 +74,7 @@ func TestPartsUseShadows(t *testing.T) {
 	ns := nstest.New(t)
 	a, f := openFaulty(t, ns, applier.Config{Shared: true, MaxBatch: 8 << 10})
 	require.NoError(t, a.Apply(bg, sample()))
-	_, shut := seen(f)
+	_, guarded := seen(f)
 	note := f.refuse
 	parts := 0
 	f.refuse = func(batch []byte) unix.Errno {
@@ -88,7 +89,7 @@ func TestPartsUseShadows(t *testing.T) {
 	require.Greater(t, parts, 5)
 	requireLists(t, ns, filled)
 
-	parts = 0 // A chain whose policy changes may let through what neither its old rules nor its new ones do.
+	parts = 0 // A chain whose policy changes could pass packets that both its old and its new rules drop.
 	filled = change(func(t *ruleset.Table) {
 		findChain(t, "forward").Hook.Policy = drop
 		findSet(t, "hosts").Elements = addresses(9000)[6000:]
@@ -96,11 +97,11 @@ func TestPartsUseShadows(t *testing.T) {
 	require.NoError(t, a.Apply(bg, filled))
 	require.Greater(t, parts, 5)
 	// The first attempt finds that the change is too large.
-	require.True(t, *shut, "the end of the chain whose policy is late")
+	require.True(t, *guarded, "the chain whose policy changes late drops at its end")
 	requireLists(t, ns, filled)
 }
 
-// If a later part is refused, what the earlier ones left is known: the next call goes on from there.
+// If the kernel refuses a later part, the next call continues after the earlier parts.
 func TestPartRefused(t *testing.T) {
 	for _, table := range []*ruleset.Table{
 		large(), change(func(t *ruleset.Table) { findSet(t, "hosts").Elements = addresses(3000) }),
@@ -122,7 +123,8 @@ func TestPartRefused(t *testing.T) {
 	}
 }
 
-// How much an ordinary user may send is learnt when it is too little.
+// If the kernel refuses a transaction because an ordinary user may not send so much, the Applier
+// sends smaller ones.
 func TestPartsOfOrdinaryUser(t *testing.T) {
 	ns := nstest.New(t)
 	a, f := openFaulty(t, ns, applier.Config{Shared: true})
@@ -133,7 +135,7 @@ func TestPartsOfOrdinaryUser(t *testing.T) {
 	}
 }
 
-// A new base chain comes with all of its rules, also where the rest takes several transactions.
+// A new base chain is added with all of its rules, also if the rest needs several transactions.
 func TestNewBaseChainIsOneTransaction(t *testing.T) {
 	for _, policy := range []ruleset.Verdict{accept, drop} {
 		ns := nstest.New(t)

@@ -14,8 +14,8 @@ import (
 	"github.com/wayleave/wayleave/internal/netns/nstest"
 )
 
-// counting has a base chain that counts packets to port 9 itself, one beside it, and a chain that
-// both jump to.
+// counting has a base chain that counts packets to port 9, another base chain, and a chain to which
+// the latter jumps.
 func counting(policy ruleset.Verdict) *ruleset.Table {
 	toNine := []ruleset.Match{is(ruleset.L4Proto, ruleset.Byte(17)), is(ruleset.Dport, ruleset.Port(9))}
 	t := &ruleset.Table{Name: tableName, Chains: []*ruleset.Chain{
@@ -31,7 +31,7 @@ func counting(policy ruleset.Verdict) *ruleset.Table {
 	return t
 }
 
-// packets sends some to port 9.
+// packets sends n datagrams to port 9.
 func packets(t *testing.T, ns *netns.NS, n int) {
 	t.Helper()
 	require.NoError(t, ns.Do(func() error {
@@ -43,7 +43,7 @@ func packets(t *testing.T, ns *netns.NS, n int) {
 		for sent := 0; sent < n; {
 			if _, err := conn.Write([]byte("x")); err == nil {
 				sent++
-			} else if !isRefusedPort(err) { // which is about an earlier one
+			} else if !isRefusedPort(err) { // an error about an earlier datagram
 				return err
 			}
 		}
@@ -76,8 +76,8 @@ func TestPolicyKeepsCounters(t *testing.T) {
 	require.Equal(t, 7, hits(t, ns))
 }
 
-// A chain that has another hook is made again, and nothing else is: rules of other chains go on
-// counting.
+// A chain whose hook differs is replaced, and nothing else is: rules of other chains keep their
+// counters.
 func TestHookKeepsOtherCounters(t *testing.T) {
 	const remade = "flush chain inet own in\ndelete chain inet own in\n"
 	for name, script := range map[string]string{
@@ -109,24 +109,24 @@ func TestNothingPassesWhileChainPolicyAndRulesChange(t *testing.T) {
 		findChain(t, "out").Hook.Policy, findChain(t, "out").Rules = policy, []ruleset.Rule{r}
 		return t
 	}
-	shut := table(drop, 1, rule(isUDP, is(ruleset.Dport, ruleset.Port(9)), accept))
+	only9 := table(drop, 1, rule(isUDP, is(ruleset.Dport, ruleset.Port(9)), accept))
 	open10 := table(accept, 10_000, rule(isUDP, is(ruleset.Dport, ruleset.Port(10)), drop))
 	for name, limit := range map[string]int{"whole": 0, "in parts": 8 << 10} {
 		t.Run(name, func(t *testing.T) {
 			ns := nstest.New(t)
 			a := openWith(t, ns, applier.Config{Shared: true, MaxBatch: limit})
-			require.NoError(t, a.Apply(bg, shut))
+			require.NoError(t, a.Apply(bg, only9))
 			end := flood(t, ns)
 			for range 5 {
 				require.NoError(t, a.Apply(bg, open10))
-				require.NoError(t, a.Apply(bg, shut))
+				require.NoError(t, a.Apply(bg, only9))
 			}
 			sent, through := end()
 			require.NotZero(t, sent)
 			require.Zero(t, through)
 			require.EqualValues(t, 1, a.Stats().Readings)
 			nft(t, ns, "delete table ip witness")
-			requireLists(t, ns, shut)
+			requireLists(t, ns, only9)
 		})
 	}
 }

@@ -54,7 +54,7 @@ func TestForeignChangeWhileReading(t *testing.T) {
 		}()
 		for now := before; now == before; {
 			select {
-			case <-ended: // it failed, or all is over
+			case <-ended: // it failed, or the transaction is complete
 				now++
 			default:
 				now, err = conn.Generation()

@@ -22,7 +22,7 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// endpoints are two, of which the first allows what comes from the set s:fe alone and the other
+// endpoints returns two endpoints. The first allows only packets from the set s:fe, the other
 // everything.
 func endpoints() dataplane.Batch {
 	web, open := policy.Key{Kind: policy.KindPolicy, Name: "web"}, policy.Key{Kind: policy.KindPolicy, Name: "open"}
@@ -90,7 +90,7 @@ func TestIsolateSetOfPolicy(t *testing.T) {
 	table, errs := r.Table()
 	require.Empty(t, errs)
 	require.True(t, reaches(t, table, 0))
-	shut := func() *ruleset.Table {
+	withoutSet := func() *ruleset.Table {
 		table, _ := r.Table()
 		closed := *findChain(table, "pol-ingress/web")
 		closed.Rules = []ruleset.Rule{rule(drop, "held back: "+unix.ENOMEM.Error())}
@@ -100,13 +100,13 @@ func TestIsolateSetOfPolicy(t *testing.T) {
 		held.Sets = slices.DeleteFunc(slices.Clone(table.Sets), func(s *ruleset.Set) bool { return s.Name == "s4-fe" })
 		return &held
 	}
-	requireLists(t, ns, shut())
-	require.False(t, reaches(t, shut(), 0))
-	require.True(t, reaches(t, shut(), 1))
+	requireLists(t, ns, withoutSet())
+	require.False(t, reaches(t, withoutSet(), 0))
+	require.True(t, reaches(t, withoutSet(), 1))
 
 	r.Update(dataplane.Batch{Events: []dataplane.Event{&dataplane.EndpointRemove{Key: workload(1)}}})
 	requireHeld(t, a.Update(bg, r.Flush()), applier.Object{Kind: "set", Name: "s4-fe"}, "pol-ingress/web")
-	requireLists(t, ns, shut())
+	requireLists(t, ns, withoutSet())
 
 	f.blame = nil
 	require.NoError(t, a.Resync(bg))

@@ -13,9 +13,10 @@ import (
 	"github.com/wayleave/wayleave/internal/netns/nstest"
 )
 
-// delayed returns the table of through with two changes. A packet takes some milliseconds between its
-// mark and its verdict: it compares its port 100,000 times. And the chain "ten" drops what goes to
-// port 10 by its mark, and accepts every other mark: a packet with the mark of another version passes.
+// delayed returns the table of through with two changes. A packet needs some milliseconds between
+// its mark and its verdict, because its port is compared 100,000 times. The chain "ten" drops
+// packets to port 10 that have the mark of this version, and accepts those with the mark of another
+// version.
 func delayed(version int) *ruleset.Table {
 	t := through(version, 1)
 	compare, long := chain("compare"), chain("long")

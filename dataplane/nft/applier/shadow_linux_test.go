@@ -22,13 +22,13 @@ import (
 	"github.com/wayleave/wayleave/internal/netns/nstest"
 )
 
-// aroundOutput counts what is sent to ports 10 and 11 before our table sees it, and behind it.
+// aroundOutput counts packets to ports 10 and 11 before our table and behind it.
 const aroundOutput = `table ip around {
 	chain before { type filter hook output priority -200; udp dport 10 counter comment "sent 10"; udp dport 11 counter comment "sent 11"; }
 	chain behind { type filter hook output priority 200; udp dport 10 counter comment "passed 10"; udp dport 11 counter comment "passed 11"; }
 }`
 
-// traffic sends to ports 10 and 11 in turn until the function that it returns is called, which
+// traffic sends to ports 10 and 11 in turn until the returned function is called. That function
 // returns how many packets to port 10 passed, and how many to port 11 were lost.
 func traffic(t *testing.T, ns *netns.NS) func() (leaked, lost int) {
 	t.Helper()
@@ -84,8 +84,8 @@ func traffic(t *testing.T, ns *netns.NS) func() (leaked, lost int) {
 	}
 }
 
-// through is a table that drops what goes to this machine, but to port 11, by an interval set, a
-// map or both: version by version with other prefixes, addresses and rules.
+// through is a table that drops packets to this machine, except to port 11, by an interval set, a
+// map or both. Each version has other prefixes, addresses and rules.
 func through(version, many int) *ruleset.Table {
 	nets := &ruleset.Set{
 		Name: "nets", Key: []ruleset.Type{ruleset.TypeIPv4}, Interval: true,
@@ -237,7 +237,7 @@ func TestShadowsInterrupted(t *testing.T) {
 	}
 }
 
-// Counters of rules that stay survive shadows.
+// Unchanged rules keep their counters when a change uses shadows.
 func TestShadowsKeepCounters(t *testing.T) {
 	ns := nstest.New(t)
 	a := open(t, ns)
@@ -262,18 +262,18 @@ func TestShadowsKeepCounters(t *testing.T) {
 }
 
 // seen records whether transactions have shadows, and whether they make chains drop.
-func seen(f *faulty) (shadows, shut *bool) {
-	shadows, shut = new(bool), new(bool)
+func seen(f *faulty) (shadows, guarded *bool) {
+	shadows, guarded = new(bool), new(bool)
 	f.refuse = func(batch []byte) unix.Errno {
 		*shadows = *shadows || bytes.Contains(batch, []byte("shadow-"))
-		*shut = *shut || bytes.Contains(batch, []byte("being changed"))
+		*guarded = *guarded || bytes.Contains(batch, []byte("being changed"))
 		return 0
 	}
-	return shadows, shut
+	return shadows, guarded
 }
 
-// Changes that packets see at one moment are one transaction: of rules and addresses, of one
-// interval set alone, and of one for each family.
+// Changes that packets see at one moment are one transaction: of rules and addresses, of only one
+// interval set, and of one for each family.
 func TestSimpleChangeIsOneTransaction(t *testing.T) {
 	six := func(bits int) *ruleset.Set {
 		return &ruleset.Set{
@@ -311,9 +311,9 @@ func TestSimpleChangeIsOneTransaction(t *testing.T) {
 	}
 }
 
-// S173: packets see a change of one interval set at one moment, however many of its elements come and
-// go, of one field or of several: in one transaction or, where an older kernel misses overlapping elements
-// meanwhile, by shadows.
+// S173: packets see a change of one interval set at one moment, however many of its elements are
+// added and deleted, and whether keys have one field or several. The change is one transaction. On
+// an older kernel, which would miss overlapping elements meanwhile, it uses shadows.
 func TestIntervalSetChangesAtOnce(t *testing.T) {
 	both := []ruleset.Field{ruleset.IPDaddr, ruleset.Dport}
 	states := map[string]func(version int) *ruleset.Table{
@@ -369,7 +369,7 @@ func TestIntervalSetChangesAtOnce(t *testing.T) {
 	}
 }
 
-// rawLookup looks the destination up in a set by expressions that are ours alone.
+// rawLookup looks the destination up in a set by raw expressions.
 func rawLookup(set string) ruleset.Raw {
 	var load, look netlink.Attrs
 	load.String(unix.NFTA_EXPR_NAME, "payload")
@@ -390,7 +390,7 @@ func rawLookup(set string) ruleset.Raw {
 	return ruleset.Raw{Text: "ip daddr @" + set, Expressions: [][]byte{first, second}, Sets: []string{set}}
 }
 
-// behind puts so many chains before the chain "ten" that follow one another.
+// behind puts that many chains before the chain "ten", each of which leads to the next one.
 func behind(chains int) func(t *ruleset.Table) {
 	return func(t *ruleset.Table) {
 		to := "ten"
@@ -403,8 +403,8 @@ func behind(chains int) func(t *ruleset.Table) {
 	}
 }
 
-// widerNets returns a table that drops by its set nets. Each version has another one, and other
-// addresses.
+// widerNets returns a table whose set nets has the dropped addresses. Each version has another set,
+// and other addresses.
 func widerNets(version int, edit func(t *ruleset.Table)) *ruleset.Table {
 	s := &ruleset.Set{
 		Name: "nets", Key: []ruleset.Type{ruleset.TypeIPv4}, Interval: true,
@@ -423,12 +423,12 @@ func widerNets(version int, edit func(t *ruleset.Table)) *ruleset.Table {
 func TestShadowsAtGreatestDepth(t *testing.T) {
 	ns := nstest.New(t)
 	a, f := openFaulty(t, ns, applier.Config{Shared: true})
-	shadows, shut := seen(f)
+	shadows, guarded := seen(f)
 	for i := range 4 {
 		require.NoError(t, a.Apply(bg, widerNets(i%2, behind(ruleset.MaxDepth-2))))
 	}
 	require.True(t, *shadows)
-	require.False(t, *shut)
+	require.False(t, *guarded)
 	require.Zero(t, a.Stats().Refused)
 }
 
@@ -446,12 +446,12 @@ func TestChainsDropWithoutShadows(t *testing.T) {
 			a, f := openFaulty(t, ns, applier.Config{Shared: true})
 			require.NoError(t, a.Apply(bg, widerNets(0, edit)))
 			end := flood(t, ns)
-			shadows, shut := seen(f)
+			shadows, guarded := seen(f)
 			for i := range 4 {
 				require.NoError(t, a.Apply(bg, widerNets((i+1)%2, edit)))
 			}
 			require.False(t, *shadows)
-			require.True(t, *shut)
+			require.True(t, *guarded)
 			sent, through := end()
 			require.NotZero(t, sent)
 			require.Zero(t, through)
@@ -460,7 +460,7 @@ func TestChainsDropWithoutShadows(t *testing.T) {
 	}
 }
 
-// An object that the kernel refuses is held back also where shadows are needed, and all else is
+// An object that the kernel refuses is held back also if shadows are needed. The other objects are
 // programmed.
 func TestIsolateBesideShadows(t *testing.T) {
 	ns := nstest.New(t)

@@ -97,7 +97,7 @@ func TestStageGuardDeniesByNewState(t *testing.T) {
 		iifname vmap @shadow-3
 	}
 `)
-	require.NotContains(t, steps[3], "192.0.2.2", "now the stage is in its new state")
+	require.NotContains(t, steps[3], "192.0.2.2", "the stage is in its new state")
 	require.NotContains(t, steps[4], "iifname vmap @shadow", "before the copies are deleted, nothing refers to them")
 }
 
@@ -174,12 +174,12 @@ func TestStageGuardForDistinguishedClassesOnly(t *testing.T) {
 		before, after *ruleset.Table
 		guarded       bool
 	}{
-		"a class of the stage":              {state(other, web(2)), state(other, web(1)), true},
-		"a class of the stage goes":         {state(other, web(1)), state(other), true},
-		"classes of later chains":           {state(other, web(2)), state(other, web(3)), false},
-		"a class of later chains goes":      {state(other, web(2)), state(other), false},
-		"in a prefix of the stage it goes":  {state(other, host("198.51.100.1", 2)), state(other), true},
-		"in a prefix of the stage it comes": {state(other), state(other, host("198.51.100.1", 2)), true},
+		"a class of the stage":                 {state(other, web(2)), state(other, web(1)), true},
+		"a class of the stage is removed":      {state(other, web(1)), state(other), true},
+		"classes of later chains":              {state(other, web(2)), state(other, web(3)), false},
+		"a class of later chains is removed":   {state(other, web(2)), state(other), false},
+		"removed inside a prefix of the stage": {state(other, host("198.51.100.1", 2)), state(other), true},
+		"added inside a prefix of the stage":   {state(other), state(other, host("198.51.100.1", 2)), true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			ns := nstest.New(t)
@@ -291,6 +291,6 @@ func TestStageGuardOfAddressThatBecomesPartOfPrefix(t *testing.T) {
 	require.NoError(t, a.Apply(t.Context(), after))
 	requireLists(t, ns, after)
 	require.Contains(t, (*seen)[2], "priority raw + 2", "the guard")
-	require.Equal(t, 2, strings.Count((*seen)[2], "map @hosts"), "those of the stage and of the later chain")
+	require.Equal(t, 2, strings.Count((*seen)[2], "map @hosts"), "the stage and the later chain")
 	require.Equal(t, 1, strings.Count((*seen)[2], "198.51.100.1 "), "the map itself, not the guard's copy")
 }

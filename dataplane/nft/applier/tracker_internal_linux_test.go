@@ -12,8 +12,8 @@ import (
 	"github.com/wayleave/wayleave/internal/netns/nstest"
 )
 
-// A tracker takes our table for changed if another process, or the kernel itself, changed it, and if
-// a generation is missing: whatever happened in that one is not known.
+// A tracker reports our table as changed if another process or the kernel itself changed it. It
+// does so too if a generation is missing, because its changes are unknown.
 func TestTrackerReportsUnknownGenerationAsChange(t *testing.T) {
 	const us, other, known = 7, 8, 100
 	end := func(generation uint32) nfnl.Event {
@@ -29,7 +29,7 @@ func TestTrackerReportsUnknownGenerationAsChange(t *testing.T) {
 		after  uint32
 	}{
 		{"another process", known, []nfnl.Event{ofTable("ours", other), end(known + 1)}, by(known + 1), known + 1},
-		{"another process, begun before", known, []nfnl.Event{ofTable("ours", other), end(known)}, by(known), known},
+		{"another process, begun earlier", known, []nfnl.Event{ofTable("ours", other), end(known)}, by(known), known},
 		{"another process, long before", known, []nfnl.Event{ofTable("ours", other), end(known - 1)}, nil, known},
 		{"another table", known, []nfnl.Event{ofTable("theirs", other), end(known + 1)}, nil, known + 1},
 		{"ourselves", known, []nfnl.Event{ofTable("ours", us), end(known + 1)}, nil, known + 1},
@@ -45,9 +45,9 @@ func TestTrackerReportsUnknownGenerationAsChange(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			tr := &tracker{family: 1, table: "ours", own: us, generation: c.known}
 			for _, e := range c.events {
-				tr.takeLocked(e)
+				tr.processLocked(e)
 			}
-			require.Equal(t, c.drift != nil, tr.touched)
+			require.Equal(t, c.drift != nil, tr.changed)
 			if c.drift != nil {
 				require.Equal(t, *c.drift, tr.drift)
 				require.EqualValues(t, 1, tr.drifts)
@@ -57,15 +57,15 @@ func TestTrackerReportsUnknownGenerationAsChange(t *testing.T) {
 	}
 }
 
-// A transaction of ours whose notifications are not received leaves the table known if no other one
-// came in between: before it, or after it.
-func TestTransactionsBesideOursAreNoticed(t *testing.T) {
+// If the notifications of our transaction are not received, our copy of the table stays valid
+// unless another transaction came before or after it.
+func TestTransactionsBesideOursAreSeen(t *testing.T) {
 	monitor, err := nfnl.Listen(nfnl.Config{NetNS: nstest.New(t).FD()})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, monitor.Close()) })
 	for name, c := range map[string]struct {
 		reached, now uint32
-		touched      bool
+		changed      bool
 	}{
 		"only ours":         {101, 101, false},
 		"another before":    {102, 102, true},
@@ -78,7 +78,7 @@ func TestTransactionsBesideOursAreNoticed(t *testing.T) {
 			tr := &tracker{monitor: monitor, family: 1, table: "ours", generation: 100}
 			commit := func() (uint32, error) { return c.reached, nil }
 			require.NoError(t, tr.withMonitorPaused(commit, func() (uint32, error) { return c.now, nil }))
-			require.Equal(t, c.touched, tr.touched)
+			require.Equal(t, c.changed, tr.changed)
 			require.Equal(t, c.now, tr.generation)
 		})
 	}

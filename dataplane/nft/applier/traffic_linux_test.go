@@ -18,8 +18,7 @@ import (
 	"github.com/wayleave/wayleave/internal/netns/nstest"
 )
 
-// counted is a table that counts packets to port 9 on their way out, and lets them through by way
-// of a map.
+// counted is a table that counts outgoing packets to port 9, and accepts them by a map.
 func counted(rules ...ruleset.Rule) *ruleset.Table {
 	t := &ruleset.Table{
 		Name: tableName,
@@ -58,8 +57,8 @@ func hits(t *testing.T, ns *netns.NS) int {
 	return n
 }
 
-// Traffic flows without loss while the table is adopted, repaired and changed, and the counters of
-// rules that stay go on.
+// Traffic flows without loss while the table is adopted, repaired and changed, and unchanged rules
+// keep their counters.
 func TestTrafficFlows(t *testing.T) {
 	ns := nstest.New(t)
 	a := open(t, ns)
@@ -81,12 +80,12 @@ func TestTrafficFlows(t *testing.T) {
 					return nil
 				default:
 				}
-				// EPERM says that it was dropped
+				// EPERM means that the packet was dropped
 				if _, err := conn.Write([]byte("x")); err != nil && !isRefusedPort(err) {
 					sent <- n
 					return err
 				} else if err != nil {
-					n-- // the error of an earlier one: nothing was sent
+					n-- // the error of an earlier packet: nothing was sent
 				}
 			}
 		})

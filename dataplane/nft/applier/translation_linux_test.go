@@ -16,7 +16,7 @@ import (
 )
 
 // translated is a table that translates the destination 192.0.2.1 to an address, and 192.0.2.2 to
-// another one. An empty address stands for none.
+// another one. An empty address means no translation.
 func translated(t testing.TB, first, second string) *ruleset.Table {
 	t.Helper()
 	translation := testTranslation()
@@ -109,7 +109,7 @@ func TestNewConnectionsDropWhileTranslationChanges(t *testing.T) {
 	}
 }
 
-// A guard that the kernel refuses does not stop the change.
+// If the kernel refuses the guard, the change is made without it.
 func TestRefusedGuardDoesNotStopChange(t *testing.T) {
 	ns := nstest.New(t)
 	ap, f := openFaulty(t, ns, applier.Config{Shared: true, Translations: []ruleset.Translation{testTranslation()}})
@@ -161,8 +161,8 @@ func TestNewConnectionsDropWhileTableIsReplaced(t *testing.T) {
 	requireLists(t, ns, table)
 }
 
-// If the kernel refuses the change of a translation, the guard goes all the same: new connections
-// do not drop for longer than the attempt.
+// If the kernel refuses the change of a translation, the guard is deleted: new connections drop
+// only during the attempt.
 func TestGuardOfRefusedTranslationGoes(t *testing.T) {
 	ns := nstest.New(t)
 	ap, f := openFaulty(t, ns, applier.Config{Shared: true, Translations: []ruleset.Translation{testTranslation()}})

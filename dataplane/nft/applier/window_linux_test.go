@@ -20,7 +20,7 @@ import (
 	"github.com/wayleave/wayleave/internal/netns/nstest"
 )
 
-// witness counts what comes through to port 10 in spite of our table.
+// witness counts packets to port 10 that our table did not drop.
 const witness = "table ip witness { chain in { type filter hook input priority 200; udp dport 10 counter; }; }"
 
 // slow returns a table that delays packets by some milliseconds, in a base chain of a priority: it
@@ -31,8 +31,8 @@ func slow(priority int) string {
 		strings.Repeat("jump compare; ", 500) + "}; }"
 }
 
-// flood sends to port 10 until the function that it returns is called, which returns how many packets
-// were sent and how many came through. The first packet is sent before flood returns.
+// flood sends to port 10 until the returned function is called. That function returns how many
+// packets were sent and how many passed. The first packet is sent before flood returns.
 func flood(t *testing.T, ns *netns.NS) func() (sent, through int) {
 	t.Helper()
 	nft(t, ns, witness)
@@ -78,7 +78,8 @@ func flood(t *testing.T, ns *netns.NS) func() (sent, through int) {
 	}
 }
 
-// only lets out what goes to port 9, by the policy of a base chain, and has much besides.
+// only returns a table that passes only packets to port 9: a base chain has the policy drop. It
+// also has a set of many addresses.
 func only(priority, many int) *ruleset.Table {
 	t := &ruleset.Table{
 		Name: tableName,
@@ -92,7 +93,7 @@ func only(priority, many int) *ruleset.Table {
 	return t
 }
 
-// A base chain that is made again drops what its policy forbids from its first moment.
+// A base chain that is replaced drops the packets that its policy forbids from its first moment.
 func TestReplacedBaseChainDropsAtOnce(t *testing.T) {
 	t.Run("made again", func(t *testing.T) {
 		ns := nstest.New(t)
@@ -128,7 +129,8 @@ func TestReplacedBaseChainDropsAtOnce(t *testing.T) {
 
 var isUDP = is(ruleset.L4Proto, ruleset.Byte(17))
 
-// tenBy drops what goes to port 10 by a rule, which may look into sets, and has much besides.
+// tenBy returns a table that drops packets to port 10 by a rule, which may look into sets. It also
+// has a set of many addresses.
 func tenBy(many int, r ruleset.Rule, sets ...*ruleset.Set) *ruleset.Table {
 	t := &ruleset.Table{
 		Name: tableName,
@@ -149,14 +151,15 @@ func moved(t *ruleset.Table) *ruleset.Table {
 	return t
 }
 
-// reach is an element for port 10 of this machine and more.
+// reach is an element for ports 10 and 11 of the addresses from first to last.
 func reach(first, last string) ruleset.Element {
 	return ruleset.Element{
 		Key: []ruleset.Value{addr(first), ruleset.Port(10)}, Ends: []ruleset.Value{addr(last), ruleset.Port(11)},
 	}
 }
 
-// What is in interval sets is seen later than the rest of a transaction. That opens nothing.
+// Packets see the elements of interval sets later than the rest of a transaction. No forbidden
+// packet passes meanwhile.
 func TestLateElements(t *testing.T) {
 	plain := rule(isUDP, is(ruleset.Dport, ruleset.Port(10)), drop)
 	both := []ruleset.Field{ruleset.IPDaddr, ruleset.Dport}
@@ -212,7 +215,7 @@ func TestLateElements(t *testing.T) {
 
 // A foreign chain drops while the sets change that it looks into, until its replacement is
 // complete.
-func TestPartsWithChainsOfOthers(t *testing.T) {
+func TestForeignChainDropsDuringParts(t *testing.T) {
 	ports := func(name string, from, to uint16, more ...ruleset.Rule) *ruleset.Table {
 		s := &ruleset.Set{Name: "ports", Key: []ruleset.Type{ruleset.TypeService}}
 		for p := from; p < to; p++ {
@@ -237,8 +240,8 @@ func TestPartsWithChainsOfOthers(t *testing.T) {
 	requireLists(t, ns, want)
 }
 
-// What earlier processes left is removed, however much it is.
-func TestManyLeftovers(t *testing.T) {
+// Objects of earlier processes are removed, however many there are.
+func TestManyLeftoversAreDeleted(t *testing.T) {
 	ns := nstest.New(t)
 	old := change(func(t *ruleset.Table) {
 		t.Chains = append(t.Chains, chainsTable(300, 2).Chains...)
@@ -255,7 +258,7 @@ func TestManyLeftovers(t *testing.T) {
 
 // The chain at fault may not be the one that the kernel names: the kernel checks a chain when a
 // base chain reaches it.
-func TestIsolateWhatABaseChainLeadsTo(t *testing.T) {
+func TestIsolateChainThatKernelDoesNotName(t *testing.T) {
 	ns := nstest.New(t)
 	a := open(t, ns)
 	broken := change(func(t *ruleset.Table) {
@@ -271,7 +274,7 @@ func TestIsolateWhatABaseChainLeadsTo(t *testing.T) {
 // If a process ends between the transactions, no forbidden packet passes, and the next process
 // removes the drop rules.
 func TestNothingPassesIfProcessEndsWhileChainsDrop(t *testing.T) {
-	nets := func(s string) *ruleset.Set { // A set with another comment is another one, for which there is no shadow.
+	nets := func(s string) *ruleset.Set { // A set with another comment replaces the set, and has no shadow.
 		return &ruleset.Set{
 			Name: "nets", Key: []ruleset.Type{ruleset.TypeIPv4}, Interval: true, Comment: s,
 			Elements: []ruleset.Element{prefix(s)},

@@ -39,7 +39,7 @@ func TestEndAddressesOfRealTraffic(t *testing.T) {
 	}
 }
 
-// With many flows, the kernel's filter is used where it works.
+// With many flows, the kernel's filter is used if it works.
 func TestEndHostsAmongManyFlows(t *testing.T) {
 	const total = 3 * conntrack.FlowsPerFilter
 	for family := range 2 {

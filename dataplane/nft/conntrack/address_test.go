@@ -35,7 +35,7 @@ func filtering() map[string]func(*fakeKernel) {
 		"refuses them": func(k *fakeKernel) {
 			k.more, k.refuseFilters = 9*conntrack.FlowsPerFilter, syscall.EOPNOTSUPP
 		},
-		"does not know them": func(k *fakeKernel) {
+		"without filters": func(k *fakeKernel) {
 			k.more, k.refuseFilters = 9*conntrack.FlowsPerFilter, syscall.EINVAL
 		},
 		"inverts IPv6's": func(k *fakeKernel) {
@@ -101,7 +101,7 @@ func TestEndAddressesSkipsNeedlessWalks(t *testing.T) {
 	require.Zero(t, k.dumps)
 	for name, want := range map[string]struct{ dumps, filtered int }{
 		"few flows": {4, 0},
-		// Without a flow of fd00::9, one more dump tests each time whether the filter works.
+		// If fd00::9 has no flow, one more dump tests each time whether the filter works.
 		"filters":        {2 * (4 + 4 + 1), 2 * (4 + 4 + 1)},
 		"ignores them":   {4 + 2, 2},
 		"refuses them":   {4 + 2, 2},

@@ -14,7 +14,7 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/conntrack"
 )
 
-// every is flows of each form that a tuple has.
+// every returns flows with each form of a tuple.
 func every() []conntrack.Flow {
 	ping := flow(1, "10.0.0.1:0", "10.0.0.2:0")
 	ping.Original.ICMPType, ping.Original.ICMPID, ping.Reply.ICMPID = 8, 77, 77
@@ -70,7 +70,7 @@ func TestFlowsAreReadAndNamed(t *testing.T) {
 	f := flows[2]
 	require.Equal(t, []string{"10.0.0.9:7", "10.96.0.1:80", "10.0.0.5:8080", "192.0.2.1:61000"},
 		[]string{f.Source().String(), f.Requested().String(), f.Destination().String(), f.Translated().String()})
-	for _, f := range every() { // each is ended by what names it, and nothing else
+	for _, f := range every() { // the request identifies the flow, and has nothing else
 		f.Status, f.Mark, f.Timeout, f.Reply, f.Master = 0, 0, 0, conntrack.Tuple{}, conntrack.Tuple{}
 		ended, err := c.End([]conntrack.Flow{f})
 		require.NoError(t, err)
@@ -135,7 +135,7 @@ func TestFaults(t *testing.T) {
 				require.Equal(t, c.dumps, k.dumps, name)
 			}
 			require.LessOrEqual(t, k.dumps, c.dumps, name)
-			if c.want == nil || c.times == 1 { // what went before leaves nothing behind
+			if c.want == nil || c.times == 1 { // earlier requests do not affect later ones
 				flows, err = conn.Flows(t.Context())
 				require.NoError(t, err, name)
 				require.Equal(t, many, flows, name)
@@ -265,7 +265,7 @@ func FuzzDecodeFlow(f *testing.F) {
 		require.NoError(t, err)
 		require.Equal(t, flow.Original.Source.Addr().Is4(), flow.Original.Destination.Addr().Is4())
 		if flow.Original.Source.Addr().Is4() != flow.Reply.Source.Addr().Is4() || flow.Master != (conntrack.Tuple{}) {
-			return // which no kernel has, and which may be half of one
+			return // no kernel reports this, and the fuzzer may make a partial flow
 		}
 		again, ok, err := conntrack.DecodeFlow(listed(t, 1, flow)[header:])
 		require.NoError(t, err)

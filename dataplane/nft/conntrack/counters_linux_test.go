@@ -14,10 +14,10 @@ import (
 	"github.com/wayleave/wayleave/internal/netns/nstest"
 )
 
-// tracking is a table because of which the kernel tracks connections.
+// tracking is a table that makes the kernel track connections.
 const tracking = "table inet t { chain c { type filter hook output priority 0; ct state new accept; }; }"
 
-// Counters of a flow are those of the kernel, while it lasts and when it ends.
+// The counters of a flow equal those of the kernel, during the flow and at its end.
 func TestCounters(t *testing.T) {
 	ns := nstest.New(t)
 	require.NoError(t, ns.SetSysctl("net/netfilter/nf_conntrack_acct", "1"))
@@ -87,7 +87,7 @@ func TestCounters(t *testing.T) {
 	require.ErrorIs(t, <-done, context.Canceled)
 }
 
-// A watcher learns that notifications are missing.
+// A watcher reports that it missed notifications.
 func TestMissedEnds(t *testing.T) {
 	ns := nstest.New(t)
 	require.NoError(t, ns.SetSysctl("net/netfilter/nf_conntrack_acct", "1"))
@@ -119,7 +119,7 @@ func TestMissedEnds(t *testing.T) {
 				if err != nil {
 					return err
 				}
-				_, _ = c.Write([]byte("x")) // nobody listens
+				_, _ = c.Write([]byte("x")) // no socket is bound to the port
 				_ = c.Close()
 			}
 			return nil

@@ -54,7 +54,7 @@ func ExampleConn_EndHosts() {
 		return
 	}
 	defer func() { _ = conn.Close() }()
-	// The ruleset drops what the old owner sends and receives, and does not admit the new one yet.
+	// The ruleset drops packets from and to the old owner, and does not admit the new one yet.
 	if _, err := conn.EndHosts(context.Background(), netip.MustParseAddr("10.0.0.3")); err != nil {
 		fmt.Println(err)
 	}

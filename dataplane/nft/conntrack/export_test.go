@@ -30,13 +30,13 @@ func (s *FakeSocket) Close() error { return nil }
 // NewConn returns a connection to a fake.
 func NewConn(s *FakeSocket) *Conn { return &Conn{link: netlink.NewConn(s)} }
 
-// WithClock returns the configuration with another clock.
+// WithClock returns cfg with another clock.
 func WithClock(cfg Config, now func() time.Time) Config {
 	cfg.now = now
 	return cfg
 }
 
-// NewSweeper returns one whose connections come from dial.
+// NewSweeper returns a Sweeper whose connections come from dial.
 func NewSweeper(cfg Config, dial func() (*Conn, error)) (*Sweeper, error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.validate(); err != nil {
@@ -56,10 +56,10 @@ func WithFaults(c *Conn, fault func() error) {
 	}})
 }
 
-// Reader is the connection that a sweeper reads the table with.
+// Reader returns the connection over which a sweeper reads the table.
 func Reader(s *Sweeper) *Conn { return s.reader }
 
-// Ender is the connection that a sweeper ends flows with.
+// Ender returns the connection over which a sweeper ends flows.
 func Ender(s *Sweeper) *Conn { return s.ender }
 
 // DecodeFlow reads a flow from the body of a message.
@@ -67,18 +67,18 @@ func DecodeFlow(body []byte) (Flow, bool, error) {
 	return decodeFlow(netlink.Message{Type: messageNew, Data: body})
 }
 
-// Request is what a fake kernel needs to know of a message.
+// Request has the fields of a message that a fake kernel uses.
 type Request struct {
 	Dump, Delete, Stats bool
 	Sequence            uint32
-	Flow                Flow // the part of it that a deletion names, or a filter
-	// Family of a dump, and whether a filter of it goes by source or destination, in the reply
+	Flow                Flow // the tuple in a deletion or filter
+	// Family of a dump, and whether its filter compares the source or the destination, in the reply
 	// direction or not.
 	Family                     uint8
 	Source, Destination, Reply bool
 }
 
-// FlowsPerFilter is how many flows a namespace must have for each filtered dump.
+// FlowsPerFilter is the number of flows that a namespace must have for each filtered dump.
 const FlowsPerFilter = flowsPerFilter
 
 // FiltersWork reports whether the kernel was found to filter IPv4 and IPv6.
@@ -86,7 +86,7 @@ func FiltersWork(c *Conn) (four, six bool) {
 	return c.support4 == filterWorks, c.support6 == filterWorks
 }
 
-// ParseRequests reads what was sent. Errors: it is malformed.
+// ParseRequests parses a sent datagram. Errors: it is malformed.
 func ParseRequests(b []byte) (requests []Request, err error) {
 	for len(b) > 0 {
 		var m netlink.Message

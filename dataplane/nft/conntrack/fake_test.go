@@ -21,12 +21,12 @@ func tuple(protocol uint8, src, dst string) conntrack.Tuple {
 	}
 }
 
-// flow is one without translation.
+// flow returns a flow without translation.
 func flow(protocol uint8, src, dst string) conntrack.Flow {
 	return conntrack.Flow{Original: tuple(protocol, src, dst), Reply: tuple(protocol, dst, src)}
 }
 
-// numbered is a flow to port i, from an address and port made of i.
+// numbered returns a flow to port i, from an address and a port that depend on i.
 func numbered(i int) conntrack.Flow {
 	f := flow(
 		17, fmt.Sprintf("10.%d.%d.%d:%d", 1+i>>16, i>>8&255, i&255, 1024+i%60000),
@@ -53,7 +53,7 @@ type fakeKernel struct {
 	// refuseFilters is the error number of such a dump.
 	refuseFilters syscall.Errno
 	filtered      int // dumps that had a filter
-	// more is added to the number of flows that the kernel reports.
+	// more is the surplus in the reported number of flows.
 	more int
 }
 

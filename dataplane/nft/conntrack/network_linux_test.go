@@ -23,14 +23,14 @@ import (
 )
 
 const (
-	// patience is how long what must happen may take.
+	// patience is the time limit for expected events.
 	patience = 20 * time.Second
-	// impatience is how long to wait for what must not happen. A machine that is too slow cannot fail a test by it.
+	// impatience is how long a test waits for an event that must not happen. A slow machine does not fail a test
+	// because of it.
 	impatience = 250 * time.Millisecond
 )
 
-// network is a node that routes between two workloads, each of which answers TCP and UDP on ports 80 and 81 with
-// what it is sent.
+// network is a node that routes between two workloads, each of which echoes TCP and UDP on ports 80 and 81.
 type network struct {
 	node      *netns.NS
 	workloads []*netns.Workload
@@ -94,7 +94,7 @@ func (n *network) route(t *testing.T, w *netns.Workload) {
 	}))
 }
 
-// load gives rules to nft.
+// load loads rules with nft.
 func (n *network) load(t *testing.T, rules string) {
 	t.Helper()
 	nstest.NFT(t, n.node, rules, "-f", "-")
@@ -119,7 +119,7 @@ func serve(t *testing.T, w *netns.Workload, port string) {
 				return
 			}
 			servers.Go(func() {
-				_ = conn.SetDeadline(time.Now().Add(2 * patience)) // so that one that was cut ends as well
+				_ = conn.SetDeadline(time.Now().Add(2 * patience)) // so that it ends also if the connection was cut
 				_, _ = io.Copy(conn, conn)
 				_ = conn.Close()
 			})
@@ -143,7 +143,7 @@ func serve(t *testing.T, w *netns.Workload, port string) {
 	})
 }
 
-// dial opens a connection from a workload and has an answer over it.
+// dial opens a connection from a workload and receives an answer.
 func (n *network) dial(t *testing.T, protocol string, from int, to netip.AddrPort) net.Conn {
 	t.Helper()
 	var conn net.Conn
@@ -156,7 +156,7 @@ func (n *network) dial(t *testing.T, protocol string, from int, to netip.AddrPor
 	return conn
 }
 
-// exchange reports whether what is sent comes back in time.
+// exchange reports whether sent data is echoed in time.
 func exchange(conn net.Conn, timeout time.Duration) bool {
 	_ = conn.SetDeadline(time.Now().Add(timeout))
 	if _, err := conn.Write([]byte("hello")); err != nil {
@@ -207,7 +207,7 @@ func (n *network) ping(t *testing.T, from int, to netip.Addr, id uint16) {
 	}))
 }
 
-// flows is the table, without what the test did not cause.
+// flows returns the flows that the test caused.
 func (n *network) flows(t *testing.T) (flows []conntrack.Flow) {
 	t.Helper()
 	all, err := n.conn.Flows(t.Context())
@@ -245,10 +245,10 @@ func (n *network) tracked(t *testing.T, conn net.Conn) bool {
 	return false
 }
 
-// replaceOne puts a rule where the text has its mark.
+// replaceOne replaces the placeholder in the text by a rule.
 func replaceOne(text, rule string) string { return strings.Replace(text, "%", rule, 1) }
 
-// arrives reports whether what one end sends is at the other in time.
+// arrives reports whether data from one end arrives at the other in time.
 func arrives(from, to net.Conn, timeout time.Duration) bool {
 	if _, err := from.Write([]byte("hello")); err != nil {
 		return false

@@ -18,7 +18,7 @@ import (
 	"github.com/wayleave/wayleave/internal/netns/nstest"
 )
 
-// fill puts numbered flows into a namespace.
+// fill adds numbered flows to a namespace.
 func fill(t testing.TB, ns *netns.NS, from, to int) *conntrack.Conn {
 	t.Helper()
 	c, err := conntrack.Dial(conntrack.ConnConfig{NetNS: ns.FD()})
@@ -28,7 +28,7 @@ func fill(t testing.TB, ns *netns.NS, from, to int) *conntrack.Conn {
 	return c
 }
 
-// fillFamily puts numbered flows of IPv4 (0) or IPv6 (1) into a namespace.
+// fillFamily adds numbered flows of IPv4 (0) or IPv6 (1) to a namespace.
 func fillFamily(t testing.TB, ns *netns.NS, from, to, family int) *conntrack.Conn {
 	t.Helper()
 	c := fill(t, ns, 0, 0)
@@ -65,8 +65,8 @@ func createFamily(t testing.TB, c *conntrack.Conn, from, to, family int) {
 	require.NoError(t, conntrack.Create(c, flows))
 }
 
-// A walk that rests between slices, while other flows come and go and some of the walk is lost, ends every flow that
-// flipped and no other.
+// A walk pauses between slices, while other flows begin and end and parts of the dump are lost. It
+// ends every flow that flipped and no other.
 func TestWalkInSlicesEndsFlippedFlows(t *testing.T) {
 	const total, extra = 20_000, 2_000
 	ns := nstest.New(t)
@@ -100,7 +100,7 @@ func TestWalkInSlicesEndsFlippedFlows(t *testing.T) {
 			break
 		}
 		clk.pass(progress.Wait)
-		if step < 20 { // the table is in motion
+		if step < 20 { // the table changes meanwhile
 			create(t, c, total+step*100, total+step*100+100)
 			i := uint32(rng.IntN(total))
 			if i%3 == 0 {
@@ -128,7 +128,7 @@ func TestWalkInSlicesEndsFlippedFlows(t *testing.T) {
 		require.Equal(t, i%3 != 0 && !gone[i], left[i], "flow %d", i)
 	}
 	for i := range uint32(extra) {
-		require.True(t, (total+i)%3 == 0 || left[total+i], "flow %d, which is new and allowed", total+i)
+		require.True(t, (total+i)%3 == 0 || left[total+i], "the new, allowed flow %d", total+i)
 	}
 	count, err := c.Count()
 	require.NoError(t, err)
@@ -223,7 +223,7 @@ func unbounded(b *testing.B, ns *netns.NS) *conntrack.Sweeper {
 	return s
 }
 
-// sweep steps until nothing is pending. The sweeper has no delay, and rates that are never reached.
+// sweep steps until nothing is pending. The sweeper has no delay, and its rates are never reached.
 func sweep(t testing.TB, s *conntrack.Sweeper) {
 	t.Helper()
 	for {

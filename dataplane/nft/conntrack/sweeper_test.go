@@ -15,19 +15,19 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/conntrack"
 )
 
-// clock is a clock that only a test advances.
+// clock is a clock that a test advances.
 type clock struct{ now time.Time }
 
 func newClock() *clock { return &clock{now: time.Unix(1_000_000, 0)} }
 
-// with returns a configuration by the clock.
+// with returns cfg with the clock.
 func (c *clock) with(cfg conntrack.Config) conntrack.Config {
 	return conntrack.WithClock(cfg, func() time.Time { return c.now })
 }
 
 func (c *clock) pass(d time.Duration) { c.now = c.now.Add(d) }
 
-// only allows what goes to one of the ports.
+// only returns a Judge that allows flows to one of the ports.
 func only(ports ...uint16) conntrack.Judge {
 	return func(f *conntrack.Flow) conntrack.Verdict {
 		if slices.Contains(ports, f.Destination().Port()) {
@@ -49,7 +49,8 @@ func newSweeper(t *testing.T, k *fakeKernel, cfg conntrack.Config) *conntrack.Sw
 	return s
 }
 
-// stepUntilDone steps until all is done, and advances the clock as the sweeper needs. It returns the passed time.
+// stepUntilDone steps until nothing is pending, and advances the clock as the sweeper needs. It returns the passed
+// time.
 func stepUntilDone(t *testing.T, s *conntrack.Sweeper, c *clock) (passed time.Duration) {
 	t.Helper()
 	for range 100_000 {
@@ -66,7 +67,7 @@ func stepUntilDone(t *testing.T, s *conntrack.Sweeper, c *clock) (passed time.Du
 	return 0
 }
 
-// ports are those that the flows of the table go to.
+// ports returns the destination ports of the flows in the table.
 func (k *fakeKernel) ports() (ports []uint16) {
 	for _, f := range k.flows {
 		ports = append(ports, f.Destination().Port())
@@ -110,18 +111,19 @@ func TestFlippedFlowsAreEnded(t *testing.T) {
 	}
 }
 
-// Flows of rulesets that were replaced before the walk of the table end as well; flows that the latest allows continue.
+// Flows end also if a ruleset allowed them that was replaced before the walk. Flows that the latest ruleset allows
+// continue.
 func TestReplacedRulesetsAreCompared(t *testing.T) {
 	k, clk := newFakeKernel(fourFlows()...), newClock()
 	s := newSweeper(t, k, clk.with(conntrack.Config{}))
 	s.Change(only(1), only(2))
-	s.Change(only(2), only(1, 4)) // 2 began under the one between, 1 is back, 3 was never allowed
+	s.Change(only(2), only(1, 4)) // 2 was allowed by the second ruleset only, 1 is allowed again, 3 was never allowed
 	stepUntilDone(t, s, clk)
 	require.Equal(t, []uint16{1, 3, 4}, k.ports())
 	require.Equal(t, 1, k.dumps, "one walk for both")
 }
 
-// Change and Stats may be called beside Step; the race detector holds it.
+// Change and Stats may be called during Step. The race detector checks that.
 func TestChangeDuringStepIsSafe(t *testing.T) {
 	k, clk := newFakeKernel(fourFlows()...), newClock()
 	s := newSweeper(t, k, clk.with(conntrack.Config{}))
@@ -146,7 +148,7 @@ func TestChangeDuringStepIsSafe(t *testing.T) {
 	require.Equal(t, []uint16{2, 3, 4}, k.ports())
 }
 
-// A change in the middle of a walk: what was judged before it is judged once more.
+// A change during a walk begins a second walk, which judges the flows before it again.
 func TestChangeDuringAWalk(t *testing.T) {
 	var flows []conntrack.Flow
 	for i := range 100 {
@@ -167,7 +169,7 @@ func TestChangeDuringAWalk(t *testing.T) {
 	require.Equal(t, uint64(2), s.Stats().Sweeps)
 }
 
-// What waits for the rate is not ended if a later ruleset allows it.
+// A flow that waits for the rate is not ended if a later ruleset allows it.
 func TestQueuedFlowIsEndedOnlyIfStillDenied(t *testing.T) {
 	k, clk := newFakeKernel(fourFlows()...), newClock()
 	s := newSweeper(t, k, clk.with(conntrack.Config{Delay: -1, EndRate: 1}))
@@ -190,14 +192,14 @@ func TestChangesWaitForTheDelay(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, conntrack.Progress{Wait: time.Millisecond}, progress)
 	require.Zero(t, k.dumps)
-	// One that is not due has its flows ended by this walk, but needs another.
+	// This walk ends the flows of a change that is not due yet, but the change needs another walk.
 	s.Change(always(conntrack.Denied), always(conntrack.Denied))
 	require.Equal(t, time.Second, stepUntilDone(t, s, clk))
 	require.Empty(t, k.flows)
 	require.Equal(t, 2, k.dumps)
 }
 
-// The rates hold over any stretch of time, but for what a tenth of a second allows at once.
+// The rates hold over any period, except for a burst of a tenth of a second.
 func TestRatesAreLimited(t *testing.T) {
 	var flows []conntrack.Flow
 	for i := range 1000 {
@@ -235,7 +237,7 @@ func TestRatesAreLimited(t *testing.T) {
 	}
 }
 
-// A flow that was announced by another goes with that one, whatever its own ports are.
+// An expected flow ends with its master flow, whatever its own ports are.
 func TestExpectedFlowsFollowTheirMaster(t *testing.T) {
 	control, other := flow(6, "10.0.0.1:1001", "10.0.0.2:21"), flow(6, "10.0.0.1:1002", "10.0.0.3:2121")
 	data, keep := flow(6, "10.0.0.1:1003", "10.0.0.2:50001"), flow(6, "10.0.0.1:1004", "10.0.0.3:50002")
@@ -319,7 +321,7 @@ func TestFailedEndIsRetried(t *testing.T) {
 	require.Equal(t, []uint16{4}, k.ports())
 }
 
-// BeforeEnd gets the flows while they are still there. They end also if it fails, and the next pass is soon.
+// BeforeEnd gets the flows before they end. They end also if it fails, and the next pass follows soon.
 func TestBeforeEnd(t *testing.T) {
 	k, clk := newFakeKernel(fourFlows()...), newClock()
 	var got []uint16
@@ -334,7 +336,7 @@ func TestBeforeEnd(t *testing.T) {
 	s.Change(always(conntrack.Allowed), only(1, 4))
 	progress, err := s.Step(t.Context(), 1000)
 	require.NoError(t, err)
-	require.Equal(t, conntrack.Progress{}, progress, "a change may have come meanwhile")
+	require.Equal(t, conntrack.Progress{}, progress, "a change may follow meanwhile")
 	require.Equal(t, []uint16{2, 3}, got)
 	require.Len(t, k.flows, 4)
 	_, err = s.Step(t.Context(), 1000)
@@ -371,7 +373,7 @@ func TestBeforeEndIsRare(t *testing.T) {
 	require.Less(t, passed, 7*time.Second)
 }
 
-// A flow that waits for BeforeEnd with others, and that a change allows meanwhile, does not end.
+// If a change allows a flow that waits for BeforeEnd, the flow does not end.
 func TestChangeWhileFlowsWaitForBeforeEnd(t *testing.T) {
 	var all []conntrack.Flow
 	for i := range 300 {
@@ -391,7 +393,7 @@ func TestChangeWhileFlowsWaitForBeforeEnd(t *testing.T) {
 	require.Zero(t, s.Stats().Ended)
 }
 
-// A flow that a change allows during BeforeEnd does not end, and the others are not passed to it again.
+// A flow that a change allows during BeforeEnd does not end. The other flows are not passed to BeforeEnd again.
 func TestChangeDuringBeforeEnd(t *testing.T) {
 	var all []conntrack.Flow
 	for i := range 300 {
@@ -419,12 +421,12 @@ func TestChangeDuringBeforeEnd(t *testing.T) {
 	require.Equal(t, 1, calls)
 }
 
-// A flow that ended by itself, and one that took its place, are left alone.
+// If a flow ended by itself, the sweeper does not end a new flow with its tuple.
 func TestReplacedFlowIsNotEnded(t *testing.T) {
 	k, clk := newFakeKernel(fourFlows()...), newClock()
 	s := newSweeper(t, k, clk.with(conntrack.Config{Hooks: conntrack.Hooks{Ending: func(*conntrack.Flow) {
 		k.flows = slices.Clone(k.flows)
-		k.flows[0].ID++ // now another flow of the same tuples
+		k.flows[0].ID++ // another flow with the same tuples
 		k.flows = slices.Delete(k.flows, 1, 2)
 	}}, EndRate: 1, JudgeRate: 100}))
 	s.Change(only(1), only())
@@ -446,14 +448,14 @@ func TestStepReturnsWhenContextIsDone(t *testing.T) {
 	require.ErrorIs(t, err, context.Canceled)
 	require.Len(t, k.flows, 4)
 	stepUntilDone(t, s, clk)
-	require.Empty(t, k.flows, "the next call goes on")
+	require.Empty(t, k.flows, "the next call continues")
 	require.Equal(t, 1, k.dumps)
 }
 
 func TestConfigErrors(t *testing.T) {
 	_, err := conntrack.New(conntrack.Config{NetNS: -1, JudgeRate: -1, EndRate: -1, Retry: -1})
-	require.EqualError(t, err, "conntrack: NetNS: -1 is no file descriptor\nconntrack: JudgeRate: -1 is less than 0\n"+
-		"conntrack: EndRate: -1 is less than 0\nconntrack: Retry: -1ns is less than 0")
+	require.EqualError(t, err, "conntrack: NetNS: -1 is not a file descriptor\n"+
+		"conntrack: JudgeRate: -1 is less than 0\nconntrack: EndRate: -1 is less than 0\nconntrack: Retry: -1ns is less than 0")
 	require.Equal(
 		t, "keep end policy 7",
 		conntrack.Policy(0).String()+" "+conntrack.End.String()+" "+conntrack.Policy(7).String(),

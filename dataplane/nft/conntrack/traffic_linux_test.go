@@ -16,8 +16,8 @@ func port(a netip.Addr, p uint16) netip.AddrPort { return netip.AddrPortFrom(a, 
 
 func addrPort(a net.Addr) netip.AddrPort { return netip.MustParseAddrPort(a.String()) }
 
-// services translates a service's address to the second workload, and what the first one sends there to the
-// node's own, in both families.
+// services translates a service's address to the second workload, and the source of these packets to an address of the
+// node, in both families.
 const services = `
 table ip nat4 {
 	chain in { type nat hook prerouting priority dstnat; ip daddr 10.96.0.1 tcp dport 8000 dnat to 10.99.0.2:80; }
@@ -90,29 +90,29 @@ func TestFlowsOfRealTraffic(t *testing.T) {
 	require.LessOrEqual(t, count, len(all)+4, "router solicitations aside")
 }
 
-// Exactly the flow that was meant ends; one of the same tuples with another id does not.
-func TestEndMatchesTheFlowID(t *testing.T) {
+// Only the flow with the given id ends. A flow with the same tuples and another id does not.
+func TestEndRequiresFlowID(t *testing.T) {
 	n := newNetwork(t, services)
 	for family := range 2 {
 		one, other := n.dial(t, "tcp", 0, port(own(family, 1), 80)), n.dial(t, "tcp", 0, port(own(family, 1), 80))
 		udp := n.dial(t, "udp", 0, port(own(family, 1), 80))
 		f := n.find(t, one)
 		stale := f
-		stale.ID++ // as if it had been made again since
+		stale.ID++ // as if the flow had begun again since
 		ended, err := n.conn.End([]conntrack.Flow{stale})
 		require.NoError(t, err)
 		require.Zero(t, ended)
 		require.True(t, n.tracked(t, one))
 		ended, err = n.conn.End([]conntrack.Flow{f, f, n.find(t, udp)})
 		require.NoError(t, err)
-		require.Equal(t, 2, ended, "the second time there is nothing to end")
+		require.Equal(t, 2, ended, "the flow does not exist the second time")
 		require.False(t, n.tracked(t, one))
 		require.False(t, n.tracked(t, udp))
 		require.True(t, n.tracked(t, other))
 	}
 }
 
-// Zones: the same tuples in two zones are two flows, also where only one direction has a zone.
+// The same tuples in two zones are two flows, also if only one direction has a zone.
 func TestZonesDistinguishFlows(t *testing.T) {
 	n := newNetwork(t, `
 table inet zones { chain in { type filter hook prerouting priority raw;
@@ -139,7 +139,7 @@ table inet zones { chain in { type filter hook prerouting priority raw;
 	}
 }
 
-// When policy denies a port, the flows to it end and stay away, and all others continue.
+// When policy denies a port, the flows to it end and do not begin again. All others continue.
 func TestSweepOfRealTraffic(t *testing.T) {
 	n := newNetwork(t, services)
 	clk := newClock()
@@ -168,7 +168,7 @@ func TestSweepOfRealTraffic(t *testing.T) {
 	}
 	}`)
 	for _, conn := range append(stale, fine...) {
-		require.True(t, exchange(conn, patience), "established goes on: %s", conn.RemoteAddr())
+		require.True(t, exchange(conn, patience), "the established connection continues: %s", conn.RemoteAddr())
 	}
 	deny80 := func(f *conntrack.Flow) conntrack.Verdict {
 		if f.Destination().Port() == 80 {
@@ -192,8 +192,8 @@ func TestSweepOfRealTraffic(t *testing.T) {
 	}
 }
 
-// Why rules must drop TCP packets in state new that are no SYN: the kernel picks up an ended connection from
-// a packet of the server, and the connection continues.
+// Rules must drop TCP packets in state new that are not a SYN. Otherwise the kernel picks up an ended connection from a
+// packet of the server, and the connection continues.
 func TestEndedConnectionComesBackFromTheServer(t *testing.T) {
 	const deny = `table inet deny { chain forward { type filter hook forward priority 0;
 		ct state established accept
@@ -253,7 +253,7 @@ func TestSweepOnRealTraffic(t *testing.T) {
 		again = append(again, stale)
 	}
 	for _, conn := range again {
-		require.True(t, exchange(conn, patience), "no ruleset denies it here: it begins again")
+		require.True(t, exchange(conn, patience), "no ruleset denies it here, so it begins again")
 	}
 	require.NoError(t, s.Close())
 }

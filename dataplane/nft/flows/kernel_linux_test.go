@@ -110,7 +110,7 @@ func (k *kernelTable) requireCounts(t *testing.T, want map[flows.Key]flows.Count
 	}
 }
 
-// end ends all connections, of which there are n.
+// end ends all n connections.
 func (k *kernelTable) end(t *testing.T, n int) {
 	t.Helper()
 	all, err := k.conn.Flows(t.Context())
@@ -134,8 +134,8 @@ func (k *kernelTable) listen(t *testing.T, network, address string) (conn net.Pa
 	return conn
 }
 
-// A connection without replies counts once, and each of its packets once: when it is sent, afterwards, and when the
-// connection ends.
+// A connection without replies is counted once, and so is each of its packets: when it is sent, afterwards, and when
+// the connection ends.
 func TestOneWayUDP(t *testing.T) {
 	k := newKernelTable(t)
 	k.listen(t, "udp4", "127.0.0.1:9")
@@ -161,7 +161,8 @@ func TestOneWayUDP(t *testing.T) {
 	k.requireCounts(t, map[flows.Key]flows.Counts{key: sent})
 }
 
-// Two connections from one port to two services with the same backend are one to policy, and two to the kernel.
+// Two connections from one port to two services with the same backend have one tuple for policy, and two entries in the
+// kernel.
 func TestTwoServicesWithOneBackend(t *testing.T) {
 	k := newKernelTable(t)
 	k.listen(t, "udp4", "127.0.0.1:9")
@@ -183,7 +184,8 @@ func TestTwoServicesWithOneBackend(t *testing.T) {
 	k.requireCounts(t, want)
 }
 
-// Two pings between the same addresses count as two connections. Without traffic the counts stay, and at the end too.
+// Two pings between the same addresses are two connections. The counts do not change without traffic, nor when the
+// connections end.
 func TestTwoPings(t *testing.T) {
 	k := newKernelTable(t)
 	conn := k.listen(t, "ip4:icmp", "127.0.0.1")

@@ -18,7 +18,7 @@ import (
 )
 
 // maxLag is the longest time from the first dump without a connection to the report of its end. It is less than the
-// time after which a Table takes an end for missed.
+// time after which a Table reports an end as missed.
 const maxLag = 8 * time.Second
 
 // model is a kernel with connections, and a Table that follows it.
@@ -27,7 +27,7 @@ type model struct {
 	rng     *rand.Rand
 	table   *flows.Table
 	entries []*modelEntry // the connection tracking table
-	ends    []*modelEntry // ends that are not reported yet, the first first
+	ends    []*modelEntry // ends that are not reported yet, in order
 	nextID  uint32
 	want    map[flows.Key]flows.Counts
 }
@@ -38,10 +38,10 @@ type modelEntry struct {
 	key      flows.Key
 	counters conntrack.Counters
 	ended    bool
-	missing  time.Time // of the first dump without it, since the last dump with it
+	missing  time.Time // time of the first dump without it, since the last dump with it
 }
 
-// missed reports whether dumps do not have a connection for d.
+// missed reports whether dumps have been without the connection for at least d.
 func (e *modelEntry) missed(d time.Duration) bool {
 	return !e.missing.IsZero() && time.Since(e.missing) >= d
 }
@@ -62,7 +62,7 @@ func (m *model) packet(e *modelEntry) {
 	m.want[e.key] = want
 }
 
-// step does one thing that a kernel does, or reports an end.
+// step makes one random step of the kernel, or reports an end.
 func (m *model) step() {
 	time.Sleep(time.Duration(m.rng.IntN(1000)) * time.Millisecond)
 	for slices.ContainsFunc(m.ends, func(e *modelEntry) bool { return e.missed(maxLag) }) {
@@ -95,7 +95,7 @@ func (m *model) reportEnd() {
 	m.ends = m.ends[1:]
 }
 
-// update calls Update. The kernel goes on between the entries of the dump, which it reads before they are reported. A
+// update calls Update. The kernel continues between the entries of the dump, which are read before they are reported. A
 // dump may fail, and skip an entry that another one had lately.
 func (m *model) update() {
 	failed, found := errors.New("failed"), map[*modelEntry]bool{}
@@ -130,7 +130,7 @@ func (m *model) update() {
 	}
 }
 
-// Whatever the order of dumps and ends, each connection counts once, and each packet once.
+// Whatever the order of dumps and ends, each connection is counted once, and so is each packet.
 func TestEachPacketCountsOnce(t *testing.T) {
 	for seed := range uint64(200) {
 		synctest.Test(t, func(t *testing.T) {

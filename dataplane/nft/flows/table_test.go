@@ -68,7 +68,7 @@ func counts(table *flows.Table) map[flows.Key]flows.Counts {
 	return all
 }
 
-// Both policies of a connection get its packets. Packets that are dropped count one by one.
+// Both policies of a connection get its packets. Dropped packets are counted one by one.
 func TestConnectionsAndDrops(t *testing.T) {
 	table := flows.New(flows.Config{})
 	egress, ingress := key("shop/cart", 80, policy.Egress, true), key("shop/cart", 80, policy.Ingress, true)
@@ -81,7 +81,7 @@ func TestConnectionsAndDrops(t *testing.T) {
 		table.Verdict(flows.Verdict{Key: denied, Length: 60})
 	}
 	table.Ended(tracked(0), counters(5, 500, 4, 4000))
-	table.Ended(tracked(2), counters(5, 500, 4, 4000)) // had no verdict
+	table.Ended(tracked(2), counters(5, 500, 4, 4000)) // this packet had no verdict
 	both := flows.Counts{Connections: 2, Packets: 5, Bytes: 500, ReplyPackets: 4, ReplyBytes: 4000}
 	require.Equal(t, map[flows.Key]flows.Counts{
 		egress: both, ingress: both, denied: {Packets: 3, Bytes: 180},
@@ -125,7 +125,7 @@ func (d dumpFunc) EachCounted(_ context.Context, _ func(), each func(*conntrack.
 	return d(each)
 }
 
-// Each packet until the first reply has a verdict. The connection counts once, and each of its packets once.
+// Each packet until the first reply has a verdict. The connection is counted once, and so is each of its packets.
 func TestVerdictsOfOneConnection(t *testing.T) {
 	table := flows.New(flows.Config{})
 	k, f := key("shop/cart", 80, policy.Ingress, true), tracked(7)
@@ -140,7 +140,8 @@ func TestVerdictsOfOneConnection(t *testing.T) {
 	require.Equal(t, map[flows.Key]flows.Counts{k: {Connections: 2, Packets: 101, Bytes: 10_100}}, counts(table))
 }
 
-// A connection that is not in conntrack, as one that is denied at the second end, counts again only after a pause.
+// A connection without a conntrack entry is counted again only after a pause, for example a connection that the second
+// endpoint denies.
 func TestConnectionsWithoutConntrack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		table := flows.New(flows.Config{})
@@ -159,7 +160,7 @@ func TestConnectionsWithoutConntrack(t *testing.T) {
 	})
 }
 
-// Conntrack entries with the same tuple count one by one, and only what each has grown by.
+// Conntrack entries with the same tuple are counted one by one. Only the growth of each entry is added.
 func TestConnectionsWithOneTuple(t *testing.T) {
 	k := key("shop/cart", 80, policy.Ingress, true)
 	for name, change := range map[string]func(*conntrack.Flow){
@@ -191,7 +192,7 @@ func TestConnectionsWithOneTuple(t *testing.T) {
 	}
 }
 
-// Entries that no Update has found count when they end, also after the first.
+// Entries that no Update has found are counted when they end, also after the first one.
 func TestShortConnectionsWithOneTuple(t *testing.T) {
 	table := flows.New(flows.Config{})
 	k := key("shop/cart", 80, policy.Ingress, true)
@@ -205,7 +206,8 @@ func TestShortConnectionsWithOneTuple(t *testing.T) {
 	require.Equal(t, map[flows.Key]flows.Counts{k: {Connections: 2, Packets: 2, Bytes: 200}}, counts(table))
 }
 
-// An entry that ends after an Update has read it counts once. The next entry counts too, although it has the same ID.
+// An entry that ends after an Update has read it is counted once. The next entry is counted too, although it has the
+// same ID.
 func TestEndDuringUpdate(t *testing.T) {
 	failed := errors.New("failed")
 	for _, result := range []error{nil, failed} {
@@ -226,7 +228,7 @@ func TestEndDuringUpdate(t *testing.T) {
 	}
 }
 
-// Ends that were missed are detected by Updates: the counters of an entry have fallen, or it is not found any more.
+// Update detects a missed end: the counters of an entry have decreased, or the entry is not found.
 func TestMissedEndsAreDetected(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		table := flows.New(flows.Config{MaxConnections: 1})
@@ -253,12 +255,12 @@ func TestMissedEndsAreDetected(t *testing.T) {
 		requireCounts(flows.Counts{Connections: 4, Packets: 9, Bytes: 1500, ReplyPackets: 10, ReplyBytes: 1000})
 		require.Zero(t, table.Stats().Connections)
 		table.Verdict(allowed(k, 8))
-		require.Equal(t, flows.Stats{Flows: 1, Connections: 1}, table.Stats(), "the place is free")
+		require.Equal(t, flows.Stats{Flows: 1, Connections: 1}, table.Stats(), "the entry was removed")
 	})
 }
 
-// An entry that Updates do not find counts once, and each of its packets once, if its end is reported late or a later
-// Update finds it.
+// An entry that Updates do not find is counted once, and so is each of its packets, if its end is reported late or a
+// later Update finds it.
 func TestEntryThatUpdatesDoNotFind(t *testing.T) {
 	k, f := key("shop/cart", 80, policy.Ingress, true), tracked(7)
 	for _, verdict := range []bool{false, true} {
@@ -349,7 +351,7 @@ func TestPolicyChangesDuringConnection(t *testing.T) {
 	require.Equal(t, 6, grown)
 }
 
-// Whatever comes, a table stays within its limits, and its totals are complete.
+// A table stays within its limits, and its totals are complete.
 func TestLimits(t *testing.T) {
 	const limit, sent = 10, 1000
 	var evicted []flows.Flow
@@ -369,7 +371,7 @@ func TestLimits(t *testing.T) {
 	require.Equal(t, "source0", evicted[0].Source)
 	require.Equal(t, "source999", table.Flows()[0].Source, "the latest is first")
 
-	table.Ended(tracked(0), counters(3, 300, 0, 0)) // its flow was evicted, and comes again
+	table.Ended(tracked(0), counters(3, 300, 0, 0)) // its flow was evicted, and is added again
 	require.Equal(t, "source0", table.Flows()[0].Source)
 	require.Equal(t, uint64(300), table.Flows()[0].Bytes)
 	totals := table.Totals()
@@ -383,7 +385,7 @@ func TestLimits(t *testing.T) {
 	require.Equal(t, flows.Counts{Connections: sent, Bytes: 300}, all)
 }
 
-// Many entries with one tuple stay within the limit. Those over it count when they end.
+// Many entries with one tuple stay within the limit. Entries over the limit are counted when they end.
 func TestLimitOfOneTuple(t *testing.T) {
 	const limit, sent = 10, 1000
 	table := flows.New(flows.Config{MaxConnections: limit})
@@ -409,7 +411,7 @@ func TestLimitOfOneTuple(t *testing.T) {
 	require.Equal(t, flows.Stats{Flows: 1}, table.Stats())
 }
 
-// A connection that has ended gives its place to the next at the limit.
+// At the limit, the next connection replaces one that has ended.
 func TestEndedConnectionIsReplacedAtLimit(t *testing.T) {
 	table := flows.New(flows.Config{MaxConnections: 1})
 	k := key("shop/cart", 80, policy.Ingress, true)
@@ -434,7 +436,7 @@ func TestProtocolsWithoutPorts(t *testing.T) {
 	require.Equal(t, map[flows.Key]flows.Counts{k: {Connections: 1, Packets: 1, Bytes: 100}}, counts(table))
 }
 
-// What was logged and what is tracked have the same tuple.
+// A logged packet and its conntrack entry have the same tuple.
 func TestTupleOf(t *testing.T) {
 	entry := nflog.Entry{
 		Src: netip.MustParseAddr(address), Dst: netip.MustParseAddr("10.0.0.2"), Protocol: tcp, SrcPort: 7, DstPort: 80,
@@ -442,7 +444,7 @@ func TestTupleOf(t *testing.T) {
 	require.Equal(t, allowed(flows.Key{}, 7).Tuple, flows.TupleOf(entry))
 }
 
-// BenchmarkVerdict is the cost of one verdict and of the end of its connection.
+// BenchmarkVerdict measures one verdict and the end of its connection.
 func BenchmarkVerdict(b *testing.B) {
 	b.ReportAllocs()
 	table := flows.New(flows.Config{})

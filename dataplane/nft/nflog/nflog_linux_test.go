@@ -53,8 +53,8 @@ func TestFollow(t *testing.T) {
 			return nil
 		})
 	}()
-	say := func(address string) {
-		_ = node.Do(func() error { // that it is dropped may show
+	send := func(address string) {
+		_ = node.Do(func() error { // the send may fail, because the packet is dropped
 			conn, err := net.Dial("udp", address)
 			if err == nil {
 				_, _ = conn.Write([]byte("x"))
@@ -63,12 +63,12 @@ func TestFollow(t *testing.T) {
 			return err
 		})
 	}
-	got := func(address string) Entry { // the first that comes shows that it follows
+	got := func(address string) Entry { // Follow receives nothing until it has bound the group
 		ticker, timeout := time.NewTicker(10*time.Millisecond), time.After(20*time.Second)
 		defer ticker.Stop()
 		for {
-			say("127.0.0.1:54")
-			say(address)
+			send("127.0.0.1:54")
+			send(address)
 			select {
 			case e := <-entries:
 				return e

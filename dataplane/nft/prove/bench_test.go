@@ -68,8 +68,8 @@ func (w workload) world() verdict.World {
 	return world
 }
 
-// BenchmarkTable measures the proof of a table with 200 local endpoints: its time, the packets, and the
-// most memory in use beyond the world and the table.
+// BenchmarkTable measures the proof of a table with 200 local endpoints: its time, the packets, and
+// the peak of its memory, without the world and the table.
 func BenchmarkTable(b *testing.B) {
 	for _, w := range []workload{{100_000, 10_000}, {250_000, 10_000}} {
 		b.Run(fmt.Sprintf("eps=%dk/pols=%dk", w.remote/1000, w.policies/1000), func(b *testing.B) {

@@ -37,7 +37,7 @@ func bridgedShop(t *testing.T, classes render.ClassesConfig) (*ruleset.Table, ma
 	return table, of
 }
 
-// at changes the element of a map of br0 and an address.
+// at returns a mutant that changes the element for br0 and an address in a map.
 func at(address string, change func(e *ruleset.Element) bool) func([]ruleset.Element) ([]ruleset.Element, bool) {
 	return func(list []ruleset.Element) (out []ruleset.Element, changed bool) {
 		for _, e := range list {
@@ -53,8 +53,8 @@ func at(address string, change func(e *ruleset.Element) bool) func([]ruleset.Ele
 	}
 }
 
-// S171: bridged endpoints are proved by the interface of their bridge. A change of what tells them
-// apart is found.
+// S171: bridged endpoints are proved with the interface of their bridge. A change of the elements
+// that distinguish them is found.
 func TestBridgedEndpoints(t *testing.T) {
 	missing := func(*ruleset.Element) bool { return false }
 	leads := func(chain string) func(*ruleset.Element) bool {
@@ -98,7 +98,7 @@ func TestBridgedEndpoints(t *testing.T) {
 		cfg.Table, cfg.Bridges = table, nil
 		r, err = prove.Table(t.Context(), cfg)
 		require.NoError(t, err)
-		require.False(t, r.Agrees(), "without the bridges, packets of ports are at their own interfaces")
+		require.False(t, r.Agrees(), "without the bridges, packets of ports have their own interfaces")
 	}
 }
 

@@ -14,7 +14,7 @@ import (
 	"github.com/wayleave/wayleave/policy/verdict"
 )
 
-// A table is proved, then again after an endpoint got another label.
+// A program proves a table, and proves it again after an endpoint got another label.
 func ExampleTable() {
 	web := &policy.WorkloadEndpoint{
 		Name: "web", Node: "n1", Interface: "way1", Addresses: []netip.Addr{netip.MustParseAddr("10.0.0.1")},

@@ -14,8 +14,8 @@ import (
 	"github.com/wayleave/wayleave/policy/verdict"
 )
 
-// Each field of policy.Header is a header field of the table, by its name, and each field of
-// policy.HeaderMatch has values of one.
+// Each field of policy.Header is a header field of the table with the same name. Each field of
+// policy.HeaderMatch has values of one of them.
 func TestHeaderNames(t *testing.T) {
 	n := newHeaderNames()
 	flow := map[string]bool{}
@@ -40,7 +40,7 @@ func TestHeaderNames(t *testing.T) {
 	require.True(t, flow["ICMPType"] && flow["ICMPCode"])
 }
 
-// Flows get the values, and all values of rules are mentioned.
+// Flows get the values, and mentioned has all values of the rules.
 func TestHeaderValues(t *testing.T) {
 	n, typ, code := newHeaderNames(), 3, 4
 	f := verdict.Flow{}

@@ -79,10 +79,11 @@ func shop() verdict.World {
 	return w
 }
 
-// mutant changes a table. It returns false if the table has nothing that it changes.
+// mutant changes a table. It returns false if it cannot change the table.
 type mutant func(*ruleset.Table) bool
 
-// eachRule calls change for the rules of the chains whose names begin so, until it returns true.
+// eachRule calls change for the rules of the chains whose names have the prefix, until it returns
+// true.
 func eachRule(begin string, change func(c *ruleset.Chain, i int) bool) mutant {
 	return func(t *ruleset.Table) bool {
 		for _, c := range t.Chains {
@@ -144,7 +145,8 @@ func last(f ruleset.Field, from, to ruleset.Value) mutant {
 	})
 }
 
-// elements changes the elements of the first set whose name begins so and whose elements change.
+// elements changes the elements of the first set whose name has the prefix and whose elements
+// change.
 func elements(begin string, change func(list []ruleset.Element) ([]ruleset.Element, bool)) mutant {
 	return func(t *ruleset.Table) bool {
 		for _, s := range t.Sets {
@@ -187,7 +189,7 @@ func swapped(a, b ruleset.Value) func([]ruleset.Element) ([]ruleset.Element, boo
 
 func addr(text string) ruleset.Value { return ruleset.Addr(netip.MustParseAddr(text)) }
 
-// moved gives an element that begins at a key another beginning and end.
+// moved gives an element that begins at a key another range.
 func moved(from, first, end string) func([]ruleset.Element) ([]ruleset.Element, bool) {
 	return func(list []ruleset.Element) ([]ruleset.Element, bool) {
 		i := slices.IndexFunc(list, func(e ruleset.Element) bool { return bytes.Equal(e.Key[0], addr(from)) })
@@ -233,7 +235,7 @@ func port(from, to uint16) func([]ruleset.Element) ([]ruleset.Element, bool) {
 	}
 }
 
-// mutants are changes of the shop's table, each of which changes what some packet is answered.
+// mutants returns changes of the shop's table. Each changes the verdict of some packet.
 func mutants() map[string]mutant {
 	way1, way2, way3 := ruleset.Ifname("way1"), ruleset.Ifname("way2"), ruleset.Ifname("way3")
 	return map[string]mutant{
@@ -262,9 +264,9 @@ func mutants() map[string]mutant {
 		"an ICMP code is another":             value(ruleset.ICMPCode, ruleset.Byte(0), ruleset.Byte(1)),
 		"a code point is another":             value(ruleset.IPDSCP, ruleset.Byte(46), ruleset.Byte(47)),
 		"a source is another":                 value(ruleset.IPSaddr, addr("10.0.0.1"), addr("10.0.0.9")),
-		"false sources are let through":       deleted("from/", "false source"),
-		"VXLAN is let through":                deleted("workload-sends", "VXLAN"),
-		"IP in IP is let through":             deleted("workload-sends", "IP in IP"),
+		"false sources pass":                  deleted("from/", "false source"),
+		"VXLAN passes":                        deleted("workload-sends", "VXLAN"),
+		"IP in IP passes":                     deleted("workload-sends", "IP in IP"),
 		"the host can be reached":             deleted("endpoint-to-host", "workload to its host"),
 		"policy of senders is skipped":        skipped("sender"),
 		"policy of receivers is skipped":      skipped("receiver"),
@@ -304,7 +306,8 @@ func skipped(side string) mutant {
 	})
 }
 
-// TestMutants changes the table in one place. Each change must be found, in each form that has it.
+// TestMutants changes the table in one place. Table must find each change, with lookups and with
+// chains if the change is possible there.
 func TestMutants(t *testing.T) {
 	w := shop()
 	forms := nfttest.Forms()

@@ -31,7 +31,7 @@ func TestConfigIsChecked(t *testing.T) {
 	require.Error(t, err)
 }
 
-// A context that is done and an error of Progress end the proof.
+// The proof ends when the context is done, and when Progress returns an error.
 func TestProofEnds(t *testing.T) {
 	w := shop()
 	cfg := prove.Config{World: w, Node: node, Table: rendered(t, render.Config{}, w)}
@@ -72,7 +72,8 @@ func TestProgress(t *testing.T) {
 	require.Equal(t, steps, last)
 }
 
-// A report has at most so many differences, each with both sides' reasons, as text and as JSON.
+// A report has a limited number of differences, each with the reasons of policy and of the table,
+// as text and as JSON.
 func TestReport(t *testing.T) {
 	w := shop()
 	table := rendered(t, render.Config{}, w)
@@ -95,7 +96,7 @@ func TestReport(t *testing.T) {
 	require.Equal(t, d.Steps, again.Differences[0].Steps)
 }
 
-// Settings of the node that the table does not have are found, and the other way.
+// Differences between the settings of the node and those of the table are found.
 func TestSettings(t *testing.T) {
 	w := shop()
 	all := []policy.HostConfig{
@@ -117,15 +118,15 @@ func TestSettings(t *testing.T) {
 				World: w, Node: node, Table: table, Verdict: verdict.Config{Host: other}, Limit: 1,
 			})
 			require.NoError(t, err)
-			accepts := i+j == 3 && i*j == 2 // to a process that nothing else forbids, both are the same
+			accepts := i+j == 3 && i*j == 2 // for a process that nothing else denies, both have the same result
 			require.Equal(t, i == j || accepts, r.Agrees(), "%+v, %+v\n%s", host, other, r)
 		}
 	}
 }
 
-// An endpoint that the world has and the table lacks drops, and one that only the table has is let
-// through.
-func TestOtherWorlds(t *testing.T) {
+// The packets of an endpoint that the table lacks drop. Those of an endpoint that only the table
+// has pass.
+func TestTableOfAnotherWorldDiffers(t *testing.T) {
 	w := shop()
 	whole := rendered(t, render.Config{}, w)
 	part := shop()

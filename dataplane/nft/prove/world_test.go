@@ -20,7 +20,7 @@ import (
 
 var worldFlags = nfttest.NewWorldFlags()
 
-// node is the name of the node that tables are for.
+// node is the name of the node of the tables.
 const node = worlds.Node
 
 // rendered returns the table of a world.

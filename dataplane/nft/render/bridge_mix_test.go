@@ -17,10 +17,10 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset/simulate"
 )
 
-// S171, S173: interfaces become ports of bridges, move to others and cease to be ports, while policy,
+// S171, S173: interfaces become ports of bridges, move to others and leave bridges, while policy,
 // states and addresses of the endpoints change. A packet that both states deny passes in no mix of
-// them. One that both allow passes in each, unless two endpoints exchange addresses in one change: the
-// Dataplane never does that (S168).
+// them. A packet that both allow passes in each mix, unless two endpoints exchange addresses in one
+// change. The Dataplane never does that (S168).
 func TestMixOfBridges(t *testing.T) { nfttest.EachForm(t, testMixOfBridges) }
 
 func testMixOfBridges(t *testing.T, classes render.ClassesConfig) {

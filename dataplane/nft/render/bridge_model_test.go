@@ -20,7 +20,7 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// bridgeModel has random endpoints and masters, and says which packets pass.
+// bridgeModel has random endpoints and masters, and decides which packets pass.
 type bridgeModel struct {
 	*rand.Rand
 	state   dptest.State
@@ -77,7 +77,7 @@ func (m *bridgeModel) mutate() {
 	m.state.Endpoints[key] = e
 }
 
-// bridge returns the configured bridge that an interface is a port of, or "".
+// bridge returns the configured bridge of a port, or "".
 func (m *bridgeModel) bridge(name string) string {
 	of := m.masters[name]
 	_, isPort := m.masters[of.Name]
@@ -104,8 +104,8 @@ func (m *bridgeModel) up(key policy.Key) bool {
 	return true
 }
 
-// passes reports whether a packet between an address at an interface and the outside passes. sends is
-// set if it comes from the address. A routed endpoint receives packets to any address.
+// passes reports whether a packet between an address at an interface and the outside passes. sends
+// is set if the address is the source. A routed endpoint receives packets to any address.
 func (m *bridgeModel) passes(name string, a netip.Addr, known, sends bool) bool {
 	claimed := false
 	for key, e := range m.state.Endpoints {
@@ -138,8 +138,8 @@ func (m *bridgeModel) blocked(name string, a netip.Addr) bool {
 	return hit && upper
 }
 
-// S100, S170, S171: endpoints and masters change at random. After each step the table, the errors and
-// TakeBridges are those of a new Renderer, and packets pass as the model says.
+// S100, S170, S171: endpoints and masters change at random. After each step the table, the errors
+// and TakeBridges are those of a new Renderer, and the same packets pass as in the model.
 func TestBridgeModel(t *testing.T) { nfttest.EachForm(t, testBridgeModel) }
 
 func testBridgeModel(t *testing.T, classes render.ClassesConfig) {
@@ -167,7 +167,7 @@ func testBridgeModel(t *testing.T, classes render.ClassesConfig) {
 			}
 			for _, change := range changes {
 				change()
-				if m.IntN(4) == 0 { // a state between
+				if m.IntN(4) == 0 { // an intermediate state
 					play(t, kernel, r)
 				}
 			}
@@ -243,7 +243,7 @@ func (m *bridgeModel) requireFresh(t *testing.T, cfg render.Config, r *render.Re
 	return table
 }
 
-// requirePackets requires that packets pass as the model says.
+// requirePackets requires that the same packets pass as in the model.
 func (m *bridgeModel) requirePackets(t *testing.T, table *ruleset.Table) (passed, dropped int) {
 	t.Helper()
 	sim := simulated(t, table)
@@ -272,8 +272,8 @@ func (m *bridgeModel) requirePackets(t *testing.T, table *ruleset.Table) (passed
 	return passed, dropped
 }
 
-// S171: the master of a configured bridge counts, so the bridges are looked up at the start and by each
-// Resync. Endpoints need not exist.
+// S171: the master of a configured bridge affects its ports, so the bridges are looked up at the
+// start and by each Resync, also without endpoints.
 func TestBridgesAreLookedUp(t *testing.T) {
 	r, err := render.New(render.Config{Bridges: nfttest.Bridges()})
 	require.NoError(t, err)

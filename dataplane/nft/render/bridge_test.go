@@ -37,7 +37,8 @@ func bridgedTable(t *testing.T, cfg render.Config) *ruleset.Table {
 	return table
 }
 
-// S171: the packets of a bridge belong to the endpoint that has their address, and drop if none has.
+// S171: policy of the endpoint with their address applies to the packets of a bridge. They drop if
+// no endpoint has it.
 func TestBridgedEndpoints(t *testing.T) { nfttest.EachForm(t, testBridgedEndpoints) }
 
 func testBridgedEndpoints(t *testing.T, classes render.ClassesConfig) {
@@ -96,7 +97,7 @@ func testBridgedEndpoints(t *testing.T, classes render.ClassesConfig) {
 			table := bridgedTable(t, cfg)
 			for _, state := range []uint32{ruleset.CtNew, ruleset.CtEstablished} {
 				if cfg.ReversePath && state == ruleset.CtNew && c.packet.IIF == "br0" {
-					continue // such a packet has no result of the lookup
+					continue // the lookup returns no result for such a packet
 				}
 				c.packet.CT = state
 				got, _ := judgePacket(t, table, c.hook, c.packet)
@@ -106,7 +107,8 @@ func testBridgedEndpoints(t *testing.T, classes render.ClassesConfig) {
 	}
 }
 
-// S171: policy decides about the packets of a bridge in both directions. way2 has none that allows.
+// S171: policy decides about the packets of a bridge in both directions. way2 has no policy that
+// allows them.
 func TestBridgedEndpointsHavePolicy(t *testing.T) {
 	nfttest.EachForm(t, testBridgedEndpointsHavePolicy)
 }
@@ -171,7 +173,7 @@ func TestNeighbourDiscoveryOnBridges(t *testing.T) {
 			got, _ := judgePacket(t, table, c.hook, c.packet)
 			require.Equal(t, c.want, got, "%s: %v %+v", action, c.hook, c.packet)
 			if c.hook == ruleset.Output {
-				continue // of the host: see TestHostSendsToBridges
+				continue // packets of the host: see TestHostSendsToBridges
 			}
 			got, _ = judgePacket(t, denied, c.hook, c.packet)
 			require.False(t, got, "%s: %v %+v", action, c.hook, c.packet)
@@ -179,8 +181,8 @@ func TestNeighbourDiscoveryOnBridges(t *testing.T) {
 	}
 }
 
-// S171: HostToEndpointAction decides about what the host sends to a bridge, if the address has an
-// endpoint. Broadcasts and multicasts go to no endpoint alone: only Accept lets them pass.
+// S171: HostToEndpointAction decides about packets from the host to a bridge if an endpoint has the
+// address. Broadcasts and multicasts go to no single endpoint, so they pass only with Accept.
 func TestHostSendsToBridges(t *testing.T) { nfttest.EachForm(t, testHostSendsToBridges) }
 
 func testHostSendsToBridges(t *testing.T, classes render.ClassesConfig) {
@@ -227,7 +229,7 @@ func testHostSendsToBridges(t *testing.T, classes render.ClassesConfig) {
 			}
 			s, of := bridgedState()
 			plain := scenario{Config: cfg, Batches: []dataplane.Batch{nfttest.Transition(s)}, Ports: of}
-			s.HostEndpoints = hosts.HostEndpoints // for all interfaces but those of workloads
+			s.HostEndpoints = hosts.HostEndpoints // for all interfaces except those of workloads
 			hosted := scenario{Config: cfg, Batches: []dataplane.Batch{nfttest.Transition(s)}, Ports: of}
 			for _, sc := range []scenario{plain, hosted} {
 				table, errs := sc.rendered(t)
@@ -298,8 +300,8 @@ func TestRelatedOnBridges(t *testing.T) {
 	}
 }
 
-// S171: two endpoints of one bridge with the same address are both at fault, even if one is down. Each
-// is up again when the other moves away.
+// S171: two endpoints of one bridge with the same address are both at fault, even if one is down.
+// Each is up again when the other leaves the bridge.
 func TestEndpointsOfOneBridgeShareAnAddress(t *testing.T) {
 	s, of := bridgedState()
 	shared := s.Clone()
@@ -314,8 +316,8 @@ func TestEndpointsOfOneBridgeShareAnAddress(t *testing.T) {
 	require.Empty(t, errs)
 	text := clean.String()
 	both := []string{
-		"nft: render WorkloadEndpoint/shop/way2: address 10.0.0.3 is also that of WorkloadEndpoint/shop/way3, at the same bridge br0",
-		"nft: render WorkloadEndpoint/shop/way3: address 10.0.0.3 is also that of WorkloadEndpoint/shop/way2, at the same bridge br0",
+		"nft: render WorkloadEndpoint/shop/way2: address 10.0.0.3 also belongs to WorkloadEndpoint/shop/way3, at the same bridge br0",
+		"nft: render WorkloadEndpoint/shop/way3: address 10.0.0.3 also belongs to WorkloadEndpoint/shop/way2, at the same bridge br0",
 	}
 	r.Update(dptest.Transition(s, shared))
 	table, errs := r.Table()
@@ -328,7 +330,7 @@ func TestEndpointsOfOneBridgeShareAnAddress(t *testing.T) {
 	r.SetMaster("way3", render.Master{Name: "br0", Kind: "bridge"})
 	require.Equal(t, both, messages(r.Errors()))
 	r.SetMaster("way2", render.Master{})
-	require.Empty(t, r.Errors(), "a routed one is told apart by its interface")
+	require.Empty(t, r.Errors(), "a routed endpoint is identified by its interface")
 	r.SetMaster("way2", render.Master{Name: "br0", Kind: "bridge"})
 	r.Update(dptest.Transition(shared, s))
 	again, errs := r.Table()
@@ -336,7 +338,8 @@ func TestEndpointsOfOneBridgeShareAnAddress(t *testing.T) {
 	require.Equal(t, text, again.String())
 }
 
-// S171: an address moves between two ports of one bridge in one flush. Its elements stay.
+// S171: an address moves between two ports of one bridge in one flush. Its elements are changed in
+// place.
 func TestAddressMovesBetweenPorts(t *testing.T) {
 	s, of := bridgedState()
 	for i := range 20 { // maps have no order
@@ -366,8 +369,9 @@ func TestAddressMovesBetweenPorts(t *testing.T) {
 	}
 }
 
-// S170, S171: only bridges that are configured count, if no hook sees their packets as another's.
-func TestMastersThatAreNoConfiguredBridge(t *testing.T) {
+// S170, S171: an endpoint at a port is not at fault only if its bridge is configured and has no
+// master itself.
+func TestEndpointsAtOtherMastersAreAtFault(t *testing.T) {
 	s, _ := bridgedState()
 	for name, c := range map[string]struct {
 		known map[string]render.Interface
@@ -413,8 +417,9 @@ func TestMastersThatAreNoConfiguredBridge(t *testing.T) {
 	}
 }
 
-// S171: an endpoint with the name of a bridge is at fault, and takes nothing from those of its ports.
-func TestEndpointWithTheNameOfABridge(t *testing.T) {
+// S171: an endpoint with the name of a bridge is at fault, and does not affect the endpoints of its
+// ports.
+func TestEndpointWithNameOfBridgeIsAtFault(t *testing.T) {
 	s, of := bridgedState()
 	s.Endpoints[nfttest.EndpointKey("router")] = &dataplane.Endpoint{
 		Interface: "br0", Addresses: nfttest.Addresses("10.0.0.9"), Profiles: []string{"all"},
@@ -433,7 +438,8 @@ func TestEndpointWithTheNameOfABridge(t *testing.T) {
 	}
 }
 
-// S170, S171: a port of another master has the address of a bridged endpoint. That one goes on.
+// S170, S171: a port of another master has the address of a bridged endpoint. The bridged endpoint
+// is not affected.
 func TestBlockedAddressOfABridgedEndpoint(t *testing.T) {
 	s, of := bridgedState()
 	of["way5"] = "br7"
@@ -460,7 +466,8 @@ func testHostEndpointsAndBridges(t *testing.T, classes render.ClassesConfig) {
 	hostEndpointsAndBridges(t, classes, policy.HostAccept, nil)           // denies everything
 }
 
-// hostEndpointsAndBridges tests that EndpointToHostAction decides, and no host endpoint with the profiles.
+// hostEndpointsAndBridges tests that EndpointToHostAction decides, and not a host endpoint with the
+// profiles.
 func hostEndpointsAndBridges(
 	t *testing.T, classes render.ClassesConfig, action policy.HostAction, profiles []string,
 ) {
@@ -493,8 +500,8 @@ func hostEndpointsAndBridges(
 	}
 }
 
-// S171: without a bridge in the configuration, the table has nothing of them.
-func TestNothingOfBridges(t *testing.T) {
+// S171: without bridges in the configuration, the table has no objects for bridges.
+func TestNoBridgesInConfigNoObjects(t *testing.T) {
 	s, _ := bridgedState()
 	table, errs := nfttest.Rendered(t, render.Config{}, nfttest.Transition(s))
 	require.Empty(t, errs)

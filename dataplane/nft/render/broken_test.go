@@ -90,9 +90,8 @@ func brokenState(w nfttest.World) dptest.State {
 	return s
 }
 
-// S100: a renderer goes through random states with missing objects and objects at fault, by batches in any
-// order. At each state, its table, the table made by its deltas, its errors and the table of a clone equal
-// those of a fresh renderer.
+// S100: a renderer gets random states with missing objects and objects at fault, by batches in any order. At each
+// state, its table, the table made by its deltas, its errors and the table of a clone equal those of a fresh renderer.
 func TestIncompleteStatesEqualFreshRenderer(t *testing.T) {
 	nfttest.EachFormInParallel(t, testIncompleteStatesEqualFreshRenderer)
 }
@@ -119,7 +118,7 @@ func testIncompleteStatesEqualFreshRenderer(t *testing.T, classes render.Classes
 			}
 			next := brokenState(w)
 			b := dptest.Transition(last, next)
-			if w.IntN(2) == 0 { // in an order that no graph would choose, events one by one, some flushed
+			if w.IntN(2) == 0 { // events one by one, in an order that no graph has, with some flushes
 				w.Shuffle(len(b.Events), func(i, j int) {
 					_, d1 := b.Events[i].(*dataplane.IPSetDelta)
 					_, d2 := b.Events[j].(*dataplane.IPSetDelta)
@@ -160,7 +159,7 @@ func testIncompleteStatesEqualFreshRenderer(t *testing.T, classes render.Classes
 	}
 }
 
-// withMasters returns the interfaces and those of endpoints, some of them ports of a master.
+// withMasters returns the given interfaces and those of endpoints. Some of them are ports of a master.
 func withMasters(w nfttest.World, addresses map[string][]netip.Addr) map[string]render.Interface {
 	known := nfttest.InterfacesWith(addresses)
 	for _, name := range []string{"way0", "way1", "way2", "eth0"} {

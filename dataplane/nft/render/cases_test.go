@@ -20,7 +20,8 @@ import (
 	"github.com/wayleave/wayleave/policy/worlds"
 )
 
-// TestNumberedCases holds the flows of each case against the rendered table and the reference evaluator.
+// TestNumberedCases compares the verdicts of the rendered table and of the reference evaluator on
+// the flows of each case.
 func TestNumberedCases(t *testing.T) { nfttest.EachFormInParallel(t, testNumberedCases) }
 
 func testNumberedCases(t *testing.T, classes render.ClassesConfig) {
@@ -48,9 +49,9 @@ func testNumberedCases(t *testing.T, classes render.ClassesConfig) {
 	}
 }
 
-// TestEveryCaseIsNamed: all numbered cases of selection, of actions, of matching and of hosts that
-// flows can show are among the cases here and those of host endpoints. The others are about what
-// flows cannot show, and scripts of the graph have them.
+// TestEveryCaseIsNamed: the cases of this package and those of host endpoints cover all numbered
+// cases of selection, actions, matching and hosts that flows can test. The others are tested by
+// scripts of the graph.
 func TestEveryCaseIsNamed(t *testing.T) {
 	named := map[int]bool{}
 	number := regexp.MustCompile(`S(\d+)`)
@@ -74,7 +75,7 @@ func TestEveryCaseIsNamed(t *testing.T) {
 	}
 }
 
-// parseFlow reads a flow, and says where it comes from and goes to.
+// parseFlow reads a flow, and returns its two ends.
 func parseFlow(t *testing.T, c *nfttest.Cluster, words []string) (f verdict.Flow, from, to nfttest.Place) {
 	t.Helper()
 	proto, err := policy.ParseProtocol(words[0])
@@ -131,7 +132,7 @@ func number[T uint8 | uint16](t *testing.T, s string) T {
 	return T(n)
 }
 
-// placeIn is where an address is.
+// placeIn returns the end with an address.
 func placeIn(c *nfttest.Cluster, a netip.Addr) nfttest.Place {
 	for _, r := range c.Resources {
 		if w, ok := r.(*policy.WorkloadEndpoint); ok && w.Node == worlds.Node && slices.Contains(w.Addresses, a) {

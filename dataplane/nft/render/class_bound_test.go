@@ -16,8 +16,8 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// Rules that are not plain count for every class that they hold for. Otherwise n overlapping sets
-// could make n outcomes of n/2 rules each.
+// The cost of a group has the rules that are not plain once for each class that they match. Otherwise, n overlapping
+// sets could make n outcomes of n/2 rules each.
 func TestOutcomesAreBounded(t *testing.T) {
 	const sets = 60
 	p := newPlayer(t, render.Config{Classes: render.ClassesConfig{MaxPerGroup: 2000}})
@@ -47,7 +47,7 @@ func TestOutcomesAreBounded(t *testing.T) {
 	}
 	require.Less(t, rules, 7*sets)
 
-	// Without the ports the rules come to one list for each class, however many there are.
+	// Without ports, the rules need one list for each class, however many rules there are.
 	events = nil
 	for i := range sets {
 		events = append(events, source(i))
@@ -58,9 +58,8 @@ func TestOutcomesAreBounded(t *testing.T) {
 	require.Zero(t, p.r.ClassStats().ChainGroups)
 }
 
-// Each combination of ports is an outcome with a list of ports of its own, which takes the kernel much
-// more than an element. Equal outcomes count once, and outcomes that cost no more than the rules
-// count nothing.
+// Each combination of ports is an outcome with its own list of ports, which needs much more kernel memory than an
+// element. The cost has equal outcomes once. Outcomes that need no more than the rules cost nothing.
 func TestOutcomesOfPortsAreBounded(t *testing.T) {
 	const n = 8
 	p := newPlayer(t, render.Config{Classes: render.ClassesConfig{MaxPerGroup: 5000}})
@@ -74,7 +73,7 @@ func TestOutcomesOfPortsAreBounded(t *testing.T) {
 	require.Zero(t, p.r.ClassStats().ChainGroups)
 	require.Equal(t, 3*(1<<n-1), p.r.ClassStats().Cost) // classes, and elements of outcomes
 
-	// As many outcomes as rules, with one list each.
+	// There are as many outcomes as rules, with one list each.
 	q := newPlayer(t, render.Config{Classes: render.ClassesConfig{MaxPerGroup: 50 * 3}})
 	var events []dataplane.Event
 	var names []string
@@ -93,9 +92,9 @@ func TestOutcomesOfPortsAreBounded(t *testing.T) {
 	require.Equal(t, 50*3, q.r.ClassStats().Cost)
 }
 
-// Rules that match no address make chains larger, but no outcome: they change the cost of a group
-// although they change none of its classes.
-func TestRulesWithoutAddressesCount(t *testing.T) {
+// Rules that match no address make chains larger, but no outcome. So they change the cost of a group, although they
+// change none of its classes.
+func TestRulesWithoutAddressesAffectCost(t *testing.T) {
 	p := newPlayer(t, render.Config{})
 	never := fromIPSet("0never", "s:never")
 	for i := range 19 {
@@ -108,7 +107,7 @@ func TestRulesWithoutAddressesCount(t *testing.T) {
 	p.flush(append(events, prefixSet("s:never"), never, classSubject("way0", names...))...)
 	// 7 classes, outcomes with 3 single ports, 3 lists of two and one of three; 3 rules, and 20 with a list.
 	const outcomes = 3*4 + 3*(4+32+2) + (4 + 32 + 3)
-	const classes = 7 + 7*2 // and the elements of their outcomes
+	const classes = 7 + 7*2 // classes, and the elements of their outcomes
 	require.Equal(t, classes+outcomes-3*4-(20*4+32+20), p.r.ClassStats().Cost)
 	for n := 1; n <= 3; n++ { // edits that keep all peers
 		edited := &dataplane.PolicyUpdate{Key: never.Key, Policy: &dataplane.Policy{}}
@@ -126,8 +125,7 @@ func TestRulesWithoutAddressesCount(t *testing.T) {
 	require.Equal(t, classes+outcomes-3*4, p.r.ClassStats().Cost)
 }
 
-// An edit of one address of a group at its limit takes work for this address alone, whether the group
-// is lookups or chains.
+// An edit of one address of a group at its limit recomputes only this address, whether the group is lookups or chains.
 func TestEditAtTheLimitIsSmall(t *testing.T) {
 	const n = 10
 	port := func(i int) uint16 { return uint16(1000 + 2*i) }
@@ -165,8 +163,8 @@ func TestEditAtTheLimitIsSmall(t *testing.T) {
 	}
 }
 
-// As chains, groups share the rules of a policy; each outcome has rules of its own. So rules that many
-// groups have in common count for each of them.
+// As chains, groups share the rules of a policy, but each outcome has its own rules. So the cost of each group has the
+// rules that it shares with others.
 func TestOutcomesOfSharedPoliciesAreBounded(t *testing.T) {
 	const groups, shared = 50, 200
 	p := newPlayer(t, render.Config{Classes: render.ClassesConfig{MaxTotal: 4000}})
@@ -194,9 +192,9 @@ func TestOutcomesOfSharedPoliciesAreBounded(t *testing.T) {
 	require.Less(t, rules, 5000, "cost %d", p.r.ClassStats().Cost)
 }
 
-// Each outcome of a group has an element, also if all outcomes have the same rules. Groups of workloads
-// share the elements, so these count once in the total. Those of host endpoints have their own.
-func TestElementsOfOutcomesCount(t *testing.T) {
+// Each outcome of a group has an element, also if all outcomes have the same rules. Groups of workloads share the
+// elements, so the total has these once. Groups of host endpoints have their own.
+func TestCostHasElementsOfOutcomes(t *testing.T) {
 	const groups, classes = 20, 7
 	p := newPlayer(t, render.Config{})
 	events := nfttest.BitWorld(3, func(int) uint16 { return 1000 })
@@ -228,7 +226,7 @@ func TestElementsOfOutcomesCount(t *testing.T) {
 	}
 	require.Equal(t, classes+groups*classes, elements)
 
-	for i := range groups { // nothing of a group that is removed counts
+	for i := range groups { // the total has no cost of removed groups
 		p.flush(&dataplane.EndpointRemove{Key: nfttest.EndpointKey(fmt.Sprint("way", i))})
 	}
 	require.Equal(t, 3*groups*classes, p.r.ClassStats().Cost)

@@ -15,8 +15,8 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// editRules returns rules with other actions, ports and protocols for the same peers. Sometimes one rule
-// has another peer, is gone, or changes places.
+// editRules returns rules with other actions, ports and protocols for the same peers. Sometimes one
+// rule has another peer, is missing, or has another position.
 func (m *classModel) editRules(rules []dataplane.Rule) []dataplane.Rule {
 	out := slices.Clone(rules)
 	for i := range out {
@@ -24,7 +24,7 @@ func (m *classModel) editRules(rules []dataplane.Rule) []dataplane.Rule {
 		if m.IntN(2) == 0 {
 			continue
 		}
-		other := m.State() // of rules to take parts from
+		other := m.State() // source of random parts of rules
 		for _, k := range slices.SortedFunc(maps.Keys(other.Policies), policy.Key.Compare) {
 			for _, from := range slices.Concat(other.Policies[k].Ingress, other.Policies[k].Egress) {
 				if m.IntN(3) > 0 {
@@ -66,8 +66,9 @@ func (m *classModel) editPolicies(s dptest.State) {
 	}
 }
 
-// As TestClassModel, but only rules of policies and profiles change, often back to earlier ones, and
-// several endpoints have the same policies. Classes keep their outcomes, which lead to other chains.
+// Like TestClassModel, but only rules of policies and profiles change, often back to earlier ones,
+// and several endpoints have the same policies. Classes keep their outcomes, which lead to other
+// chains.
 func TestEditsModel(t *testing.T) {
 	for _, seed := range worldFlags.Seeds(60, 10) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {

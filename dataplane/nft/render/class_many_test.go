@@ -23,15 +23,15 @@ import (
 
 var fullClasses = flag.Bool("full", false, "run the tests of many classes at full size")
 
-// manyWorld has many classes of addresses. One endpoint of the node has all policies.
+// manyWorld has many classes of addresses. All policies apply to one endpoint of the node.
 type manyWorld struct {
 	*nfttest.Cluster
 	t *testing.T
 	// bits is the number of policies with a selector. Policy i selects the endpoints in whose number
 	// bit i is set. So each endpoint of another node has classes of its own.
 	bits int
-	// lists is the number of policies with a list of prefixes. The prefixes are nested. Neighbours
-	// in the nest are in different lists.
+	// lists is the number of policies with a list of prefixes. The prefixes are nested. Each prefix
+	// and the next wider one are in different lists.
 	lists int
 	// samePort gives all policies one port, so most outcomes are equal.
 	samePort bool
@@ -62,7 +62,7 @@ func (w *manyWorld) policy(i int, from policy.EntityRule) *policy.Policy {
 		Name: fmt.Sprintf("p-%03d", i), Selector: "app == 'judged'", Types: []policy.Type{policy.Ingress},
 		Ingress: []policy.Rule{r},
 	}
-	if i%5 == 4 { // denies the port of an earlier policy
+	if i%5 == 4 { // it denies the port of an earlier policy
 		p.Ingress[0].Action = policy.Deny
 		p.Ingress[0].Destination.Ports = nfttest.PortList(policy.PortNumber(w.port(i + 1)))
 	}
@@ -126,7 +126,7 @@ func (w *manyWorld) resources(hosts, prefixes int) verdict.World {
 	return out
 }
 
-// become changes the world, and returns the number of operations.
+// become applies a world, and returns the number of operations.
 func (w *manyWorld) become(hosts, prefixes int) (ops int) {
 	next := w.resources(hosts, prefixes)
 	var updates []policy.Update
@@ -143,7 +143,8 @@ func (w *manyWorld) become(hosts, prefixes int) (ops int) {
 	return ops
 }
 
-// sources returns an address of each class, and those at both sides of each end of a prefix.
+// sources returns an address of each class, and the addresses on both sides of each end of a
+// prefix.
 func (w *manyWorld) sources() (out []netip.Addr) {
 	seen := map[netip.Addr]bool{}
 	add := func(list ...netip.Addr) {
@@ -171,7 +172,7 @@ func (w *manyWorld) sources() (out []netip.Addr) {
 	return out
 }
 
-// flow returns a flow to the endpoint, and where it comes from and goes to.
+// flow returns a flow to the endpoint, and its two ends.
 func (w *manyWorld) flow(src netip.Addr, port uint16) (f verdict.Flow, from, to nfttest.Place) {
 	from = nfttest.Place{Iface: "eth0", Addr: src}
 	to = nfttest.Place{Iface: "way1", Addr: netip.MustParseAddr("192.0.2.9")}
@@ -184,7 +185,7 @@ func (w *manyWorld) flow(src netip.Addr, port uint16) (f verdict.Flow, from, to 
 	}, from, to
 }
 
-// ports returns the ports to try: of all policies in small worlds, of some in others.
+// ports returns the ports to test: of all policies in small worlds, of some policies in others.
 func (w *manyWorld) ports(sources int) []uint16 {
 	ports := []uint16{999}
 	for i := range w.bits + w.lists + 1 {
@@ -200,7 +201,7 @@ func (w *manyWorld) ports(sources int) []uint16 {
 }
 
 // check compares the table with that of a new Renderer, and its verdicts with the reference. It
-// returns the table and the number of flows that pass and that do not.
+// returns the table and the numbers of flows that pass and drop.
 func (w *manyWorld) check() (table *ruleset.Table, passed, denied int) {
 	t := w.t
 	table, errs := w.Renderer.Table()
@@ -211,7 +212,7 @@ func (w *manyWorld) check() (table *ruleset.Table, passed, denied int) {
 	fresh.Update(w.Graph.Snapshot())
 	fresh.Flush()
 	again, _ := fresh.Table()
-	require.True(t, again.Equal(table), "the path must not matter")
+	require.True(t, again.Equal(table), "the table depends on earlier states")
 	require.Equal(t, fresh.ClassStats(), w.Renderer.ClassStats())
 	require.Equal(t, sizes(fresh), sizes(w.Renderer), "the kept entries depend on earlier states")
 	ready := newSimTable(t, table)
@@ -234,8 +235,8 @@ func (w *manyWorld) check() (table *ruleset.Table, passed, denied int) {
 	return table, passed, denied
 }
 
-// mixes requires of packets during a change from one table to the other: what both forbid does not
-// pass, and what both allow passes unless two transactions pass.
+// mixes tests packets during a change from one table to the other. Packets that both deny do not
+// pass. Packets that both allow pass unless two transactions are made.
 func (w *manyWorld) mixes(first, second *ruleset.Table) {
 	sim := func(table *ruleset.Table) *simulate.Simulator {
 		s, err := simulate.New(simulate.Config{Table: table})
@@ -261,7 +262,7 @@ func (w *manyWorld) mixes(first, second *ruleset.Table) {
 	}
 }
 
-// Worlds of many classes grow beyond the limit and shrink again. Each table is that of a new
+// Worlds of many classes grow beyond the limit and shrink again. Each table equals that of a new
 // Renderer, and has the verdicts of the reference, also while the group becomes chains, or lookups
 // again (S100, S173).
 func TestManyClasses(t *testing.T) {

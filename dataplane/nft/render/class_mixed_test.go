@@ -18,7 +18,7 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// mixedPeer returns one of few peers, so that rules share them. Lists are of one or both families.
+// mixedPeer returns one of few peers, so that rules share them. Lists have one or both families.
 func (m *classModel) mixedPeer() (out dataplane.Match) {
 	nets := [][]netip.Prefix{
 		nfttest.Nets("10.0.0.0/8"), nfttest.Nets("10.0.0.0/24", "fd00::/64"), nfttest.Nets("0.0.0.0/0"),
@@ -41,7 +41,7 @@ func (m *classModel) mixedPeer() (out dataplane.Match) {
 	return out
 }
 
-// mixedRest gives a rule another action, protocol and ports. Some rules then are not plain.
+// mixedRest gives a rule another action, protocol and ports. Some of these rules are not plain.
 func (m *classModel) mixedRest(r *dataplane.Rule, in bool) {
 	peer := &r.Source
 	if !in {
@@ -78,7 +78,7 @@ func (m *classModel) mixedRest(r *dataplane.Rule, in bool) {
 		r.NotProtocol = 17
 	case 5:
 		r.Destination.NotPortSets = []dataplane.IPSetID{nfttest.Pick(m.World, nfttest.PortSets())}
-	case 6: // hides all rules behind it
+	case 6: // it hides all rules behind it
 		r.Protocol, r.Destination.Ports, r.Destination.NotPorts = 0, nil, nil
 	}
 	if m.IntN(12) == 0 {
@@ -100,7 +100,8 @@ func (m *classModel) mixedRules(name string, in bool) (out []dataplane.Rule) {
 	return out
 }
 
-// editMixed returns rules of which some have another rest; few are gone, or change places.
+// editMixed returns rules of which some have another action, protocol and ports. A few are missing,
+// or have other positions.
 func (m *classModel) editMixed(rules []dataplane.Rule, in bool) []dataplane.Rule {
 	out := slices.Clone(rules)
 	for i := range out {
@@ -192,7 +193,7 @@ func (m *classModel) mixedState(hosts bool) dptest.State {
 	return s
 }
 
-// mix changes several things of a state at once.
+// mix changes several objects of a state at once.
 func (m *classModel) mix(s dptest.State) {
 	for _, k := range slices.SortedFunc(maps.Keys(s.Policies), policy.Key.Compare) {
 		p := *s.Policies[k]
@@ -201,7 +202,7 @@ func (m *classModel) mix(s dptest.State) {
 			p.Ingress, p.Egress = m.editMixed(p.Ingress, true), m.editMixed(p.Egress, false)
 		case n == 10:
 			p.Staged = !p.Staged
-		case n == 11: // two policies change places
+		case n == 11: // two policies exchange positions
 			other := nfttest.PolicyKey(fmt.Sprint(k.Name[:1], m.IntN(3)))
 			p, s.Policies[other] = *s.Policies[other], s.Policies[k]
 		case n == 12:
@@ -226,7 +227,7 @@ func (m *classModel) mix(s dptest.State) {
 		iface := nfttest.Pick(m.World, []string{"eth0", "eth1", policy.AllInterfaces})
 		s.HostEndpoints[hostKey(iface)] = m.mixedHost(iface)
 	}
-	if m.IntN(2) == 0 { // classes come and go
+	if m.IntN(2) == 0 { // classes are added and removed
 		other := m.State()
 		for _, id := range slices.Concat(nfttest.NetSets(), nfttest.PortSets()) {
 			if m.IntN(3) == 0 {
@@ -239,8 +240,8 @@ func (m *classModel) mix(s dptest.State) {
 	}
 }
 
-// Rules, peers, sets, tiers, kinds of policies and endpoints change in one flush, at all stages and under
-// limits. The table and the costs are those of a new Renderer.
+// Rules, peers, sets, tiers, kinds of policies and endpoints change in one flush, at all stages and
+// under limits. The table and the costs equal those of a new Renderer.
 func TestMixedEditsModel(t *testing.T) {
 	for _, seed := range worldFlags.Seeds(60, 10) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {

@@ -20,7 +20,7 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// classModel changes the state of a Renderer. After each flush it compares the Renderer with a new
+// classModel changes the state of a Renderer. After each flush, it compares the Renderer with a new
 // one, and with the verdicts of the state.
 type classModel struct {
 	nfttest.World
@@ -78,7 +78,7 @@ func (m *classModel) play(events []dataplane.Event) {
 	m.flush()
 }
 
-// shuffle randomizes the order of events. Changes of a set stay behind the set.
+// shuffle randomizes the order of events. Changes of a set follow the set.
 func (m *classModel) shuffle(events []dataplane.Event) {
 	m.Shuffle(len(events), func(i, j int) {
 		_, d1 := events[i].(*dataplane.IPSetDelta)
@@ -111,8 +111,8 @@ func (m *classModel) again(s dptest.State) (out []dataplane.Event) {
 	return out
 }
 
-// sizes returns how much a Renderer holds of each kind, except caches and scratch space. Kernel sets of
-// IP sets are there for rules that never match, until the set changes.
+// sizes returns the number of entries of each kind in a Renderer, except caches and scratch space.
+// Kernel sets of IP sets exist for rules that never match, until the set changes.
 func sizes(r *render.Renderer) map[string]int {
 	return render.FieldSizes(r, "github.com/wayleave/wayleave/dataplane/nft/",
 		"classIndex.edits", "classIndex.unions", "classIndex.predicates", "classIndex.key", "indexes.scratch",
@@ -243,8 +243,8 @@ func (m *classModel) drops(s dptest.State, table *ruleset.Table) {
 	}
 }
 
-// The table depends only on the state, not on earlier states, and has the verdicts of the state.
-// Meanwhile groups exceed the limits, numbers collide, and objects are missing or at fault.
+// The table depends only on the state, not on earlier states, and has the verdicts of the state. In
+// some states, groups exceed the limits, numbers collide, and objects are missing or at fault.
 func TestClassModel(t *testing.T) {
 	for seed := range uint64(150) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {

@@ -105,10 +105,10 @@ func TestGroupAtFault(t *testing.T) {
 	require.Equal(t, 1, p.r.ClassStats().Elements)
 }
 
-// Rules that were in no chain for a while have the sets that they look up.
+// When rules are in a chain again, the sets exist that they look up.
 func TestRulesFindTheirSetsAgain(t *testing.T) {
 	p := newPlayer(t, render.Config{Classes: nfttest.Chains()})
-	pass := dataplane.Rule{ID: "pass", Action: policy.Pass} // whose policy has no separate chain
+	pass := dataplane.Rule{ID: "pass", Action: policy.Pass} // its policy has no separate chain
 	other := fromIPSet("b", "s:b")
 	p.flush(
 		prefixSet("s:a", "10.0.0.1/32"), prefixSet("s:b"), fromIPSet("a", "s:a", pass), other,
@@ -135,7 +135,7 @@ func TestSetRemovedAndAddedIsOneSet(t *testing.T) {
 	require.Zero(t, p.flush(up...))
 }
 
-// A fault of rules that are never evaluated is no error (S20, S38).
+// A fault of rules that are never evaluated is not an error (S20, S38).
 func TestUnevaluatedRulesHaveNoErrors(t *testing.T) {
 	p := newPlayer(t, render.Config{})
 	staged, before := fromIPSet("a", "s:never"), fromIPSet("b", "s:never")

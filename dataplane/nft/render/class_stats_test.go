@@ -31,7 +31,7 @@ func TestClassStats(t *testing.T) {
 		Addresses: 2, Ranges: 1, Classes: 3, Groups: 2, ChainGroups: 1, Outcomes: 1,
 		Chains: []render.ClassGroup{nfttest.CountedGroup()}, MaxPerGroup: 6, MaxTotal: 400_000,
 	}
-	want.Largest = nfttest.CountedGroup() // of the other direction, in which there is no policy
+	want.Largest = nfttest.CountedGroup() // the other direction, in which there is no policy
 	want.Largest.Direction, want.Largest.Cost = "egress", 0
 	want.Largest.Tiers, want.Largest.Policy = "", policy.Key{}
 	require.Equal(t, want, bounded.ClassStats())

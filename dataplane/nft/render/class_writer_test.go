@@ -17,8 +17,8 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// decidedRule returns a rule that may have predicates. The rest of it matches ports and protocols,
-// or more.
+// decidedRule returns a rule that may have predicates. It also matches ports and protocols, or
+// more.
 func decidedRule(w nfttest.World, id string) dataplane.Rule {
 	r := dataplane.Rule{
 		ID: id, Action: nfttest.Pick(w, []policy.Action{policy.Allow, policy.Deny, policy.Pass, policy.Pass}),
@@ -94,7 +94,7 @@ func decidedState(w nfttest.World) dptest.State {
 	return s
 }
 
-// Every packet that could make a difference has the verdict of the state. The policies have tiers
+// Every packet that the rules distinguish has the verdict of the state. The policies have tiers
 // that pass some ports, and plain rules among others.
 func TestClassOutcomes(t *testing.T) {
 	for seed := range uint64(120) {

@@ -43,7 +43,7 @@ func TestVerdictsOfCountedRules(t *testing.T) {
 				table, errs := nfttest.Rendered(t, cfg, nfttest.Transition(state))
 				require.Empty(t, errs)
 				again, _ := nfttest.Rendered(t, cfg, nfttest.Transition(before), dptest.Transition(before, state))
-				require.Equal(t, table.String(), again.String(), "S100: the path must not matter")
+				require.Equal(t, table.String(), again.String(), "S100: the table depends on earlier states")
 				requireOneChainEach(t, table)
 				forms = append(forms, newSimTable(t, table))
 			}
@@ -93,7 +93,7 @@ func requireOneChainEach(t *testing.T, table *ruleset.Table) {
 	}
 }
 
-// Rules of several policies are one lookup of the rule that decides, with counters as without.
+// Rules of several policies are one lookup of the rule that decides, with and without counters.
 func TestCountedRulesAreMerged(t *testing.T) {
 	var rules []dataplane.Rule
 	for i := range uint16(100) {
@@ -120,7 +120,7 @@ func TestCountedRulesAreMerged(t *testing.T) {
 	}
 }
 
-// The chain of a rule is there while the rule is, whatever leads to it, and does not change.
+// The chain of a rule exists as long as the rule, whatever leads to it, and does not change.
 func TestChainOfCountedRule(t *testing.T) { nfttest.EachForm(t, testChainOfCountedRule) }
 
 func testChainOfCountedRule(t *testing.T, classes render.ClassesConfig) {
@@ -172,7 +172,8 @@ func testChainOfCountedRule(t *testing.T, classes render.ClassesConfig) {
 	}
 }
 
-// An id that is no part of a name has a hash, and the id in the comment and in the log.
+// If an id cannot be part of a chain's name, the name has a hash. The comment and the log have the
+// id.
 func TestChainOfRuleWithAnyID(t *testing.T) {
 	for _, id := range []string{"", "a/b", "ü \"x\"", strings.Repeat("long", 60)} {
 		state := nfttest.RulesState(
@@ -188,8 +189,8 @@ func TestChainOfRuleWithAnyID(t *testing.T) {
 	}
 }
 
-// A chain of a rule that the kernel does not take is that of its policy, and of the endpoints whose
-// outcomes lead there.
+// For a refused chain of a rule, Affected returns its policy and the endpoints whose outcomes lead
+// there.
 func TestAffectedByRuleChain(t *testing.T) { nfttest.EachForm(t, testAffectedByRuleChain) }
 
 func testAffectedByRuleChain(t *testing.T, classes render.ClassesConfig) {
@@ -207,7 +208,8 @@ func testAffectedByRuleChain(t *testing.T, classes render.ClassesConfig) {
 }
 
 // Chains that repeat policy of another stage neither count nor log, and do not lead to chains that
-// do. Untracked policy of translated packets counts, and looks up the original destination port.
+// do. Untracked policy of translated packets has counters, and looks up the original destination
+// port.
 func TestRepeatedPolicyIsNotCounted(t *testing.T) {
 	nfttest.EachForm(t, testRepeatedPolicyIsNotCounted)
 }
@@ -265,7 +267,7 @@ func withPlainHostRules(classes render.ClassesConfig) dataplane.Batch {
 }
 
 // Rules on protocol and port that count or log are not equal, so classes with different rules have
-// different outcomes. An outcome costs nothing as long as it takes no more than the rules.
+// different outcomes. An outcome costs nothing as long as it needs no more memory than the rules.
 func TestCostOfCountedRules(t *testing.T) {
 	cost := func(cfg render.Config, events ...dataplane.Event) int {
 		p := newPlayer(t, cfg)
@@ -309,8 +311,8 @@ func TestCountedRuleForSomeProtocols(t *testing.T) {
 }
 
 // S21: a rule for all packets decides about one whose port cannot be read, although rules before it
-// have all ports. Without that, the packet would return without a decision, and pass a host
-// endpoint for all interfaces.
+// have all ports. Otherwise, the packet would return without a decision, and a host endpoint for
+// all interfaces would pass it.
 func TestCountedRuleForUnreadablePorts(t *testing.T) {
 	key := nfttest.PolicyKey("p")
 	allow := func(id string, ports policy.Port) dataplane.Rule {

@@ -13,9 +13,9 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 )
 
-// Each chain on the way of a packet may go to a shadow, so no more than half the depth that the kernel
-// has room for may be in use, whatever the options. One level more is in use if rules count or log,
-// and a tier with a Pass rule has a chain of its own in an outcome: see "Counting and logging" in docs/nft.md.
+// Each chain of a packet may go to a shadow, so the table uses at most half of the kernel's depth, whatever the
+// options. If rules count or log, there is one level more, and a tier with a Pass rule has its own chain in an outcome.
+// See "Counting and logging" in docs/nft.md.
 func TestChainsLeaveRoomForShadows(t *testing.T) { nfttest.EachForm(t, testChainsLeaveRoomForShadows) }
 
 func testChainsLeaveRoomForShadows(t *testing.T, classes render.ClassesConfig) {

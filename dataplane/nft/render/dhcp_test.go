@@ -58,7 +58,7 @@ func testDHCP(t *testing.T, classes render.ClassesConfig) {
 			ofHost(ndPacket("way2", "fe80::ee", "", 135)), false,
 		},
 		{
-			"S175 DHCP alone, without discovery",
+			"S175 only DHCP, without discovery",
 			render.Config{AllowDHCP: true, DenyNeighbourDiscovery: true},
 			dhcpPacket("way2", "10.0.0.2", 68, 67), true,
 		},

@@ -17,7 +17,7 @@ func doubtCases() []hostCase {
 	}
 	return []hostCase{
 		{
-			"S167 an untracked Deny in doubt denies the rest, but for failsafe ports",
+			"S167 an untracked Deny in doubt denies the rest, except failsafe ports",
 			policy.HostConfig{},
 			[]policy.Resource{eth0, hostPolicy("p", untrackedRules(only(allow80, badDeny), only(back)))},
 			flows(toHost(80), toHost(22), fromHost(82)), flows(toHost(81), toHost(82), intoPod(81)),
@@ -31,14 +31,14 @@ func doubtCases() []hostCase {
 			flows(toHost(80), toHost(22)), flows(toHost(81)),
 		},
 		{
-			"S167 a pre-DNAT Deny in doubt denies the rest, but for failsafe ports",
+			"S167 a pre-DNAT Deny in doubt denies the rest, except failsafe ports",
 			policy.HostConfig{},
 			[]policy.Resource{eth0, hostPolicy("p", beforeDNAT(allow80, badDeny))},
 			flows(toHost(80), toHost(22), fromHost(81), nodePort(80, 8055)),
 			flows(toHost(82), nodePort(30080, 80), intoPod(81)),
 		},
 		{
-			"S167 a Pass in doubt denies what is forwarded",
+			"S167 a Pass in doubt denies forwarded packets",
 			policy.HostConfig{},
 			[]policy.Resource{eth0, hostPolicy("p", forwarded(
 				only(allow80, policy.Rule{Action: policy.Pass, IPVersion: 5}), only(allow80),

@@ -15,7 +15,7 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 )
 
-// setOf is a renderer of chains with one set that a rule refers to, flushed.
+// setOf returns a flushed Renderer of chains with one set, to which a rule refers.
 func setOf(t *testing.T, members ...string) *render.Renderer {
 	t.Helper()
 	r, err := render.New(render.Config{Classes: nfttest.Chains()})
@@ -38,7 +38,7 @@ func delta(added, removed []string) dataplane.Batch {
 
 func list1(s ...string) []string { return s }
 
-// texts returns what an element delta adds and deletes.
+// texts returns the elements that a delta adds and deletes.
 func texts(d *ruleset.Delta, set string) (added, deleted []string) {
 	for _, e := range d.Elements {
 		if e.Set == set {
@@ -61,8 +61,8 @@ func elementTexts(elements []ruleset.Element) (out []string) {
 	return out
 }
 
-// TestPrefixes changes the prefixes of a set. What the kernel has is disjoint; what is inside
-// another one comes to light when that goes.
+// TestPrefixes changes the prefixes of a set. The kernel's prefixes are disjoint. A prefix inside a wider one is added
+// when the wider one is removed.
 func TestPrefixes(t *testing.T) {
 	for _, c := range []struct {
 		name                string
@@ -70,32 +70,32 @@ func TestPrefixes(t *testing.T) {
 		wantAdd, wantDelete []string
 	}{
 		{
-			"S88 a broad one hides those in it", list1("10.1.0.0/16", "10.2.0.0/16", "11.0.0.0/8"), list1("10.0.0.0/8"),
+			"S88 wider prefix replaces others", list1("10.1.0.0/16", "10.2.0.0/16", "11.0.0.0/8"), list1("10.0.0.0/8"),
 			nil, list1("10.0.0.0-10.255.255.255"), list1("10.1.0.0-10.1.255.255", "10.2.0.0-10.2.255.255"),
 		},
 		{
-			"S88 and shows them again", list1("10.0.0.0/8", "10.1.0.0/16", "10.1.2.0/24"), nil, list1("10.0.0.0/8"),
+			"S88 wider prefix removed", list1("10.0.0.0/8", "10.1.0.0/16", "10.1.2.0/24"), nil, list1("10.0.0.0/8"),
 			list1("10.1.0.0-10.1.255.255"), list1("10.0.0.0-10.255.255.255"),
 		},
 		{
-			"S89 one in the middle makes no difference", list1("10.0.0.0/8", "10.1.0.0/16", "10.1.2.0/24"), nil,
+			"S89 removed inside another: no change", list1("10.0.0.0/8", "10.1.0.0/16", "10.1.2.0/24"), nil,
 			list1("10.1.0.0/16"), nil, nil,
 		},
-		{"S89 nor does one that comes", list1("10.0.0.0/8"), list1("10.1.0.0/16"), nil, nil, nil},
+		{"S89 added inside another: no change", list1("10.0.0.0/8"), list1("10.1.0.0/16"), nil, nil, nil},
 		{
 			"S86 the whole family", list1("10.0.0.0/8"), list1("0.0.0.0/0"), nil, list1("0.0.0.0-255.255.255.255"),
 			list1("10.0.0.0-10.255.255.255"),
 		},
 		{
-			"S87 the half survives", list1("0.0.0.0/0", "0.0.0.0/1"), nil, list1("0.0.0.0/0"),
+			"S87 the half stays", list1("0.0.0.0/0", "0.0.0.0/1"), nil, list1("0.0.0.0/0"),
 			list1("0.0.0.0-127.255.255.255"), list1("0.0.0.0-255.255.255.255"),
 		},
 		{"S90 by family", list1("10.0.0.0/8", "::/0"), list1("11.0.0.0/8"), nil, list1("11.0.0.0-11.255.255.255"), nil},
 		{
-			"there and back in one batch", list1("10.0.0.0/8", "11.0.0.0/8"), list1("11.0.0.0/8"), list1("11.0.0.0/8"),
+			"added, removed in one batch", list1("10.0.0.0/8", "11.0.0.0/8"), list1("11.0.0.0/8"), list1("11.0.0.0/8"),
 			nil, nil,
 		},
-		{"what is there already", list1("10.0.0.0/8"), list1("10.0.0.0/8"), list1("12.0.0.0/8"), nil, nil},
+		{"already added, already removed", list1("10.0.0.0/8"), list1("10.0.0.0/8"), list1("12.0.0.0/8"), nil, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := setOf(t, c.members...)
@@ -110,7 +110,7 @@ func TestPrefixes(t *testing.T) {
 	}
 }
 
-// TestHostsBesidePrefixes (S91): a full-length address is in a set of its own, whatever prefix contains it.
+// TestHostsBesidePrefixes (S91): full-length addresses are in a separate set, whatever prefix contains them.
 func TestHostsBesidePrefixes(t *testing.T) {
 	r := setOf(t, "10.0.0.0/8", "10.0.0.1/32", "10.0.0.2/32")
 	r.Update(delta(nil, list1("10.0.0.2/32")))
@@ -121,8 +121,8 @@ func TestHostsBesidePrefixes(t *testing.T) {
 	require.Empty(t, d.Chains)
 }
 
-// TestEmptySets (S92): a set of the kernel exists while it has members; rules are rendered again when that changes, and
-// not otherwise.
+// TestEmptySets (S92): a kernel set exists while it has members. Rules are rendered again only when a kernel set is
+// added or deleted.
 func TestEmptySets(t *testing.T) {
 	r := setOf(t)
 	rules := func() []string {
@@ -139,7 +139,7 @@ func TestEmptySets(t *testing.T) {
 		}
 		return out
 	}
-	require.Equal(t, list1("out", "out"), rules(), "nobody is in it, whoever sends is not, of two families")
+	require.Equal(t, list1("out", "out"), rules(), "an empty set, for both families")
 	r.Update(delta(list1("10.0.0.1/32"), nil))
 	d := r.Flush()
 	require.Len(t, d.Sets, 1)
@@ -148,7 +148,7 @@ func TestEmptySets(t *testing.T) {
 	require.Equal(t, list1("in", "out", "out"), rules())
 	r.Update(delta(list1("10.0.0.2/32"), nil))
 	d = r.Flush()
-	require.Empty(t, d.Chains, "another member is no news to the rules")
+	require.Empty(t, d.Chains, "another member does not change the rules")
 	require.Len(t, d.Elements, 1)
 	r.Update(delta(list1("10.0.0.0/8", "fd00::/8"), nil))
 	r.Flush()
@@ -159,8 +159,8 @@ func TestEmptySets(t *testing.T) {
 	require.Equal(t, list1("in", "out", "out"), rules())
 }
 
-// TestRandomPrefixes holds the elements that deltas lead to against the widest prefixes of the set,
-// as found by looking at all pairs.
+// TestRandomPrefixes compares the elements after each delta with the widest prefixes of the set, which a comparison of
+// all pairs finds.
 func TestRandomPrefixes(t *testing.T) {
 	for seed := range uint64(40) {
 		w := nfttest.NewWorld(seed, 7)
@@ -180,8 +180,8 @@ func TestRandomPrefixes(t *testing.T) {
 			d := &dataplane.IPSetDelta{ID: "s:x"}
 			for range 1 + w.IntN(3) {
 				p := w.Prefix()
-				told := func(m dataplane.Member) bool { return m.Prefix == p }
-				if slices.ContainsFunc(d.Added, told) || slices.ContainsFunc(d.Removed, told) {
+				isChanged := func(m dataplane.Member) bool { return m.Prefix == p }
+				if slices.ContainsFunc(d.Added, isChanged) || slices.ContainsFunc(d.Removed, isChanged) {
 					continue
 				}
 				if members[p] {
@@ -213,7 +213,7 @@ func widest(members map[netip.Prefix]bool) (out []string) {
 	return out
 }
 
-// shownIn returns the prefixes of the kernel's sets.
+// shownIn returns the prefixes in the kernel's sets.
 func shownIn(table *ruleset.Table) (out []string) {
 	for _, s := range table.Sets {
 		if s.Name != "n4-x" && s.Name != "n6-x" {

@@ -12,7 +12,7 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// What one more peer changes in the table, without a kernel.
+// The delta of one more peer, computed without a kernel.
 func Example() {
 	r, err := render.New(render.Config{})
 	if err != nil {

@@ -17,15 +17,15 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// smallHosts has the lists of the host endpoint eth0, by name, and a state with two workloads for
-// each: their policy is the list, and what it leaves undecided is allowed for one and denied for the
-// other. So the judgement on workloads gives the decision of each list of a host endpoint.
+// smallHosts has a state with the host endpoint eth0, and a state with two workloads for each of
+// its lists. Their policy is the list. Packets that it leaves undecided are allowed for one of them
+// and denied for the other. So the verdicts on workloads give the decision of each list.
 type smallHosts struct {
 	state dptest.State
 	judge dptest.State
 }
 
-// kinds of lists.
+// The kinds of lists.
 const (
 	listNormal    = "normal"
 	listForward   = "forward"
@@ -94,10 +94,11 @@ func (h *smallHosts) decision(p dptest.Packet, kind string, egress bool) policy.
 	}
 }
 
-// fate is what becomes of a packet: in all of its hooks together.
+// fate is the result of all hooks of a packet: whether it passes, and whether it is tracked.
 type fate struct{ passes, tracked bool }
 
-// received returns the fate of a packet that comes in by eth0, for the host itself or to be forwarded.
+// received returns the fate of a packet that arrives at eth0, to the host itself or to be
+// forwarded.
 func (h *smallHosts) received(p dptest.Packet, kind string) fate {
 	untracked := h.decision(p, listUntracked, false)
 	if untracked != policy.Pass {
@@ -120,8 +121,8 @@ func (h *smallHosts) sent(p dptest.Packet, kind string) fate {
 	return fate{h.last(p, kind, true), true}
 }
 
-// last reports whether the last list of a packet allows it. Without policy, that for forwarded
-// packets allows all (S110).
+// last reports whether the last list of a packet allows it. Without policy, the list for forwarded
+// packets allows everything (S110).
 func (h *smallHosts) last(p dptest.Packet, kind string, egress bool) bool {
 	decision := h.decision(p, kind, egress)
 	return decision == policy.Allow || decision == policy.Pass && kind == listForward
@@ -129,10 +130,10 @@ func (h *smallHosts) last(p dptest.Packet, kind string, egress bool) bool {
 
 // TestHostRepresentatives compares the tables with a reference, the decisions of the lists, in
 // small random worlds with policy of all kinds. It sends a representative of every kind of packet
-// of a host endpoint: to the host, from it, and forwarded either way. The tables of all forms must
-// have the verdicts of the reference, and write the same log.
+// of a host endpoint: to the host, from it, and forwarded in both directions. The tables of all
+// forms must have the verdicts of the reference, and write the same log.
 func TestHostRepresentatives(t *testing.T) {
-	asked := map[fate]int{}
+	counts := map[fate]int{}
 	for _, seed := range worldFlags.Seeds(16, 3) {
 		w := smallWorlds{nfttest.NewWorld(seed, 17)}
 		h := w.host()
@@ -153,14 +154,14 @@ func TestHostRepresentatives(t *testing.T) {
 				if egress {
 					want = h.sent(p, kind)
 				}
-				asked[want]++
+				counts[want]++
 				h.compare(t, forms, p, hostWay(kind, egress), want, seed)
 			}
 		})
 	}
-	t.Log(asked)
+	t.Log(counts)
 	for _, f := range []fate{{true, true}, {true, false}, {false, true}, {false, false}} {
-		require.Greater(t, asked[f], 1000, "%+v", f)
+		require.Greater(t, counts[f], 1000, "%+v", f)
 	}
 }
 
@@ -174,7 +175,7 @@ func (r representatives) eachOfHost(f func(p dptest.Packet, egress bool)) {
 	}
 }
 
-// hostHook is a hook on a packet's way, with the interfaces that it has there.
+// hostHook is a hook of a packet, with the packet's interfaces there.
 type hostHook struct {
 	point    ruleset.HookPoint
 	iif, oif string
@@ -198,7 +199,7 @@ func hostWay(kind string, egress bool) []hostHook {
 	}
 }
 
-// compare sends a packet through the tables of all forms.
+// compare runs a packet through the tables of all forms.
 func (h *smallHosts) compare(
 	t *testing.T, forms []*simulate.Simulator, p dptest.Packet, way []hostHook, want fate, seed uint64,
 ) {

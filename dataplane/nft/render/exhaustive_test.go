@@ -23,8 +23,8 @@ import (
 
 var worldFlags = nfttest.NewWorldFlags()
 
-// smallWorlds makes states of few objects in which most rules ask about the other side's address:
-// by IP sets, lists of prefixes, and what is in neither.
+// smallWorlds makes states of few objects. Most rules match the other side's address, by IP sets
+// and lists of prefixes, also negated.
 type smallWorlds struct{ nfttest.World }
 
 func (w smallWorlds) prefix() netip.Prefix {
@@ -35,7 +35,7 @@ func (w smallWorlds) prefix() netip.Prefix {
 	}))
 }
 
-// peers asks about the other side's address.
+// peers returns a match on the other side's address.
 func (w smallWorlds) peers() (m dataplane.Match) {
 	set := func() dataplane.IPSetID { return nfttest.Pick(w.World, []dataplane.IPSetID{"s:a", "s:b", "s:c"}) }
 	m.Sets, m.NotSets = nfttest.Some(w.World, 0.5, 2, set), nfttest.Some(w.World, 0.2, 2, set)
@@ -51,7 +51,8 @@ func (w smallWorlds) ports() policy.Port {
 	})
 }
 
-// rule returns one of a list of the direction. One in six asks for what classes do not tell.
+// rule returns a random rule for a direction. One rule in six matches a field that classes do not
+// determine.
 func (w smallWorlds) rule(id string, in bool) dataplane.Rule {
 	r := dataplane.Rule{ID: id, Action: nfttest.Pick(w.World, []policy.Action{
 		policy.Allow, policy.Allow, policy.Deny, policy.Pass,
@@ -106,7 +107,7 @@ func (w smallWorlds) rules(id string, in bool) (out []dataplane.Rule) {
 	return out
 }
 
-// sets is a state with IP sets alone.
+// sets returns a state with only IP sets.
 func (w smallWorlds) sets() dptest.State {
 	s := nfttest.InSync()
 	for _, id := range []dataplane.IPSetID{"s:a", "s:b", "s:c"} {
@@ -161,17 +162,16 @@ func (w smallWorlds) state() dptest.State {
 	return s
 }
 
-// representatives are what stands for all packets of a state: whoever asks of addresses and ports
-// what its rules ask can tell no other from one of these.
+// representatives has one packet for each set of packets that the rules of a state cannot
+// distinguish.
 type representatives struct {
 	addrs          [2][]netip.Addr // of IPv4, of IPv6
 	dports, sports []uint16
 	dscps          []policy.DSCP
 }
 
-// representativesOf returns them. Every prefix and every range of ports is told from its
-// surroundings: each is there with what is first and last in it, and with the one before and the
-// one behind.
+// representativesOf returns the representatives of a state. For each prefix and each range of
+// ports, they have its first and last value, and the values just outside.
 func representativesOf(s dptest.State) (r representatives) {
 	addrs := map[netip.Addr]bool{netip.MustParseAddr("203.0.113.1"): true, netip.MustParseAddr("2001:db8::1"): true}
 	dports, sports := map[uint16]bool{40000: true}, map[uint16]bool{40000: true}
@@ -229,7 +229,7 @@ func representativesOf(s dptest.State) (r representatives) {
 }
 
 // transports calls f with a packet of each kind between two addresses: with every code point,
-// protocol, port, and ICMP type and code that a rule can tell from others.
+// protocol, port, and ICMP type and code that a rule can distinguish from others.
 func (r representatives) transports(p dptest.Packet, f func(dptest.Packet)) {
 	for _, p.DSCP = range r.dscps {
 		r.transport(p, f)
@@ -250,7 +250,7 @@ func (r representatives) transport(p dptest.Packet, f func(dptest.Packet)) {
 		f(p)
 	}
 	for _, p.Protocol = range []policy.Protocol{policy.ProtocolICMP, policy.ProtocolICMPv6} {
-		for typ := range uint8(4) { // rules ask for types up to 2 and codes up to 1
+		for typ := range uint8(4) { // rules match types up to 2 and codes up to 1
 			for code := range uint8(3) {
 				p.ICMPType, p.ICMPCode = typ, code
 				f(p)
@@ -259,7 +259,8 @@ func (r representatives) transport(p dptest.Packet, f func(dptest.Packet)) {
 	}
 }
 
-// each calls f with every packet: between the world and an endpoint, either way, and from one endpoint to the other.
+// each calls f with every packet: between the outside and an endpoint, in both directions, and from
+// one endpoint to the other.
 func (r representatives) each(f func(dptest.Packet)) {
 	way1, way2 := nfttest.EndpointKey("way1"), nfttest.EndpointKey("way2")
 	for fam, own := range [][]netip.Addr{
@@ -275,13 +276,13 @@ func (r representatives) each(f func(dptest.Packet)) {
 	}
 }
 
-// TestRepresentatives asks what becomes of every packet, by a representative of each kind, in small
-// random worlds: the table of each form of policy must say what the judgement on the state does,
-// and write the same log. Whatever the packet's mark and priority are, they are so afterwards.
+// TestRepresentatives compares the table's verdict with State.Judge, for one packet of each kind in
+// small random worlds. The tables of all forms must have this verdict, and write the same log. An
+// allowed packet keeps its mark and priority.
 //
 // In two worlds of three, one or both of the endpoints are bridged (S171).
 func TestRepresentatives(t *testing.T) {
-	asked := map[bool]int{}
+	counts := map[bool]int{}
 	for _, seed := range worldFlags.Seeds(120, 12) {
 		w := smallWorlds{nfttest.NewWorld(seed, 11)}
 		s := w.state()
@@ -302,12 +303,12 @@ func TestRepresentatives(t *testing.T) {
 		}
 		representativesOf(s).each(func(p dptest.Packet) {
 			want := s.Judge(p).Allowed()
-			asked[want]++
+			counts[want]++
 			packet := forwardedPacket(p)
 			packet.IIFName = cmp.Or(of[packet.IIFName], packet.IIFName)
 			packet.OIFName = cmp.Or(of[packet.OIFName], packet.OIFName)
-			packet.Mark = []uint32{0, 0x4000, 1337}[asked[want]%3]
-			packet.Priority = []uint32{0, 1, 2, 4, 6}[asked[want]%5]
+			packet.Mark = []uint32{0, 0x4000, 1337}[counts[want]%3]
+			packet.Priority = []uint32{0, 1, 2, 4, 6}[counts[want]%5]
 			var logs []string
 			for i, sim := range forms {
 				got, err := sim.Run(ruleset.Forward, packet, simulate.Conn{})
@@ -325,8 +326,8 @@ func TestRepresentatives(t *testing.T) {
 			}
 		})
 	}
-	t.Logf("%d packets allowed, %d denied", asked[true], asked[false])
-	require.Greater(t, min(asked[true], asked[false]), 10_000)
+	t.Logf("%d packets allowed, %d denied", counts[true], counts[false])
+	require.Greater(t, min(counts[true], counts[false]), 10_000)
 }
 
 // forwardedPacket is the packet in the form of the simulator.

@@ -17,8 +17,8 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// A forwarded packet of an established connection gets the same verdict whatever policy is: all chains of policy drop
-// everything instead, and it makes no difference.
+// The verdict on a forwarded packet of an established connection does not depend on policy: it stays the same if all
+// chains of policy drop everything.
 func TestKnownPacketsMeetNoPolicy(t *testing.T) { nfttest.EachForm(t, testKnownPacketsMeetNoPolicy) }
 
 func testKnownPacketsMeetNoPolicy(t *testing.T, classes render.ClassesConfig) {
@@ -58,8 +58,8 @@ func testKnownPacketsMeetNoPolicy(t *testing.T, classes render.ClassesConfig) {
 	}
 }
 
-// What changes policy, or an IP set, does not concern established connections; what changes endpoints, host endpoints
-// or nodes does.
+// Changes of policies and IP sets do not affect established connections. Changes of endpoints, host endpoints and nodes
+// do.
 func TestAffectsEstablished(t *testing.T) { nfttest.EachForm(t, testAffectsEstablished) }
 
 func testAffectsEstablished(t *testing.T, classes render.ClassesConfig) {
@@ -77,7 +77,7 @@ func testAffectsEstablished(t *testing.T, classes render.ClassesConfig) {
 	web, key := nfttest.PolicyKey("allow-web"), nfttest.EndpointKey("web-1")
 	step(s, true, "the first table")
 	s.Sets["s:shop"] = nfttest.NetSet("10.0.0.3/32")
-	step(s, false, "a member of an IP set is gone")
+	step(s, false, "a member of an IP set is removed")
 	s.Sets["s:shop"] = nfttest.NetSet("10.0.0.3/32", "10.0.0.9/32", "10.7.0.0/16")
 	step(s, false, "two others, one of them a prefix")
 	changed := *s.Policies[web]
@@ -109,15 +109,15 @@ func testAffectsEstablished(t *testing.T, classes render.ClassesConfig) {
 	s.Endpoints[key] = &down
 	step(s, true, "the endpoint is down")
 	delete(s.Endpoints, key)
-	step(s, true, "the endpoint is gone")
+	step(s, true, "the endpoint is removed")
 	s.HostEndpoints[policy.Key{Kind: policy.KindHostEndpoint, Name: "eth0"}] = &dataplane.HostEndpoint{
 		Interface: "eth0",
 	}
 	step(s, true, "a host endpoint")
 }
 
-// The own addresses of endpoints that are up are known, unless something else decides about packets of established
-// connections.
+// FastPathAddresses returns the own addresses of endpoints that are up, unless other policy decides about packets of
+// established connections.
 func TestFastPathAddresses(t *testing.T) {
 	known := func(cfg render.Config, s dptest.State) map[string][]netip.Addr {
 		r, err := render.New(cfg)

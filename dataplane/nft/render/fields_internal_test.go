@@ -17,9 +17,9 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// The tests of this file fail when dataplane.Rule gets a field that part of the renderer forgets.
+// The tests of this file fail when dataplane.Rule gets a field that a part of the renderer ignores.
 
-// filledRule returns a rule in which every field is set, to what the renderer takes.
+// filledRule returns a rule in which every field is set to a value that the renderer accepts.
 func filledRule() dataplane.Rule {
 	var r dataplane.Rule
 	fieldwalk.Fill(reflect.ValueOf(&r).Elem(), policy.PortRange(80, 90), policy.Allow, policy.ProtocolTCP)
@@ -41,7 +41,7 @@ func eachField(f func(path string, rule dataplane.Rule)) {
 	}
 }
 
-// The fields that decisions hold, and those that are the same for both families.
+// The fields that decisions have, and those that are the same for both families.
 var (
 	plainFields = []string{
 		".ID", ".Action", ".IPVersion", ".Protocol", ".NotProtocol", ".Destination.Ports", ".Destination.NotPorts",
@@ -52,7 +52,7 @@ var (
 	}
 )
 
-// Every field has matches, and one more field than decisions hold makes a rule not plain.
+// Every field has matches. A rule with a field that decisions do not have is not plain.
 func TestFieldsOfRules(t *testing.T) {
 	fields := 0
 	eachField(func(path string, rule dataplane.Rule) {
@@ -68,7 +68,7 @@ func TestFieldsOfRules(t *testing.T) {
 	require.False(t, match.IsPlain(dataplane.Rule{Action: "Unheard"}))
 }
 
-// Every field changes what is rendered.
+// Every field changes the rendered table.
 func TestFieldsAreRendered(t *testing.T) { eachForm(t, testFieldsAreRendered) }
 
 func testFieldsAreRendered(t *testing.T, classes ClassesConfig) {
@@ -109,8 +109,8 @@ func renderRule(t *testing.T, classes ClassesConfig, rule dataplane.Rule) string
 	return table.String()
 }
 
-// Every field is in the key of an outcome: of a rule that stays as it is all of them, of a plain
-// one those that decisions hold.
+// Every field is in the key of an outcome. For a rule that is not plain, the key has all fields.
+// For a plain rule, it has the fields of decisions.
 func TestFieldsOfOutcomeKeys(t *testing.T) {
 	key := func(r dataplane.Rule, plain bool) string {
 		var out strings.Builder
@@ -129,7 +129,7 @@ func TestFieldsOfOutcomeKeys(t *testing.T) {
 		}
 		require.NotEqual(t, key(before, false), key(after, false), c.Path)
 		inPlain := slices.ContainsFunc(plainFields[1:], func(f string) bool { return strings.HasPrefix(c.Path, f) })
-		if inPlain && c.Path != ".IPVersion" { // which the class has answered
+		if inPlain && c.Path != ".IPVersion" { // the class determines these
 			require.NotEqual(t, key(before, true), key(after, true), c.Path)
 		}
 		changes++
@@ -137,7 +137,7 @@ func TestFieldsOfOutcomeKeys(t *testing.T) {
 	require.Greater(t, changes, 50)
 }
 
-// Neighbours that differ in any field but one list of prefixes or ports stay apart.
+// Neighbours are not merged if they differ in any field other than one list of prefixes or ports.
 func TestRulesWithOtherFieldsAreNotMerged(t *testing.T) {
 	united := []string{".ID", ".Source.Nets", ".Source.Ports", ".Destination.Nets", ".Destination.Ports"}
 	before := filledRule()

@@ -57,8 +57,8 @@ func sidesState() dptest.State {
 	return s
 }
 
-// sidePacket is a packet from one interface to another, by the addresses of sidesState. Others are
-// outside.
+// sidePacket returns a packet from one interface to another, with the addresses of sidesState.
+// Other interfaces have outside addresses.
 func sidePacket(from, to string, v6 bool) simulate.Packet {
 	addr := func(iface string) netip.Addr {
 		n := 1
@@ -76,18 +76,18 @@ func sidePacket(from, to string, v6 bool) simulate.Packet {
 	}
 }
 
-// eachTable runs a test with the table of sidesState as lookups, as chains, and with the receivers'
-// policy alone as chains, because it is beyond the limit; each with interfaces that all begin with
-// the prefix, and with one that does not.
+// eachTable runs a test with the table of sidesState as lookups, as chains, and with only the
+// receivers' policy as chains, because it is over the limit. Each has a variant in which all
+// interfaces have the prefix, and one in which one does not.
 func eachTable(t *testing.T, test func(*testing.T, *ruleset.Table)) {
 	t.Helper()
 	for name, classes := range map[string]render.ClassesConfig{
 		"lookups": {}, "chains": nfttest.Chains(), "both": {MaxPerGroup: 1},
 	} {
-		for _, odd := range []bool{false, true} {
-			t.Run(fmt.Sprintf("%s, odd %v", name, odd), func(t *testing.T) {
+		for _, unusual := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, interface without the prefix %v", name, unusual), func(t *testing.T) {
 				s := sidesState()
-				if odd {
+				if unusual {
 					s.Endpoints[nfttest.EndpointKey("web6")] = &dataplane.Endpoint{
 						Interface: "tap6", Addresses: nfttest.Addresses("10.0.0.6"), Profiles: []string{"all"},
 					}
@@ -114,12 +114,12 @@ func TestBothPoliciesAreInOneBaseChain(t *testing.T) {
 				names = append(names, c.Name)
 			}
 		}
-		require.Equal(t, []string{"forward", "forward-again"}, names) // the second for stale packets alone
+		require.Equal(t, []string{"forward", "forward-again"}, names) // the second one is only for stale packets
 	})
 }
 
 // TestBothPoliciesMustAllow: a packet passes with its priority if both sides' policy allows it. It
-// drops if the chain of either side is empty, as a new chain is to a packet on the previous
+// drops if the chain of either side is empty, as a new chain is for a packet on the previous
 // generation. That holds for every priority. Packets of known connections that the base chain
 // accepts need no such chain.
 func TestBothPoliciesMustAllow(t *testing.T) {
@@ -136,7 +136,7 @@ func TestBothPoliciesMustAllow(t *testing.T) {
 		tables := map[string]*ruleset.Table{"": table, "from": without("from/shop/web1"), "to": without("to/shop/web2")}
 		ways := []struct {
 			from, to string
-			drops    []string // without which chain
+			drops    []string // the missing chain
 		}{
 			{"way1", "way2", []string{"from", "to"}},
 			{"way1", "eth0", []string{"from"}},
@@ -144,7 +144,7 @@ func TestBothPoliciesMustAllow(t *testing.T) {
 			{"eth0", "eth1", nil},
 		}
 		text := table.String()
-		known := map[int]bool{ // by how many of the ends are workloads
+		known := map[int]bool{ // by the number of ends that are workloads
 			0: true, 1: strings.Contains(text, `iifname != "way*" oifname @endpoints-up meta nfproto @epoch accept`),
 			2: strings.Contains(text, "@source4 oifname @endpoints-up meta nfproto @epoch accept"),
 		}
@@ -194,8 +194,8 @@ func keptPriority(table *ruleset.Table, priority uint32, passedBy bool) uint32 {
 	}
 }
 
-// TestStaleKnownConnections: no first rule of the base chain accepts a stale packet from or to a
-// workload, whatever its lookups found.
+// TestStaleKnownConnections: the first rules of the base chain accept no stale packet from or to a
+// workload, whatever their lookups return.
 func TestStaleKnownConnections(t *testing.T) {
 	eachTable(t, func(t *testing.T, table *ruleset.Table) {
 		stale := *table
@@ -248,8 +248,9 @@ func TestKnownConnections(t *testing.T) {
 	})
 }
 
-// While a host endpoint is found by its addresses, packets through an interface with unknown addresses drop, also
-// those of established connections: the interface may be that of the host endpoint.
+// If a host endpoint has addresses and no interface, packets through an interface with unknown
+// addresses drop, also those of established connections. The host endpoint may govern the
+// interface.
 func TestKnownConnectionsOfUnknownInterface(t *testing.T) {
 	for name, classes := range map[string]render.ClassesConfig{"lookups": {}, "chains": nfttest.Chains()} {
 		t.Run(name, func(t *testing.T) {

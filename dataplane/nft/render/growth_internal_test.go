@@ -14,7 +14,7 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// forms are those of nfttest, which imports this package.
+// forms equals nfttest.Forms, which this test cannot import.
 func forms() []ClassesConfig {
 	return []ClassesConfig{{}, {TestHook: testhook.Chains()}}
 }
@@ -26,7 +26,8 @@ func eachForm(t *testing.T, test func(*testing.T, ClassesConfig)) {
 	}
 }
 
-// sizes returns how much the renderer holds of each kind, except caches and scratch space.
+// sizes returns the number of entries of each kind in the renderer, except caches and scratch
+// space.
 func sizes(r *Renderer) map[string]int {
 	return FieldSizes(r, "github.com/wayleave/wayleave/dataplane/nft/",
 		"classIndex.edits", "classIndex.unions", "classIndex.predicates", "classIndex.key", "indexes.scratch",

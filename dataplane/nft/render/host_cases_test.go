@@ -16,8 +16,8 @@ import (
 	"github.com/wayleave/wayleave/policy/worlds"
 )
 
-// The pieces of the cases below. The node n1 has the addresses of nodeAddrs, its interfaces are
-// eth0 and eth1, and a workload way1 that may do everything is behind it.
+// The parts of the cases below. The node n1 has the addresses of nodeAddrs, the interfaces eth0 and
+// eth1, and a workload way1 to which policy allows everything.
 
 func hostEndpoint(name, iface string, profiles ...string) policy.Resource {
 	return &policy.HostEndpoint{
@@ -26,7 +26,8 @@ func hostEndpoint(name, iface string, profiles ...string) policy.Resource {
 	}
 }
 
-// hostPolicy is for host endpoints alone, unless a change says otherwise.
+// hostPolicy returns a policy that selects only host endpoints, unless a change sets another
+// selector.
 func hostPolicy(name string, change func(p *policy.Policy)) policy.Resource {
 	p := &policy.Policy{Name: name, Selector: "has(host)", Types: []policy.Type{policy.Ingress, policy.Egress}}
 	change(p)
@@ -61,7 +62,7 @@ func normal(in, out []policy.Rule) func(*policy.Policy) {
 
 func only(r ...policy.Rule) []policy.Rule { return r }
 
-// The flows: to and from the host, and through it.
+// The flows: to the host, from it, and forwarded.
 
 func tcpFlow(src, dst string, sport, dport uint16) verdict.Flow {
 	return verdict.Flow{
@@ -98,14 +99,14 @@ func intoPod(port uint16) verdict.Flow {
 	return f
 }
 
-// nodePort is what comes for a port of the node and is translated to the pod.
+// nodePort returns a flow to a port of the node that is translated to the pod.
 func nodePort(port, target uint16) verdict.Flow {
 	f := intoPod(target)
 	f.OrigDst, f.OrigDstPort = netip.MustParseAddr(hostAddr), port
 	return f
 }
 
-// through is what comes in by one interface and leaves by the other.
+// through returns a flow that arrives at one interface and leaves by another.
 func through(in, out string) verdict.Flow {
 	f := tcpFlow(outsider, "203.0.113.99", 40000, 80)
 	f.InInterface, f.OutInterface = in, out
@@ -117,7 +118,7 @@ func whose(s verdict.State, f verdict.Flow) verdict.Flow {
 	return f
 }
 
-// hostCase is a set-up, and the flows that must pass and that must not.
+// hostCase is a world, with flows that must pass and flows that must drop.
 type hostCase struct {
 	name       string
 	host       policy.HostConfig
@@ -131,7 +132,7 @@ func hostCases() []hostCase {
 	return slices.Concat(governedCases(), untrackedCases(), preDNATCases(), doubtCases(), tunnelCases())
 }
 
-// tunnelCases are about the encapsulated packets of other nodes, which are traffic of the host.
+// tunnelCases have encapsulated packets of other nodes, which are traffic of the host.
 func tunnelCases() []hostCase {
 	encapsulated := func(proto policy.Protocol, port uint16, src string) verdict.Flow {
 		f := toHost(port)
@@ -162,7 +163,7 @@ func tunnelCases() []hostCase {
 	}
 }
 
-// governedCases are about which host endpoint counts, and for what.
+// governedCases test which host endpoint governs an interface, and which traffic it governs.
 func governedCases() []hostCase {
 	tcp80, denyTCP := portsRule(policy.Allow, policy.ProtocolTCP, 80), portsRule(policy.Deny, policy.ProtocolTCP)
 	accepts := policy.HostConfig{EndpointToHostAction: policy.HostAccept}
@@ -173,7 +174,7 @@ func governedCases() []hostCase {
 	unseen.InInterface = "eth9"
 	return []hostCase{
 		{
-			"S104 the host reaches its workloads, S105 workloads reach the host where the setting lets them, S106",
+			"S104 the host reaches its workloads, S105 workloads reach the host if the setting allows it, S106",
 			accepts,
 			[]policy.Resource{hostEndpoint("eth0", "eth0")},
 			flows(podToHost(80)), flows(toHost(80)),
@@ -213,7 +214,7 @@ func governedCases() []hostCase {
 			flows(func() verdict.Flow { f := toHost(80); f.InInterface = "eth1"; return f }()), flows(toHost(80)),
 		},
 		{
-			"S108 not by address where there is a name",
+			"S108 not by address if an interface is named",
 			policy.HostConfig{},
 			[]policy.Resource{&policy.HostEndpoint{
 				Name: "a", Node: worlds.Node, InterfaceName: "eth1", ExpectedIPs: nfttest.Addresses("198.51.100.1"),
@@ -227,7 +228,7 @@ func governedCases() []hostCase {
 			flows(toHost(80), fromHost(80)), flows(unseen),
 		},
 		{
-			"S109 forwarded traffic by apply-on-forward policy alone",
+			"S109 forwarded traffic only by apply-on-forward policy",
 			policy.HostConfig{},
 			[]policy.Resource{hostEndpoint("eth0", "eth0"), hostPolicy("p", normal(only(denyTCP), only(denyTCP)))},
 			flows(podOut(80), intoPod(80), through("eth0", "eth1")), flows(toHost(80)),
@@ -253,7 +254,7 @@ func untrackedCases() []hostCase {
 	}
 	return []hostCase{
 		{
-			"S111 failsafe ports are for the host alone",
+			"S111 failsafe ports are only for the host",
 			policy.HostConfig{},
 			[]policy.Resource{hostEndpoint("eth0", "eth0"), hostPolicy("p", forwarded(only(denyTCP), only(denyTCP)))},
 			flows(toHost(22)), flows(intoPod(22), podOut(6443)),
@@ -289,7 +290,7 @@ func untrackedCases() []hostCase {
 			}())), flows(toHost(80), fromHost(80)),
 		},
 		{
-			"S115 each direction of what is not tracked must be allowed",
+			"S115 each direction of untracked packets must be allowed",
 			policy.HostConfig{},
 			[]policy.Resource{hostEndpoint("eth0", "eth0"), hostPolicy("p", untrackedRules(only(tcp80), only(back)))},
 			flows(toHost(80), func() verdict.Flow {
@@ -324,7 +325,7 @@ func preDNATCases() []hostCase {
 			flows(nodePort(30081, 8055)), flows(nodePort(30080, 8055), nodePort(8056, 8055)),
 		},
 		{
-			"S122 what pre-DNAT policy allowed is not asked again, but for the workload's policy",
+			"S122 packets that pre-DNAT policy allowed skip other policy except the workload's",
 			policy.HostConfig{},
 			[]policy.Resource{
 				hostEndpoint("eth0", "eth0"), hostPolicy("a", beforeDNAT(allowPort(30080), allowPort(81))),
@@ -337,7 +338,7 @@ func preDNATCases() []hostCase {
 			flows(toHost(81), nodePort(30080, 8055)), flows(nodePort(30080, 8056), nodePort(30081, 8055), toHost(82)),
 		},
 		{
-			"S122 what untracked policy allowed is not asked again",
+			"S122 packets that untracked policy allowed skip other policy",
 			policy.HostConfig{},
 			[]policy.Resource{
 				hostEndpoint("eth0", "eth0"), hostPolicy("a", untrackedRules(only(tcp80), nil)),
@@ -346,7 +347,7 @@ func preDNATCases() []hostCase {
 			flows(toHost(80), through("eth0", "eth1")), flows(toHost(81)),
 		},
 		{
-			"S123 the smallest name counts",
+			"S123 the smallest name governs",
 			policy.HostConfig{},
 			[]policy.Resource{
 				hostEndpoint("b", "eth0"), hostEndpoint("a", "eth0", "all"), hostEndpoint("y", "*"),
@@ -377,7 +378,8 @@ func (h hostCase) cluster(t *testing.T, classes render.ClassesConfig) *nfttest.C
 	return c
 }
 
-// TestHostCases holds the numbered cases of host endpoints against the rendered table and the reference evaluator.
+// TestHostCases compares the verdicts of the rendered table and of the reference evaluator on the
+// numbered cases of host endpoints.
 func TestHostCases(t *testing.T) { nfttest.EachForm(t, testHostCases) }
 
 func testHostCases(t *testing.T, classes render.ClassesConfig) {
@@ -407,7 +409,7 @@ func testHostCases(t *testing.T, classes render.ClassesConfig) {
 	}
 }
 
-// endsOf says where a flow of the cases comes from and goes to.
+// endsOf returns the two ends of a flow of the cases.
 func endsOf(f verdict.Flow) (from, to nfttest.Place) {
 	end := func(iface string, a netip.Addr) nfttest.Place {
 		switch {
@@ -422,11 +424,11 @@ func endsOf(f verdict.Flow) (from, to nfttest.Place) {
 	return end(f.InInterface, f.Src), end(f.OutInterface, f.Dst)
 }
 
-// TestHostEndpointTakesOver (S123): when the one that counts goes, the next does; and an interface
-// that a workload gets is no longer the host's.
-func TestHostEndpointTakesOver(t *testing.T) { nfttest.EachForm(t, testHostEndpointTakesOver) }
+// TestNextHostEndpointGoverns (S123): when the host endpoint that governs an interface is removed,
+// the next one governs it. If a workload gets the interface, no host endpoint governs it.
+func TestNextHostEndpointGoverns(t *testing.T) { nfttest.EachForm(t, testNextHostEndpointGoverns) }
 
-func testHostEndpointTakesOver(t *testing.T, classes render.ClassesConfig) {
+func testNextHostEndpointGoverns(t *testing.T, classes render.ClassesConfig) {
 	c := hostCase{resources: []policy.Resource{hostEndpoint("a", "eth0", "all"), hostEndpoint("b", "eth0")}}.cluster(
 		t, classes,
 	)
@@ -459,8 +461,8 @@ func testHostEndpointTakesOver(t *testing.T, classes render.ClassesConfig) {
 	require.True(t, passes(fromTap))
 }
 
-// TestInterfacesOfHost: where a host endpoint is found by address, an interface that comes, or
-// whose address moves, is judged anew.
+// TestInterfacesOfHost: if a host endpoint has addresses, it governs an interface once the
+// interface has one of them, and no longer when the address moves.
 func TestInterfacesOfHost(t *testing.T) {
 	byAddress := &policy.HostEndpoint{Name: "a", Node: worlds.Node, ExpectedIPs: nfttest.Addresses("198.51.100.1")}
 	c := hostCase{resources: []policy.Resource{byAddress}}.cluster(t, render.ClassesConfig{})
@@ -478,7 +480,7 @@ func TestInterfacesOfHost(t *testing.T) {
 	}
 	require.False(t, passes("eth0"))
 	require.True(t, passes("eth1"))
-	require.False(t, passes("eth2"), "its addresses are not known")
+	require.False(t, passes("eth2"), "its addresses are unknown")
 	c.Renderer.SetInterfaces(nfttest.InterfacesWith(map[string][]netip.Addr{
 		"eth0": nil, "eth1": nfttest.Addresses("198.51.100.9"), "eth2": nfttest.Addresses("198.51.100.1"),
 	}))

@@ -33,15 +33,15 @@ func testGoldensLoad(t *testing.T, classes render.ClassesConfig) {
 	}
 }
 
-// TestDiffInKernel plays the difference between each scenario and the next, forth and back, to nft: what is
-// there afterwards is what loading the second alone gives.
+// TestDiffInKernel loads the difference between each scenario and the next with nft, in both directions. The resulting
+// table equals the second scenario's.
 func TestDiffInKernel(t *testing.T) { nfttest.EachFormInParallel(t, testDiffInKernel) }
 
 func testDiffInKernel(t *testing.T, classes render.ClassesConfig) {
 	var last *ruleset.Table
 	for _, sc := range scenarios(classes) {
 		if sc.Config.Table != "" {
-			continue // a difference is between tables of one name
+			continue // Diff needs tables with one name
 		}
 		table, _ := sc.rendered(t)
 		requireDiff(t, last, table)
@@ -69,7 +69,7 @@ func testRandomDiffInKernel(t *testing.T, classes render.ClassesConfig) {
 	requireDiff(t, nil, old)
 }
 
-// requireDiff plays the difference to nft. A nil table is no table.
+// requireDiff loads the difference with nft. A nil table means no table.
 func requireDiff(t *testing.T, old, new *ruleset.Table) {
 	t.Helper()
 	ops, err := ruleset.Diff(old, new)
@@ -88,7 +88,7 @@ func requireDiff(t *testing.T, old, new *ruleset.Table) {
 	require.Equal(t, want, got, "diff:\n%s", diff)
 }
 
-// What Apply programs for each scenario lists as what nft makes of the golden file.
+// The table that Apply programs for each scenario has the same listing as the golden file that nft loads.
 func TestApplyListsLikeGoldens(t *testing.T) {
 	nfttest.EachFormInParallel(t, testApplyListsLikeGoldens)
 }
@@ -110,7 +110,7 @@ func testApplyListsLikeGoldens(t *testing.T, classes render.ClassesConfig) {
 // program applies a scenario in a namespace, and returns the table.
 func (sc scenario) program(t *testing.T, ns *netns.NS) *ruleset.Table {
 	t.Helper()
-	// Not those of the namespace: modules such as ipip give each one a device.
+	// Fixed interfaces: modules such as ipip add a device to each namespace.
 	interfaces := func() (map[string]render.Interface, error) { return ports(sc.Ports), nil }
 	d, err := nft.New(nft.Config{Renderer: sc.Config, NetNS: ns.FD(), Interfaces: interfaces})
 	require.NoError(t, err)
@@ -146,7 +146,7 @@ func testListingsAreComplete(t *testing.T, classes render.ClassesConfig) {
 	}
 }
 
-// hooks returns how many lines of a listing say where a chain is called.
+// hooks returns the number of lines with a hook in a listing.
 func hooks(c *ruleset.Chain) int {
 	if c.Hook != nil {
 		return 1
@@ -154,7 +154,7 @@ func hooks(c *ruleset.Chain) int {
 	return 0
 }
 
-// load gives a text to nft -f.
+// load loads a text with nft -f.
 func load(t *testing.T, ns *netns.NS, text string) {
 	t.Helper()
 	nstest.NFT(t, ns, text, "-f", "-")

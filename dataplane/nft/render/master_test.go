@@ -14,8 +14,8 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// S170: what is routed to and from an endpoint whose interface has a master drops, in every hook
-// and state of connection. Packets of others pass.
+// S170: routed packets to and from an endpoint whose interface has a master drop, in every hook and
+// state of connection. Packets of other endpoints pass.
 func TestPortsOfMasters(t *testing.T) { nfttest.EachForm(t, testPortsOfMasters) }
 
 func testPortsOfMasters(t *testing.T, classes render.ClassesConfig) {
@@ -40,8 +40,8 @@ func testPortsOfMasters(t *testing.T, classes render.ClassesConfig) {
 	r.Update(nfttest.Transition(s))
 	table, errs := r.Table()
 	require.Equal(t, []string{
-		"nft: render WorkloadEndpoint/shop/way1: interface way1 is a port of bridge br0: its packets pass the hooks as br0's, so policy cannot see them; take it out of the bridge and route it",
-		"nft: render WorkloadEndpoint/shop/way3: interface way3 is a port of ovs-system: its packets pass the hooks as ovs-system's, so policy cannot see them; take it away from ovs-system and route it",
+		"nft: render WorkloadEndpoint/shop/way1: interface way1 is a port of bridge br0: the hooks see its packets on br0, so policy cannot match them; remove it from the bridge and route it",
+		"nft: render WorkloadEndpoint/shop/way3: interface way3 is a port of ovs-system: the hooks see its packets on ovs-system, so policy cannot match them; remove it from ovs-system and route it",
 	}, messages(errs))
 	const host = "10.0.0.254"
 	for _, c := range []struct {
@@ -77,7 +77,7 @@ func testPortsOfMasters(t *testing.T, classes render.ClassesConfig) {
 		{ruleset.Output, tcpPacket("", "fd00::254", "br0", "fd00::1", 0), false},
 		{ruleset.Output, tcpPacket("", host, "way4", "10.0.0.4", 0), true},
 		{ruleset.Output, tcpPacket("", host, "br0", "10.0.0.77", 0), true},
-		{ruleset.Output, translatedPacket("eth0", "10.0.0.1"), true}, // is routed again
+		{ruleset.Output, translatedPacket("eth0", "10.0.0.1"), true}, // the endpoint is routed again
 		{ruleset.Postrouting, translatedPacket("br0", "10.0.0.1"), false},
 		{ruleset.Postrouting, translatedPacket("br0", "10.0.0.4"), false},
 		{ruleset.Postrouting, translatedPacket("way4", "10.0.0.4"), true},

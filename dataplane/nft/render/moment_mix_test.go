@@ -22,10 +22,10 @@ import (
 	"github.com/wayleave/wayleave/policy/verdict"
 )
 
-// mix is what a packet meets that entered a base chain before a change of the table and looks into sets
-// after it. It uses the old rules of the base chain, and those of other chains if one transaction passed;
-// after two, the new ones. Each set has its old or its new elements. The old set epoch is empty. The chain
-// with -again has the new rules and sets; it is empty if the change deletes it.
+// mix is the table as a packet sees it that entered a base chain before a change and looks into sets after it. The
+// packet uses the old rules of the base chain. It uses the old rules of other chains after one transaction, and the new
+// ones after two. Each set has its old or its new elements. The old set epoch is empty. The chain with -again has the
+// new rules and sets. It is empty if the change deletes it.
 type mix struct {
 	*rand.Rand
 	first, second *ruleset.Table
@@ -77,7 +77,7 @@ func find(t *ruleset.Table, name string) *ruleset.Set {
 	return t.Sets[i]
 }
 
-// set returns the set as the packet meets it.
+// set returns the set as the packet sees it.
 func (m *mix) set(name string) *ruleset.Set {
 	old, now := find(m.first, name), find(m.second, name)
 	var out ruleset.Set
@@ -141,7 +141,7 @@ func (m *mix) rules(rules []ruleset.Rule) (out []ruleset.Rule) {
 	return out
 }
 
-// alone returns the table with one base chain and the one with -again.
+// alone returns the table with one base chain and its chain with -again.
 func alone(t *ruleset.Table, name string) *ruleset.Table {
 	some := *t
 	some.Chains = slices.DeleteFunc(slices.Clone(t.Chains), func(c *ruleset.Chain) bool {
@@ -150,7 +150,7 @@ func alone(t *ruleset.Table, name string) *ruleset.Table {
 	return &some
 }
 
-// at returns the packet of a flow at a hook. ok is false if it does not traverse the hook.
+// packetAt returns the packet of a flow at a hook. ok is false if it does not traverse the hook.
 func packetAt(
 	c *nfttest.Cluster, hook ruleset.HookPoint, f verdict.Flow, from, to nfttest.Place,
 ) (p simPacket, ok bool) {
@@ -170,9 +170,8 @@ func packetAt(
 	}
 }
 
-// S173: what both states forbid does not pass during the change, and what both allow is not lost unless
-// endpoints change, a host endpoint gets or loses a list, or two transactions pass. Each base chain is tried
-// for itself.
+// S173: during the change, no packet passes that both states deny. A packet that both allow is lost only if endpoints
+// change, a host endpoint gets or loses a list, or two transactions are made. Each base chain is tested separately.
 func TestMixesOfTwoStates(t *testing.T) { nfttest.EachFormInParallel(t, testMixesOfTwoStates) }
 
 func testMixesOfTwoStates(t *testing.T, classes render.ClassesConfig) {
@@ -198,7 +197,7 @@ func testMixesOfTwoStates(t *testing.T, classes render.ClassesConfig) {
 	require.Greater(t, min(forbidden, allowed), 50*len(worlds))
 }
 
-// change makes some changes, to endpoints only if that is set. Sometimes all host endpoints go.
+// changeCluster makes some changes, to endpoints only if that is set. Sometimes it removes all host endpoints.
 func changeCluster(c *nfttest.Cluster, endpoints bool) {
 	for range 1 + c.IntN(8) {
 		if endpoints {
@@ -221,7 +220,7 @@ func changeCluster(c *nfttest.Cluster, endpoints bool) {
 	}
 }
 
-// mixes leads packets through mixes of two states, and returns how many both forbid and both allow.
+// mixesOf runs packets through mixes of two states, and returns how many both deny and both allow.
 func mixesOf(c *nfttest.Cluster,
 	t *testing.T, first, second *ruleset.Table, endpoints bool, seed uint64,
 ) (forbidden, allowed int) {
@@ -285,8 +284,8 @@ func hostChainsOf(t *ruleset.Table) (names []string) {
 	return names
 }
 
-// S173: a packet that both states allow is not lost if an element leads it to a chain that is new, and
-// empty to it, whether policy of workloads or of a host endpoint changes.
+// S173: policy of workloads or of a host endpoint changes. A packet that both states allow is not lost if an element
+// leads it to a new chain, which is empty for it.
 func TestMixWithNewOutcomes(t *testing.T) {
 	workload := func(port uint16) dptest.State {
 		s := tiersState()
@@ -335,13 +334,12 @@ func TestMixWithNewOutcomes(t *testing.T) {
 					empty++
 				}
 			}
-			require.Positive(t, empty, "%s: packets that found a new chain empty", name)
+			require.Positive(t, empty, "%s: packets for which a new chain was empty", name)
 		}
 	}
 }
 
-// S173: the last host endpoint goes that governs interfaces by their addresses. No packet is lost
-// of an interface that it did not govern.
+// S173: the last host endpoint with addresses is removed. No packet is lost at an interface that it did not govern.
 func TestMixWithoutAddresses(t *testing.T) {
 	key := nfttest.PolicyKey("p")
 	with := nfttest.InSync()
@@ -379,8 +377,8 @@ func TestMixWithoutAddresses(t *testing.T) {
 	}
 }
 
-// S173: the first endpoint comes whose interface lacks the prefix, and is down. An endpoint that was down
-// goes up in the same change. No known packet passes from one to the other.
+// S173: the first endpoint whose interface lacks the prefix is added, and is down. An endpoint that was down becomes up
+// in the same change. No packet of a known connection passes between the two.
 func TestMixOfFirstOtherName(t *testing.T) { nfttest.EachForm(t, testMixOfFirstOtherName) }
 
 func testMixOfFirstOtherName(t *testing.T, classes render.ClassesConfig) {

@@ -19,7 +19,7 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset/simulate"
 )
 
-// While the kernel changes over, a packet may find an element of a map, but the chain that it leads to empty. In each
+// During a commit, a packet may use a new element of a map, while the chain to which it leads is still empty. In each
 // scenario, for each such element, the packet is dropped.
 func TestEmptyChainsDrop(t *testing.T) { nfttest.EachForm(t, testEmptyChainsDrop) }
 
@@ -48,9 +48,9 @@ func testEmptyChainsDrop(t *testing.T, classes render.ClassesConfig) {
 	require.Greater(t, held, 50)
 }
 
-// S173: a packet that is delayed while two transactions pass uses the rules of the base chain in which it
-// entered, but the newest rules of other chains. So only base chains check whether a packet is stale, and
-// policy of workloads and host endpoints only records its decision.
+// S173: a packet that is delayed during two transactions uses the base chain's rules from when it entered, but the
+// newest rules of other chains. So only base chains check whether a packet is stale, and policy of workloads and host
+// endpoints only records its decision.
 func TestBaseChainsDecide(t *testing.T) { nfttest.EachForm(t, testBaseChainsDecide) }
 
 func testBaseChainsDecide(t *testing.T, classes render.ClassesConfig) {
@@ -82,12 +82,11 @@ func testBaseChainsDecide(t *testing.T, classes render.ClassesConfig) {
 	require.Greater(t, checks, 50)
 }
 
-// A decision stays as it is: each rule that jumps to policy is followed by one that returns packets about
-// which policy has decided. Between the two may be maps of other interfaces or of the other family, and a
-// rule that matches undecided packets alone.
-func TestDecisionsReturn(t *testing.T) { nfttest.EachForm(t, testDecisionsReturn) }
+// A decision is final: each rule that jumps to policy is followed by one that returns decided packets. Between the two
+// may be maps of other interfaces or of the other family, and a rule that matches only undecided packets.
+func TestDecisionsAreFinal(t *testing.T) { nfttest.EachForm(t, testDecisionsAreFinal) }
 
-func testDecisionsReturn(t *testing.T, classes render.ClassesConfig) {
+func testDecisionsAreFinal(t *testing.T, classes render.ClassesConfig) {
 	jumps := 0
 	for _, sc := range scenarios(classes) {
 		table, errs := sc.rendered(t)
@@ -95,7 +94,7 @@ func testDecisionsReturn(t *testing.T, classes render.ClassesConfig) {
 		deciding := leadingTo(table, "denied", "allowed")
 		for _, c := range table.Chains {
 			if c.Hook != nil || strings.Contains(c.Name, "-priority") {
-				continue // base chains go on to the verdict
+				continue // base chains continue to the verdict
 			}
 			for i, r := range c.Rules {
 				if !slices.ContainsFunc(verdictsOf(table, r), func(v ruleset.Verdict) bool {
@@ -121,8 +120,8 @@ func testDecisionsReturn(t *testing.T, classes render.ClassesConfig) {
 	require.Greater(t, jumps, 50)
 }
 
-// A packet that is stale at one base chain reaches the chain that evaluates it again: no other base chain of
-// the hook comes between, which would take the record for a priority and clear it.
+// A packet that is stale at one base chain reaches the chain that evaluates it again: there is no other base chain of
+// the hook between them. It would treat the record as a priority and clear it.
 func TestNothingBetweenBaseChainAndAgain(t *testing.T) {
 	pairs := 0
 	for _, sc := range scenarios(render.ClassesConfig{}) {
@@ -172,8 +171,8 @@ func verdictsOf(table *ruleset.Table, r ruleset.Rule) (out []ruleset.Verdict) {
 	return out
 }
 
-// excludes reports whether no packet that a map of interfaces leads to policy finds an element in the
-// next map: that is for the other family, or has no interface of the first.
+// excludes reports whether no packet matches both a map of interfaces and the next map. This is so if the next one is
+// for the other family, or has no interface of the first.
 func excludes(table *ruleset.Table, r, next ruleset.Rule) bool {
 	first, ok1 := r.Statements[0].(ruleset.VMap)
 	second, ok2 := next.Statements[0].(ruleset.VMap)
@@ -290,8 +289,8 @@ func chainOf(table *ruleset.Table, name string) *ruleset.Chain {
 	return table.Chains[slices.IndexFunc(table.Chains, func(c *ruleset.Chain) bool { return c.Name == name })]
 }
 
-// interfaceMaps returns the maps from interfaces to chains that are looked up in a base chain or
-// where its rules jump to.
+// interfaceMaps returns the maps from interfaces to chains that a base chain looks up, or a chain to which its rules
+// jump.
 func interfaceMaps(table *ruleset.Table, c *ruleset.Chain) (maps []ruleset.VMap) {
 	for _, r := range c.Rules {
 		for _, st := range r.Statements {
@@ -310,8 +309,8 @@ func interfaceMaps(table *ruleset.Table, c *ruleset.Chain) (maps []ruleset.VMap)
 	return maps
 }
 
-// requireEmptyDrops holds that a packet which finds the element in a map of the base chain drops if
-// the chain it leads to is empty.
+// requireEmptyDrops requires that a packet which matches the element in a map of the base chain drops if the element's
+// chain is empty.
 func requireEmptyDrops(
 	t *testing.T, table *ruleset.Table, base *ruleset.Chain, fields []ruleset.Field, el ruleset.Element,
 ) {
@@ -340,7 +339,7 @@ func requireEmptyDrops(
 	} else {
 		p.IIF = name
 	}
-	if base.Hook.Point == ruleset.Postrouting { // what the host has sent, and was translated
+	if base.Hook.Point == ruleset.Postrouting { // a translated packet of the host
 		p.OrigDst, p.Local = netip.MustParseAddr("10.96.0.1"), []netip.Addr{p.Src}
 	}
 	s, err := simulate.New(simulate.Config{Table: &some})
@@ -348,9 +347,8 @@ func requireEmptyDrops(
 	require.False(t, p.Run(t, s, base.Hook.Point).Allowed, "%s: %s", base.Name, el.Verdict.Chain)
 }
 
-// Further in it is the same: whatever chain of groups or outcomes a packet is led to by a map and
-// finds empty, it does not get through. Outcomes are named after what is in them, so none is there
-// with other rules.
+// A packet that a map leads to the empty chain of a group or outcome is dropped. The name of an outcome depends on its
+// rules, so no outcome has the rules of another generation.
 func TestEmptyOutcomesDrop(t *testing.T) {
 	table, errs := nfttest.Rendered(t, render.Config{Reject: true}, nfttest.Transition(tiersState()))
 	require.Empty(t, errs)
@@ -379,18 +377,18 @@ func TestEmptyOutcomesDrop(t *testing.T) {
 			}
 		}
 	}
-	led := map[string]bool{} // the chains that maps lead to
+	targets := map[string]bool{} // the target chains of maps
 	for _, s := range table.Sets {
 		for _, e := range s.Elements {
 			if e.Verdict != nil && strings.HasPrefix(e.Verdict.Chain, "outcome-") {
-				led[e.Verdict.Chain] = true
+				targets[e.Verdict.Chain] = true
 			}
 		}
 	}
 	full, err := simulate.New(simulate.Config{Table: table})
 	require.NoError(t, err)
 	visited := map[string]bool{}
-	for empty := range led {
+	for empty := range targets {
 		some := *table
 		some.Chains = slices.Clone(table.Chains)
 		some.Chains[slices.IndexFunc(
@@ -411,6 +409,6 @@ func TestEmptyOutcomesDrop(t *testing.T) {
 			require.Equal(t, ruleset.Drop, after.Verdict, "%s: %+v\n%s", empty, p, table)
 		}
 	}
-	require.Equal(t, led, visited)
-	require.GreaterOrEqual(t, len(led), 5)
+	require.Equal(t, targets, visited)
+	require.GreaterOrEqual(t, len(targets), 5)
 }

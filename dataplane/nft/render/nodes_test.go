@@ -15,7 +15,7 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// S178: an address is in the set for as long as a node has it, also in a clone.
+// S178: an address is in the set as long as a node has it, also in a clone.
 func TestNodeAddresses(t *testing.T) {
 	r, err := render.New(render.Config{Host: policy.HostConfig{VXLANFromNodesOnly: true}})
 	require.NoError(t, err)

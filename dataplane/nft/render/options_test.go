@@ -30,8 +30,8 @@ func comments(t *testing.T, table *ruleset.Table, chain string) (out []string) {
 	return out
 }
 
-// TestMerge: neighbours with one action that differ in one list are one rule, unless each has to
-// count or log for itself.
+// TestMerge: neighbours with one action that differ in one list are merged into one rule, unless
+// each rule counts or logs.
 func TestMerge(t *testing.T) {
 	s := nfttest.RulesState(mergeableRules()...)
 	chains := nfttest.Chains()
@@ -53,7 +53,8 @@ func TestMerge(t *testing.T) {
 	}
 }
 
-// TestOptions looks at what options of logging, counting and rejecting make of one policy in each form.
+// TestOptions compares the tables of one policy with options of logging, counting and rejecting, in
+// each form.
 func TestOptions(t *testing.T) { nfttest.EachForm(t, testOptions) }
 
 func testOptions(t *testing.T, classes render.ClassesConfig) {
@@ -65,7 +66,7 @@ func testOptions(t *testing.T, classes render.ClassesConfig) {
 	for _, c := range []struct {
 		name                  string
 		cfg                   render.Config
-		both, chains, classes []string // what both forms have, and what one has besides
+		both, chains, classes []string // the text in both forms, and the additional text of one
 	}{
 		{
 			"plain",
@@ -166,14 +167,14 @@ func blockOf(table *ruleset.Table, head string) string {
 	return ""
 }
 
-// TestNAT looks at the translation of pools and floating addresses.
+// TestNAT checks the translation of pools and floating addresses.
 func TestNAT(t *testing.T) {
 	table, errs := nfttest.Rendered(t, render.Config{}, nfttest.Transition(natState()))
 	require.Empty(t, errs)
 	require.Contains(t, blockOf(table, "set pools4"), "elements = { 10.0.0.0/16,\n\t\t\t     10.1.0.0/16 }")
 	require.Contains(t, blockOf(table, "set pools-out4"), "elements = { 10.0.0.0/16 }")
 	require.Contains(
-		t, blockOf(table, "map floating4"), "elements = { 203.0.113.1 : 10.0.0.1 }", "the first of two that claim it",
+		t, blockOf(table, "map floating4"), "elements = { 203.0.113.1 : 10.0.0.1 }", "the first of two endpoints",
 	)
 	require.Contains(t, blockOf(table, "map floating-out4"), "10.0.0.2 : 203.0.113.1")
 	require.Contains(t, blockOf(table, "chain nat-prerouting"), "type nat hook prerouting priority -99")
@@ -196,11 +197,14 @@ func TestNAT(t *testing.T) {
 	require.NotContains(t, none.String(), "type nat")
 }
 
-// TestNATTakesOver: a floating address goes to the next that claims it; without pools and floating
-// addresses there are no chains.
-func TestNATTakesOver(t *testing.T) { nfttest.EachForm(t, testNATTakesOver) }
+// TestFloatingAddressMovesToNextEndpoint: if two endpoints have one floating address and the first
+// is removed, the address leads to the second. Without pools and floating addresses, there are no
+// chains for NAT.
+func TestFloatingAddressMovesToNextEndpoint(t *testing.T) {
+	nfttest.EachForm(t, testFloatingAddressMovesToNextEndpoint)
+}
 
-func testNATTakesOver(t *testing.T, classes render.ClassesConfig) {
+func testFloatingAddressMovesToNextEndpoint(t *testing.T, classes render.ClassesConfig) {
 	r, err := render.New(render.Config{Classes: classes})
 	require.NoError(t, err)
 	r.Update(nfttest.Transition(natState()))
@@ -217,7 +221,8 @@ func testNATTakesOver(t *testing.T, classes render.ClassesConfig) {
 	require.Equal(t, empty.String(), table.String())
 }
 
-// TestAffected: a chain that the kernel does not take is that of its policy, and of the endpoints that use it.
+// TestAffected: for a chain of a policy that the kernel refuses, Affected returns the policy and
+// the endpoints that use it.
 func TestAffected(t *testing.T) {
 	r, err := render.New(render.Config{Classes: nfttest.Chains()})
 	require.NoError(t, err)
@@ -237,16 +242,16 @@ func TestAffected(t *testing.T) {
 	require.Empty(t, r.Affected("output"))
 }
 
-// TestAffectedClasses: a chain of an outcome is that of the policies and profiles whose rules hold
-// for its addresses, and of all endpoints of groups that lead there; a group's is that of its
-// endpoints; those that all share are nobody's in particular.
+// TestAffectedClasses: for the chain of an outcome, Affected returns the policies and profiles
+// whose rules match its addresses, and all endpoints of groups that lead there. For the chain of a
+// group, it returns the endpoints of the group. Chains that all endpoints share have no owner.
 func TestAffectedClasses(t *testing.T) {
 	r, err := render.New(render.Config{})
 	require.NoError(t, err)
 	r.Update(nfttest.Transition(tiersState()))
 	table, errs := r.Table()
 	require.Empty(t, errs)
-	// via returns the chain that a map or a chain leads to next.
+	// via returns the next chain of a map or a chain.
 	via := func(block, key string) string {
 		_, rest, found := strings.Cut(blockOf(table, block), key)
 		require.True(t, found, "%s in\n%s", key, blockOf(table, block))
@@ -260,10 +265,11 @@ func TestAffectedClasses(t *testing.T) {
 	require.Equal(t, []policy.Key{web1}, r.Affected(in1))
 	require.Equal(t, []policy.Key{web2}, r.Affected(in2))
 	require.Equal(t, []policy.Key{web1}, r.Affected(out1))
-	// All that web1 sends, guard allows; what web2 sends, its profile. That comes to the same.
+	// guard allows all packets from web1, and the profile all packets from web2. Both have the same
+	// outcome.
 	require.Equal(t, []policy.Key{guard, kns, web1, web2}, r.Affected(via("chain "+out1, "{")))
-	// Whom no rule of web1 names, in IPv4: guard's Log rule holds for all, and policy web has
-	// nothing but its last word.
+	// For the IPv4 addresses that no rule of web1 names, guard's Log rule matches all packets.
+	// Policy web has only the end of its tier.
 	require.Equal(t, []policy.Key{guard, web, kns, web1}, r.Affected(via("chain "+in1, "ipv4")))
 	require.Equal(t, []policy.Key{guard, kns, web2}, r.Affected(via("chain "+in2, "ipv4")))
 	require.Equal(t, []policy.Key{web1, web2}, r.Affected(in1, in2, "output"))
@@ -272,13 +278,13 @@ func TestAffectedClasses(t *testing.T) {
 	}
 }
 
-// What the host itself sends to workloads is dropped in silence: the kernel cannot reject packets after
-// routing.
-func TestRejectWhereTheHostAsksPolicy(t *testing.T) {
-	nfttest.EachForm(t, testRejectWhereTheHostAsksPolicy)
+// Denied packets from the host to workloads are dropped without an answer, because the kernel
+// cannot reject packets after routing.
+func TestDeniedPacketsOfHostAreNotRejected(t *testing.T) {
+	nfttest.EachForm(t, testDeniedPacketsOfHostAreNotRejected)
 }
 
-func testRejectWhereTheHostAsksPolicy(t *testing.T, classes render.ClassesConfig) {
+func testDeniedPacketsOfHostAreNotRejected(t *testing.T, classes render.ClassesConfig) {
 	host := policy.HostConfig{HostToEndpointAction: policy.HostReturn}
 	table, errs := nfttest.Rendered(t, render.Config{Reject: true, Host: host, Classes: classes})
 	require.Empty(t, errs)

@@ -15,8 +15,8 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// TestOutputDNATWhereNeeded: the base chain that evaluates translated packets of the host is there
-// while something may forbid them (S35, S104, S170). All forwarded packets pass it.
+// TestOutputDNATWhereNeeded: the base chain that evaluates translated packets of the host exists
+// only if a rule may deny them (S35, S104, S170). All forwarded packets traverse it.
 func TestOutputDNATWhereNeeded(t *testing.T) {
 	up := func() dptest.State {
 		s := dptest.NewState()

@@ -17,7 +17,8 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// TestPackets sends the packets of every recorded case through the rendered table, in both directions.
+// TestPackets runs the packets of every recorded case through the rendered table, in both
+// directions.
 func TestPackets(t *testing.T) { nfttest.EachFormInParallel(t, testPackets) }
 
 func testPackets(t *testing.T, classes render.ClassesConfig) {

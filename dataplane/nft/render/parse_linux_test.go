@@ -14,8 +14,8 @@ import (
 	"github.com/wayleave/wayleave/internal/netns/nstest"
 )
 
-// TestListingsParse: what nft lists of each golden file, with handles and counts, parses to the table of the
-// file.
+// TestListingsParse: Parse reads nft's listing of each golden file, with handles and counts, and
+// returns the table of the file.
 func TestListingsParse(t *testing.T) { nfttest.EachFormInParallel(t, testListingsParse) }
 
 func testListingsParse(t *testing.T, classes render.ClassesConfig) {
@@ -28,7 +28,7 @@ func testListingsParse(t *testing.T, classes render.ClassesConfig) {
 			table, err := ruleset.Parse(string(text))
 			require.NoError(t, err)
 			listed, err := ruleset.Parse(nstest.NFT(t, ns, "", "-a", "list", "ruleset"))
-			if sc.Name == "names" { // nft lists the interface "way*" as it lists all that begin with "way".
+			if sc.Name == "names" { // nft lists the interface named "way*" like the prefix "way".
 				require.ErrorContains(t, err, `"way*": a set has no prefixes of interface names`)
 				return
 			}

@@ -12,7 +12,7 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 )
 
-// TestRandomTablesParse: the text of tables of random states parses to these tables.
+// TestRandomTablesParse: Parse reads the tables of random states back from their texts.
 func TestRandomTablesParse(t *testing.T) { nfttest.EachForm(t, testRandomTablesParse) }
 
 func testRandomTablesParse(t *testing.T, classes render.ClassesConfig) {

@@ -18,9 +18,9 @@ import (
 	"github.com/wayleave/wayleave/policy/verdict"
 )
 
-// TestPriorities: a packet that policy allows keeps its mark, and its priority if that is listed;
-// any other priority becomes zero. A packet that arrives with the priority of a class, an outcome
-// or an allowed packet is still subject to policy.
+// TestPriorities: an allowed packet keeps its mark, and its priority if that is listed. Any other
+// priority becomes zero. Policy also evaluates a packet that arrives with the priority of a class,
+// an outcome or an allowed packet.
 func TestPriorities(t *testing.T) { nfttest.EachFormInParallel(t, testPriorities) }
 
 func testPriorities(t *testing.T, classes render.ClassesConfig) {
@@ -80,8 +80,8 @@ func testPriorities(t *testing.T, classes render.ClassesConfig) {
 	}
 }
 
-// At every hook of random worlds with host endpoints, an allowed packet keeps a listed priority, and another
-// one is kept or becomes zero. No decision depends on it.
+// At every hook of random worlds with host endpoints, an allowed packet keeps a listed priority.
+// Another priority is kept or becomes zero. No decision depends on the priority.
 func TestPrioritiesOfHosts(t *testing.T) { nfttest.EachFormInParallel(t, testPrioritiesOfHosts) }
 
 func testPrioritiesOfHosts(t *testing.T, classes render.ClassesConfig) {
@@ -129,7 +129,7 @@ func testPrioritiesOfHosts(t *testing.T, classes render.ClassesConfig) {
 	}
 }
 
-// numbersOf are all that stand for classes and outcomes in a table.
+// numbersOf returns the numbers of all classes and outcomes in a table.
 func numbersOf(table *ruleset.Table) (out []uint32) {
 	for _, s := range table.Sets {
 		if len(s.Data) == 1 && s.Data[0] == ruleset.TypeClassID {

@@ -16,8 +16,8 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 )
 
-// FuzzRenderer holds packets through the rendered table of a random state against the judgement
-// on the state itself, and a state reached by steps against the same one from scratch.
+// FuzzRenderer compares the verdicts of the rendered table of a random state with those of the
+// state itself. It also compares the table after steps with the table of a new Renderer.
 func FuzzRenderer(f *testing.F) {
 	for seed := range uint64(300) {
 		f.Add(seed)
@@ -38,7 +38,7 @@ func FuzzRenderer(f *testing.F) {
 			require.Empty(t, errs)
 			sc.Batches = []dataplane.Batch{nfttest.Transition(before), dptest.Transition(before, state)}
 			again, _ := sc.rendered(t)
-			require.Equal(t, table.String(), again.String(), "S100: the path must not matter")
+			require.Equal(t, table.String(), again.String(), "S100: the table depends on earlier states")
 			require.True(t, table.Equal(again))
 			ready := newSimTable(t, table)
 			for range 40 {

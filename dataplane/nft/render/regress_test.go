@@ -39,7 +39,8 @@ func namesCollide() dptest.State {
 	return s
 }
 
-// TestNamesOfLogChains: the chain of a Log rule must not be that of a policy, whoever names it.
+// TestNamesOfLogChains: the chain of a Log rule and the chain of a policy have different names,
+// whatever the name of the policy.
 func TestNamesOfLogChains(t *testing.T) { nfttest.EachForm(t, testNamesOfLogChains) }
 
 func testNamesOfLogChains(t *testing.T, classes render.ClassesConfig) {
@@ -79,8 +80,8 @@ func testStagedPolicyIsNotMissing(t *testing.T, classes render.ClassesConfig) {
 	}
 }
 
-// TestFailedHostForAll (S105): what pre-DNAT policy denied workloads does not open because
-// something else of the host endpoint fails.
+// TestFailedHostForAll (S105): packets of workloads that pre-DNAT policy denies still drop if
+// another policy of the host endpoint is at fault.
 func TestFailedHostForAll(t *testing.T) { nfttest.EachForm(t, testFailedHostForAll) }
 
 func testFailedHostForAll(t *testing.T, classes render.ClassesConfig) {
@@ -107,7 +108,7 @@ func testFailedHostForAll(t *testing.T, classes render.ClassesConfig) {
 	require.False(t, a && b, "%s", table)
 }
 
-// The table is valid although interfaces of the host have names that nft cannot write plainly.
+// The table is valid although interfaces of the host have names that need quotes or escapes in nft.
 func TestUnusualInterfaceNamesOfHost(t *testing.T) {
 	nfttest.EachForm(t, testUnusualInterfaceNamesOfHost)
 }
@@ -130,12 +131,12 @@ func testUnusualInterfaceNamesOfHost(t *testing.T, classes render.ClassesConfig)
 	require.NoError(t, table.Validate())
 }
 
-// TestProfileComesBack (S84): in one batch a profile and the last endpoint that used it go, and
-// another endpoint that names it comes. When the profile is there again, that endpoint must notice,
-// in whatever order the endpoints were rendered.
-func TestProfileComesBack(t *testing.T) { nfttest.EachForm(t, testProfileComesBack) }
+// TestProfileIsAddedAgain (S84): one batch removes a profile and its last endpoint, and adds
+// another endpoint that names the profile. When the profile is added again, that endpoint is
+// rendered again, in whatever order the endpoints were rendered.
+func TestProfileIsAddedAgain(t *testing.T) { nfttest.EachForm(t, testProfileIsAddedAgain) }
 
-func testProfileComesBack(t *testing.T, classes render.ClassesConfig) {
+func testProfileIsAddedAgain(t *testing.T, classes render.ClassesConfig) {
 	profile := &dataplane.Profile{
 		Ingress: []dataplane.Rule{nfttest.AllowAll("in")}, Egress: []dataplane.Rule{nfttest.AllowAll("out")},
 	}
@@ -165,7 +166,8 @@ func testProfileComesBack(t *testing.T, classes render.ClassesConfig) {
 	}
 }
 
-// TestLogOnceByHost (S28): what the host sends is judged in one of two hooks, also if there is no connection.
+// TestLogOnceByHost (S28): packets of the host are evaluated in one of two hooks, also without
+// connection tracking.
 func TestLogOnceByHost(t *testing.T) { nfttest.EachForm(t, testLogOnceByHost) }
 
 func testLogOnceByHost(t *testing.T, classes render.ClassesConfig) {
@@ -186,9 +188,8 @@ func testLogOnceByHost(t *testing.T, classes render.ClassesConfig) {
 	require.Len(t, append(first, second...), 1, "%s", table)
 }
 
-// TestUntrackedAfterDNAT: untracked policy at the interface that the host's packet leaves by denies
-// it also if it was translated on the way there, by the destination that it had at first (S76),
-// failsafe ports excepted.
+// TestUntrackedAfterDNAT: untracked policy at the outgoing interface also denies a translated
+// packet of the host, by its original destination (S76), except at failsafe ports.
 func TestUntrackedAfterDNAT(t *testing.T) { nfttest.EachForm(t, testUntrackedAfterDNAT) }
 
 func testUntrackedAfterDNAT(t *testing.T, classes render.ClassesConfig) {
@@ -240,7 +241,7 @@ func testUntrackedAfterDNAT(t *testing.T, classes render.ClassesConfig) {
 		{"by another interface", "eth1", "10.96.0.1", 82, ruleset.CtNew, true},
 		{"to a workload", "way1", "10.96.0.1", 82, ruleset.CtNew, true},
 		{"failsafe port", "eth0", "10.96.0.1", 179, ruleset.CtNew, true},
-		{"named port, which cannot be looked up: less gets through", "eth0", "10.97.0.1", 82, ruleset.CtNew, false},
+		{"named port, which cannot be looked up: fewer packets pass", "eth0", "10.97.0.1", 82, ruleset.CtNew, false},
 		{"passed by a named port, and denied by a later tier", "eth0", "10.98.0.1", 81, ruleset.CtNew, false},
 		{"passed by another port", "eth0", "10.98.0.1", 83, ruleset.CtNew, false},
 	} {
@@ -251,8 +252,8 @@ func testUntrackedAfterDNAT(t *testing.T, classes render.ClassesConfig) {
 	}
 }
 
-// The chain that classifies original destinations is there only with untracked policy for what the
-// host sends.
+// The chain that classifies original destinations exists only if there is untracked policy for
+// packets of the host.
 func TestOriginalDestinationsAreClassifiedWhereNeeded(t *testing.T) {
 	p, key := newPlayer(t, render.Config{}), policy.Key{Kind: policy.KindHostEndpoint, Name: "h"}
 	classifies := func() (original, present bool) {
@@ -281,9 +282,9 @@ func TestOriginalDestinationsAreClassifiedWhereNeeded(t *testing.T) {
 	require.True(t, present)
 }
 
-// TestFloatingWithoutPools: a workload keeps its own address towards other workloads where no pool
-// says which addresses are theirs, whatever else is excluded from translation: the receiver's
-// policy goes by it.
+// TestFloatingWithoutPools: without a pool of its family, the packets of a workload to other
+// workloads keep its own address, whatever else is excluded from translation. The receiver's policy
+// depends on this address.
 func TestFloatingWithoutPools(t *testing.T) {
 	s := hostState()
 	// The only pool is of the other family.

@@ -33,7 +33,7 @@ func ndPacket(iif, src, oif string, typ uint8) simPacket {
 	}
 }
 
-// encapsulated is what way1 sends to another host.
+// encapsulated is a packet from way1 to another host.
 func encapsulated(proto uint8, port uint16, ct uint32) simPacket {
 	p := tcpPacket("way1", "10.0.0.1", "eth0", "8.8.8.8", ct)
 	p.Proto, p.Transport = proto, nfttest.Ports(40000, port)
@@ -47,7 +47,7 @@ func incompletePacket(src, dst string) simPacket {
 	return p
 }
 
-// translatedPacket is what the host sends to a service, which is a workload.
+// translatedPacket is a packet from the host to a service whose backend is a workload.
 func translatedPacket(oif, dst string) simPacket {
 	p := tcpPacket("", "10.0.0.254", oif, dst, ruleset.CtNew)
 	p.OrigDst, p.OrigPort, p.Local = netip.MustParseAddr("10.96.0.1"), 80, []netip.Addr{p.Src}
@@ -63,7 +63,7 @@ type hookCase struct {
 	want   bool
 }
 
-// forwardCases are about forwarded packets.
+// forwardCases has forwarded packets.
 func forwardCases() []hookCase {
 	const fresh, known, invalid = ruleset.CtNew, ruleset.CtEstablished, ruleset.CtInvalid
 	keep := render.Config{Host: policy.HostConfig{KeepInvalid: true}}
@@ -124,18 +124,18 @@ func forwardCases() []hookCase {
 		{"S35 down out", plain, ruleset.Forward, tcpPacket("way3", "10.0.0.3", "eth0", "8.8.8.8", known), false},
 		{"S35 down in", plain, ruleset.Forward, tcpPacket("eth0", "8.8.8.8", "way3", "10.0.0.3", known), false},
 		{
-			"unknown interface of ours out", plain, ruleset.Forward,
+			"to an unknown workload interface", plain, ruleset.Forward,
 			tcpPacket("way9", "10.0.0.9", "eth0", "8.8.8.8", known), false,
 		},
 		{
-			"unknown interface of ours in", plain, ruleset.Forward,
+			"from an unknown workload interface", plain, ruleset.Forward,
 			tcpPacket("eth0", "8.8.8.8", "way9", "10.0.0.9", known), false,
 		},
 		{"not ours", plain, ruleset.Forward, tcpPacket("eth0", "8.8.8.8", "eth1", "9.9.9.9", fresh), true},
 	}
 }
 
-// inputCases are about packets to the host.
+// inputCases has packets to the host.
 func inputCases() []hookCase {
 	const fresh, known, invalid = ruleset.CtNew, ruleset.CtEstablished, ruleset.CtInvalid
 	accept := render.Config{Host: policy.HostConfig{EndpointToHostAction: policy.HostAccept}}
@@ -224,7 +224,7 @@ func inputCases() []hookCase {
 	}
 }
 
-// outputCases are about packets of the host.
+// outputCases has packets of the host.
 func outputCases() []hookCase {
 	const fresh, known = ruleset.CtNew, ruleset.CtEstablished
 	plain := render.Config{}
@@ -281,7 +281,7 @@ func outputCases() []hookCase {
 	}
 }
 
-// unknownCases are about interfaces with the prefix and without an endpoint, with UnknownWorkloads HostAccept.
+// unknownCases has packets of interfaces with the prefix and without an endpoint, with UnknownWorkloads HostAccept.
 func unknownCases() []hookCase {
 	const fresh, known = ruleset.CtNew, ruleset.CtEstablished
 	accept := render.Config{UnknownWorkloads: policy.HostAccept}
@@ -343,7 +343,7 @@ func unknownCases() []hookCase {
 	}
 }
 
-// TestHooks sends packets through what stands around policy.
+// TestHooks runs packets through the rules around policy.
 func TestHooks(t *testing.T) { nfttest.EachForm(t, testHooks) }
 
 func testHooks(t *testing.T, classes render.ClassesConfig) {
@@ -358,8 +358,8 @@ func testHooks(t *testing.T, classes render.ClassesConfig) {
 	}
 }
 
-// TestEmptyMaps: while the kernel replaces the table, packets pass the old chains with maps that are empty already.
-// No endpoint may be open then, whatever the name of its interface.
+// TestEmptyMaps: while the kernel replaces the table, packets use the old chains with maps that are already empty. They
+// pass to no endpoint, whatever the name of its interface.
 func TestEmptyMaps(t *testing.T) { nfttest.EachForm(t, testEmptyMaps) }
 
 func testEmptyMaps(t *testing.T, classes render.ClassesConfig) {
@@ -388,7 +388,7 @@ func testEmptyMaps(t *testing.T, classes render.ClassesConfig) {
 	}
 }
 
-// TestLogOnce (S28): a packet that two alternatives of a Log rule match is logged once, and goes on.
+// TestLogOnce (S28): a packet that matches two alternatives of a Log rule is logged once, and continues.
 func TestLogOnce(t *testing.T) { nfttest.EachForm(t, testLogOnce) }
 
 func testLogOnce(t *testing.T, classes render.ClassesConfig) {
@@ -408,8 +408,8 @@ func testLogOnce(t *testing.T, classes render.ClassesConfig) {
 	require.Empty(t, logs)
 }
 
-// TestFaults: whatever an endpoint uses that cannot be rendered makes that endpoint drop, the
-// others go on, and each object at fault is reported by its key.
+// TestFaults: packets of an endpoint drop if an object that it uses cannot be rendered. Other endpoints are not
+// affected. Each object at fault is reported by its key.
 func TestFaults(t *testing.T) { nfttest.EachForm(t, testFaults) }
 
 func testFaults(t *testing.T, classes render.ClassesConfig) {
@@ -510,7 +510,7 @@ func testFaults(t *testing.T, classes render.ClassesConfig) {
 	}
 }
 
-// TestInterfaceTwice: an interface that two endpoints claim drops, and both are at fault.
+// TestInterfaceTwice: packets of an interface with two endpoints drop, and both endpoints are at fault.
 func TestInterfaceTwice(t *testing.T) { nfttest.EachForm(t, testInterfaceTwice) }
 
 func testInterfaceTwice(t *testing.T, classes render.ClassesConfig) {
@@ -520,12 +520,12 @@ func testInterfaceTwice(t *testing.T, classes render.ClassesConfig) {
 	table, errs := nfttest.Rendered(t, render.Config{Classes: classes}, nfttest.Transition(s))
 	require.Len(t, errs, 3)
 	require.ErrorContains(
-		t, errs[0], "render WorkloadEndpoint/shop/way1: interface way1 is also that of WorkloadEndpoint/shop/way2",
+		t, errs[0], "render WorkloadEndpoint/shop/way1: interface way1 also belongs to WorkloadEndpoint/shop/way2",
 	)
 	require.ErrorContains(
-		t, errs[1], "render WorkloadEndpoint/shop/way2: interface way1 is also that of WorkloadEndpoint/shop/way1",
+		t, errs[1], "render WorkloadEndpoint/shop/way2: interface way1 also belongs to WorkloadEndpoint/shop/way1",
 	)
-	require.ErrorContains(t, errs[2], "no interface name")
+	require.ErrorContains(t, errs[2], "not an interface name")
 	require.NoError(t, table.Validate())
 	for _, address := range []string{"10.0.0.1", "10.0.0.2"} {
 		allowed, _ := judgePacket(
@@ -539,7 +539,7 @@ func testInterfaceTwice(t *testing.T, classes render.ClassesConfig) {
 	}
 }
 
-// TestLongNames: names that differ only beyond what the kernel has room for make chains and sets of their own.
+// TestLongNames: names that differ only after the kernel's maximum length have different chains and sets.
 func TestLongNames(t *testing.T) { nfttest.EachForm(t, testLongNames) }
 
 func testLongNames(t *testing.T, classes render.ClassesConfig) {
@@ -557,7 +557,7 @@ func testLongNames(t *testing.T, classes render.ClassesConfig) {
 			Ingress: []dataplane.TierPolicies{{Tier: long, DefaultAction: policy.Deny, Policies: []policy.Key{key}}},
 		}
 	}
-	table, errs := nfttest.Rendered(t, render.Config{Classes: classes}, nfttest.Transition(s)) // and it is valid
+	table, errs := nfttest.Rendered(t, render.Config{Classes: classes}, nfttest.Transition(s)) // the table is valid
 	require.Empty(t, errs)
 	empty, _ := nfttest.Rendered(t, render.Config{Classes: classes}, nfttest.Transition(nfttest.InSync()))
 	if !classes.TestHook.HasChains() {
@@ -573,7 +573,7 @@ func testLongNames(t *testing.T, classes render.ClassesConfig) {
 	require.Len(t, table.Chains, len(empty.Chains)+2*(2+1+1), "from and to, tier, policy; the profiles have no rules")
 }
 
-// TestClone: what a clone is told, the original does not know.
+// TestClone: an update of a clone does not change the original.
 func TestClone(t *testing.T) { nfttest.EachForm(t, testClone) }
 
 func testClone(t *testing.T, classes render.ClassesConfig) {
@@ -606,12 +606,12 @@ func TestConfig(t *testing.T) {
 		{render.Config{Table: "a b"}, "Table"},
 		{render.Config{InterfacePrefix: "much-too-long-prefix"}, "InterfacePrefix"},
 		{render.Config{InterfacePrefix: "a*"}, "InterfacePrefix"},
-		{render.Config{Bridges: []string{""}}, `Bridges: "" is no name of a bridge`},
-		{render.Config{Bridges: []string{"br*"}}, `Bridges: "br*" is no name of a bridge`},
-		{render.Config{Bridges: []string{"sixteen-bytes-br"}}, `Bridges: "sixteen-bytes-br" is no name of a bridge`},
-		{render.Config{Bridges: []string{"lo"}}, `Bridges: "lo" is no name of a bridge`},
+		{render.Config{Bridges: []string{""}}, `Bridges: "" is not a bridge name`},
+		{render.Config{Bridges: []string{"br*"}}, `Bridges: "br*" is not a bridge name`},
+		{render.Config{Bridges: []string{"sixteen-bytes-br"}}, `Bridges: "sixteen-bytes-br" is not a bridge name`},
+		{render.Config{Bridges: []string{"lo"}}, `Bridges: "lo" is not a bridge name`},
 		{render.Config{Bridges: []string{"way-br"}}, `Bridges: "way-br" begins with InterfacePrefix "way"`},
-		{render.Config{Bridges: []string{"br0", "br1", "br0"}}, `Bridges: "br0" is there twice`},
+		{render.Config{Bridges: []string{"br0", "br1", "br0"}}, `Bridges: "br0" is duplicated`},
 		{render.Config{EgressPriority: 5}, "EgressPriority"},
 		{render.Config{EgressPriority: -200}, "EgressPriority"},
 		{render.Config{IngressPriority: 100}, "IngressPriority"},

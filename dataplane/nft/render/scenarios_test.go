@@ -17,7 +17,7 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// mergeableRules are rules of which some neighbours differ in one list alone.
+// mergeableRules returns rules of which some neighbours differ only in one list.
 func mergeableRules() []dataplane.Rule {
 	to := func(id string, action policy.Action, ports ...uint16) dataplane.Rule {
 		r := dataplane.Rule{ID: id, Action: action, Protocol: policy.ProtocolTCP}
@@ -34,8 +34,8 @@ func mergeableRules() []dataplane.Rule {
 		to("a80", policy.Allow, 80), to("a81", policy.Allow, 81, 443), to("a82", policy.Allow, 8080),
 		to("d1", policy.Deny, 1), to("d2", policy.Deny, 2),
 		from(to("n1", policy.Allow, 22), "10.0.0.0/8"), from(to("n2", policy.Allow, 22), "fd00::/8", "192.168.0.0/16"),
-		from(to("n3", policy.Allow, 23), "172.16.0.0/12"), // differs in two lists
-		to("any", policy.Allow),                           // no limit of ports is more than a list of them
+		from(to("n3", policy.Allow, 23), "172.16.0.0/12"), // it differs in two lists
+		to("any", policy.Allow),                           // no list of ports matches more than a list
 		to("l1", policy.Log, 5), to("l2", policy.Log, 6),
 		to("last", policy.Deny, 7),
 	}
@@ -76,8 +76,8 @@ func natOptions() render.Config {
 	}}
 }
 
-// hostState has way1 that may do everything, way2 that may do nothing, way3 that is down, and way4
-// that may send from more than its own addresses.
+// hostState has four workloads. Policy allows everything to way1, and nothing to way2. way3 is down, and way4 may send
+// from more than its own addresses.
 func hostState() dptest.State {
 	s := nfttest.InSync()
 	s.Profiles["all"] = &dataplane.Profile{
@@ -104,7 +104,7 @@ type scenario struct {
 	Name    string
 	Config  render.Config
 	Batches []dataplane.Batch
-	// Ports has the bridges that interfaces are ports of.
+	// Ports maps interfaces to their bridges.
 	Ports map[string]string
 }
 
@@ -122,7 +122,7 @@ func (s scenario) rendered(t testing.TB) (*ruleset.Table, []error) {
 	return table, errs
 }
 
-// ports returns the interfaces that are ports of bridges.
+// ports returns the interfaces of Ports.
 func ports(of map[string]string) map[string]render.Interface {
 	out := map[string]render.Interface{}
 	for name, bridge := range of {
@@ -136,7 +136,7 @@ func (s scenario) golden(dir string) string {
 	return filepath.Join(dir, "golden", nfttest.FormName(s.Config.Classes), s.Name+".nft")
 }
 
-// scenarios returns them all. Each is named after what it shows.
+// scenarios returns all scenarios. The name of each is its topic.
 func scenarios(classes render.ClassesConfig) []scenario {
 	one := func(name string, cfg render.Config, s dptest.State) scenario {
 		cfg.Classes = classes
@@ -325,7 +325,7 @@ func tiersState() dptest.State {
 	return s
 }
 
-// stagedState has a tier that holds nothing but staged policies, and one with a staged policy among others (S20).
+// stagedState has a tier of only staged policies, and one with a staged policy among others (S20).
 func stagedState() dptest.State {
 	s := nfttest.InSync()
 	staged := policy.Key{Kind: policy.KindStagedPolicy, Namespace: "shop", Name: "web"}
@@ -462,8 +462,8 @@ func setsState() dptest.State {
 	return s
 }
 
-// downState has an endpoint that is down (S35), one with a profile that denies everything (S34) and
-// one with nothing (S33).
+// downState has an endpoint that is down (S35), one with a profile that denies everything (S34) and one without
+// policies and profiles (S33).
 func downState() dptest.State {
 	s := nfttest.InSync()
 	s.Profiles["gone"] = &dataplane.Profile{}
@@ -479,7 +479,7 @@ func downState() dptest.State {
 	return s
 }
 
-// namesState has names that nft would not take as they are.
+// namesState has names that need escapes in nft.
 func namesState() dptest.State {
 	s := nfttest.InSync()
 	odd := policy.Key{Kind: policy.KindPolicy, Namespace: "Größe", Name: `a "quoted" {name}; drop`}

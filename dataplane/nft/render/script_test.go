@@ -19,9 +19,10 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-var update = flag.Bool("update", false, "write the golden files and what the scripts expect")
+var update = flag.Bool("update", false, "write the golden files and the expected results of the scripts")
 
-// TestScripts plays each script and compares what comes of each step. With -update it writes that.
+// TestScripts plays each script and compares the result of each step. With -update, it writes the
+// results.
 func TestScripts(t *testing.T) { nfttest.EachForm(t, testScripts) }
 
 func testScripts(t *testing.T, classes render.ClassesConfig) {
@@ -86,7 +87,7 @@ func portsOf(text string) map[string]render.Interface {
 	return known
 }
 
-// besides returns the sets and chains of a table that another has not, or has otherwise.
+// besides returns the sets and chains of a table that are missing or different in another.
 func besides(other, table *ruleset.Table) string {
 	parts := func(t *ruleset.Table) []string {
 		body := strings.TrimSuffix(t.String(), "}\n")
@@ -127,7 +128,8 @@ func testScriptsSquashed(t *testing.T, classes render.ClassesConfig) {
 	}
 }
 
-// TestScriptsTornDown: when what a script has made goes one by one, nothing of it is left.
+// TestScriptsTornDown: when the objects of a script are removed one by one, the table is empty in
+// the end.
 func TestScriptsTornDown(t *testing.T) { nfttest.EachFormInParallel(t, testScriptsTornDown) }
 
 func testScriptsTornDown(t *testing.T, classes render.ClassesConfig) {

@@ -14,8 +14,8 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// TestServiceSets: the set of a service is matched whole for a destination (address, protocol and port at once), by
-// address alone for a source (S77).
+// TestServiceSets: for a destination, a rule matches address, protocol and port of a service's set
+// together. For a source, it matches only the address (S77).
 func TestServiceSets(t *testing.T) { nfttest.EachForm(t, testServiceSets) }
 
 func testServiceSets(t *testing.T, classes render.ClassesConfig) {
@@ -52,5 +52,5 @@ func testServiceSets(t *testing.T, classes render.ClassesConfig) {
 	if !classes.TestHook.HasChains() {
 		require.Contains(t, text, "\tmap class4 {\n\t\ttype ipv4_addr : classid\n\t\telements = { 10.0.0.9 : ")
 	}
-	require.NotContains(t, text, "v6-", "there is nothing of IPv6 in the sets")
+	require.NotContains(t, text, "v6-", "the sets have no IPv6 address")
 }

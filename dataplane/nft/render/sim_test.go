@@ -17,19 +17,20 @@ import (
 	"github.com/wayleave/wayleave/policy/verdict"
 )
 
-// simPacket is a packet of a test, with what rules see of it and of its connection.
+// simPacket is a packet of a test, with the fields of the packet and its connection that rules
+// match.
 type simPacket struct {
 	IIF, OIF  string
 	Src, Dst  netip.Addr
 	Proto     uint8
-	Transport []byte // header and payload behind the IP header
+	Transport []byte // transport header and payload
 	Header    policy.Header
 	CT        uint32 // state of the connection
-	Fragment  bool   // it is the first fragment, and Transport may be cut short
+	Fragment  bool   // it is the first fragment, and Transport may be incomplete
 	// OrigDst and OrigPort are the destination before destination NAT, if there was any.
 	OrigDst  netip.Addr
 	OrigPort uint16
-	Local    []netip.Addr // the host's own
+	Local    []netip.Addr // addresses of the host
 	// connSrc and connDst are the addresses of the connection that the packet is related to.
 	connSrc, connDst netip.Addr
 	Priority         uint32
@@ -116,7 +117,7 @@ func (p simPacket) addrType(a netip.Addr) ruleset.Value {
 	return ruleset.Uint32(ruleset.FibTypeUnicast)
 }
 
-// judgePacket returns whether the table lets the packet through the hook, and the log lines it writes.
+// judgePacket returns whether the packet passes the hook, and the log lines.
 func judgePacket(
 	t testing.TB, table *ruleset.Table, hook ruleset.HookPoint, p simPacket,
 ) (allowed bool, logs []string) {
@@ -166,8 +167,8 @@ func packetsOf(f verdict.Flow, from, to nfttest.Place) (before, after simPacket)
 	return before, after
 }
 
-// simulateFlow runs a flow through all hooks on its way. untracked is set if a rule took connection
-// tracking off it.
+// simulateFlow runs a flow through all hooks on its way. untracked is set if a rule excluded it
+// from connection tracking.
 func simulateFlow(t *testing.T, table *simTable, f verdict.Flow, from, to nfttest.Place) (allowed, untracked bool) {
 	before, after := packetsOf(f, from, to)
 	hook := ruleset.Prerouting
@@ -185,7 +186,7 @@ func simulateFlow(t *testing.T, table *simTable, f verdict.Flow, from, to nfttes
 	if from.Own {
 		first := after
 		if f.OrigDst.IsValid() {
-			first.OIF = "lo" // in this hook still the interface of the original destination
+			first.OIF = "lo" // this hook still has the interface of the original destination
 		}
 		if !first.Run(t, table.after, ruleset.Output).Allowed {
 			return false, untracked

@@ -80,8 +80,7 @@ type fieldNode[T any] struct {
 	foreign netip.Prefix
 }
 
-// FieldSizes looks through pointers, interfaces and type parameters, and counts what two pointers lead to
-// once.
+// FieldSizes follows pointers, interfaces and type parameters, and counts a value with two pointers once.
 func TestFieldSizes(t *testing.T) {
 	last := &fieldNode[int]{entries: map[string][]int{"a": {1, 2}, "b": nil}, cache: []int{1}}
 	first := &fieldNode[int]{next: last, any: last, foreign: netip.MustParsePrefix("10.0.0.0/8")}

@@ -12,8 +12,8 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 )
 
-// S173: the record of stale packets is a single bit. No other record that is still set after a base
-// chain has it.
+// S173: the record of stale packets is a single bit. No other record that a packet has after a base
+// chain includes this bit.
 func TestRecordOfStalePackets(t *testing.T) {
 	r, err := New(Config{})
 	require.NoError(t, err)
@@ -29,8 +29,8 @@ func TestRecordOfStalePackets(t *testing.T) {
 	require.Zero(t, priorityAllowed&priorityStale)
 }
 
-// S173: the table of an earlier version records decisions in bits 31 and 30: 10 allows, 11 denies. A
-// packet with such a record meets the new chain verdict if the table is replaced meanwhile.
+// S173: the table of an earlier version records decisions in bits 31 and 30: 10 allows, 11 denies.
+// If the table is replaced meanwhile, the new chain verdict evaluates a packet with such a record.
 func TestRecordsOfEarlierVersion(t *testing.T) {
 	denied := denied().(ruleset.Compare)
 	matches := func(priority uint32) bool {
@@ -43,7 +43,7 @@ func TestRecordsOfEarlierVersion(t *testing.T) {
 	for _, priority := range []uint32{0, 1 << 31, 1<<31 | 7, priorityAllowed} {
 		require.False(t, matches(priority))
 	}
-	// Chains below do not take an old record for a decision, so such a packet is dropped.
+	// Other chains do not treat an old record as a decision, so such a packet is dropped.
 	decided := returnDecided().Matches[0].(ruleset.Compare)
 	mask := binary.NativeEndian.Uint32(decided.Mask)
 	for _, priority := range []uint32{1 << 31, 1<<31 | 7, 3 << 30, 3<<30 | 7} {

@@ -14,8 +14,8 @@ import (
 	"github.com/wayleave/wayleave/policy/verdict"
 )
 
-// apply makes of the table that the deltas lead to what the next one says, which must then be what
-// the renderer says it is.
+// applyDelta applies the next delta to the table of the deltas. The result must equal the
+// renderer's table.
 func applyDelta(c *nfttest.Cluster, t *testing.T, seed uint64) {
 	t.Helper()
 	change, err := c.State.Prepare(c.Renderer.Flush())
@@ -25,10 +25,11 @@ func applyDelta(c *nfttest.Cluster, t *testing.T, seed uint64) {
 	require.Equal(t, table.String(), c.State.Table().String(), "seed %d", seed)
 	change, err = c.State.Prepare(c.Renderer.Flush())
 	require.NoError(t, err)
-	require.Empty(t, change.Ops, "seed %d: nothing is told twice", seed)
+	require.Empty(t, change.Ops, "seed %d: the next delta is empty", seed)
 }
 
-// check holds random flows through the rendered table against the reference evaluator.
+// checkFlows compares the verdicts of the rendered table and of the reference evaluator on random
+// flows.
 func checkFlows(c *nfttest.Cluster, t *testing.T, seed uint64, flows int) (checked int) {
 	t.Helper()
 	table, errs := c.Renderer.Table()
@@ -38,7 +39,7 @@ func checkFlows(c *nfttest.Cluster, t *testing.T, seed uint64, flows int) (check
 	fresh.SetInterfaces(c.Known())
 	fresh.Update(c.Graph.Snapshot())
 	again, _ := fresh.Table()
-	require.Equal(t, again.String(), table.String(), "seed %d: the path must not matter", seed)
+	require.Equal(t, again.String(), table.String(), "seed %d: the table depends on earlier states", seed)
 	require.True(t, again.Equal(table), "seed %d", seed)
 	ready := newSimTable(t, table)
 	e, err := verdict.NewConfigured(c.Resources, c.Settings)
@@ -54,7 +55,7 @@ func checkFlows(c *nfttest.Cluster, t *testing.T, seed uint64, flows int) (check
 		}
 		allowed, untracked := simulateFlow(t, ready, f, from, to)
 		if untracked && f.OrigDst.IsValid() {
-			continue // what is not tracked is not translated
+			continue // untracked packets are not translated
 		}
 		checked++
 		if unknown { // S171
@@ -65,12 +66,12 @@ func checkFlows(c *nfttest.Cluster, t *testing.T, seed uint64, flows int) (check
 			if from.Own && slices.ContainsFunc(
 				e.Explain(f).Stages, func(d *verdict.Direction) bool { return d.Decision.By == verdict.ByInvalidFlow },
 			) {
-				// untracked policy of another interface did not keep it from being translated:
-				// policy that is not judges it
+				// The packet is translated, although untracked policy of another interface applies
+				// to it. So tracked policy evaluates it.
 				continue
 			}
 			if !allowed && from.Own && f.OrigDst.IsValid() && namesPortsUntracked(c) {
-				continue // what they were before translation cannot be looked up later: less gets through
+				continue // the original ports cannot be looked up after translation, so fewer packets pass
 			}
 			require.Equal(t, want, allowed, "seed %d\n%s\n%s\n%s", seed, f, e.Explain(f), table)
 		}
@@ -78,8 +79,8 @@ func checkFlows(c *nfttest.Cluster, t *testing.T, seed uint64, flows int) (check
 	return checked
 }
 
-// namesPortsUntracked reports whether untracked policy asks for named ports, or for the ports of
-// services, of destinations.
+// namesPortsUntracked reports whether untracked policy matches named ports or services of
+// destinations.
 func namesPortsUntracked(c *nfttest.Cluster) bool {
 	named := func(r policy.Rule) bool {
 		ports := slices.Concat(r.Destination.Ports, r.Destination.NotPorts)
@@ -95,17 +96,18 @@ func namesPortsUntracked(c *nfttest.Cluster) bool {
 	return false
 }
 
-// TestVerdicts leads more than 100,000 random flows of random worlds, with host endpoints of all
-// kinds, through the table that the graph and the renderer make of them, which must let pass what
-// the reference evaluator does. Each world is reached by steps, at each of which the table must be
-// the one that a fresh renderer makes of the graph's state (S100).
+// TestVerdicts runs more than 100,000 random flows of random worlds, with host endpoints of all
+// kinds, through the table of the graph and the renderer. The verdicts must equal those of the
+// reference evaluator. Each world is reached by steps. After each step, the table must equal that
+// of a fresh renderer with the graph's state (S100).
 func TestVerdicts(t *testing.T) {
 	nfttest.EachFormInParallel(t, func(t *testing.T, classes render.ClassesConfig) {
 		testVerdicts(t, classes, nfttest.NewCluster)
 	})
 }
 
-// S171: the same with workloads that become ports of bridges, move to others, and cease to be ports.
+// S171: the same with workloads that become ports of bridges, move to other bridges, and leave
+// them.
 func TestVerdictsBridged(t *testing.T) {
 	nfttest.EachFormInParallel(t, func(t *testing.T, classes render.ClassesConfig) {
 		testVerdicts(t, classes, nfttest.NewBridgedCluster)

@@ -16,7 +16,7 @@ import (
 
 func TestMain(m *testing.M) { nstest.Main(m) }
 
-// listing returns the sets and chains that a namespace has after these texts, sorted.
+// listing returns the sets and chains of a namespace after it has loaded these texts, sorted.
 func listing(t *testing.T, texts ...string) []string {
 	ns := nstest.New(t)
 	for _, text := range texts {
@@ -56,7 +56,7 @@ func script(t *testing.T, old, new *ruleset.Table) string {
 	return ruleset.Script(ops)
 }
 
-// TestDiffInKernel plays differences to nft that need more than adding and deleting.
+// TestDiffInKernel loads differences with nft that need more than adding and deleting.
 func TestDiffInKernel(t *testing.T) {
 	for name, change := range map[string]func(*ruleset.Table){
 		"nothing": func(*ruleset.Table) {},
@@ -104,7 +104,7 @@ func TestDiffInKernel(t *testing.T) {
 	require.Equal(t, listing(t, sample().String()), listing(t, sample().String(), sample().ReplaceScript()))
 }
 
-// TestPolicyInPlace: a base chain gets another policy without being made again, so the counters of its rules stay.
+// TestPolicyInPlace: a base chain gets another policy without a replacement, so its rules keep their counters.
 func TestPolicyInPlace(t *testing.T) {
 	ns := nstest.New(t)
 	nstest.NFT(t, ns, sample().String()+"add rule inet sample base counter packets 7 bytes 70", "-f", "-")

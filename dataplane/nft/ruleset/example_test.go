@@ -9,8 +9,8 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 )
 
-// forwards is a table that forwards ports of the node: a map from protocol and port to the address
-// and port of a workload, and masquerading, so that replies come back this way.
+// forwards is a table that forwards ports of the node. A map leads from protocol and port to the
+// address and port of a workload. Masquerading makes replies return through the node.
 func forwards(elements ...ruleset.Element) *ruleset.Table {
 	return &ruleset.Table{
 		Name: "forwards",
@@ -56,7 +56,7 @@ func forwards(elements ...ruleset.Element) *ruleset.Table {
 	}
 }
 
-// forward is an element of the map: from a TCP port of the node to one of a workload.
+// forward returns an element of the map: from a TCP port of the node to a port of a workload.
 func forward(port uint16, to string) ruleset.Element {
 	target := netip.MustParseAddrPort(to)
 	return ruleset.Element{
@@ -65,7 +65,7 @@ func forward(port uint16, to string) ruleset.Element {
 	}
 }
 
-// A table of port forwards, and the commands that lead from one version of it to the next.
+// A table of port forwards, and the nft commands that change one version of it to the next.
 func Example() {
 	old := forwards(forward(80, "10.0.0.1:8080"))
 	new := forwards(forward(80, "10.0.0.2:8080"), forward(443, "10.0.0.2:8443"))
@@ -101,7 +101,7 @@ func Example() {
 	// add element inet forwards ports { tcp . 80 : 10.0.0.2 . 8080, tcp . 443 : 10.0.0.2 . 8443 }
 }
 
-// A table as text: parsed, changed, and the operations that lead from one to the other.
+// A table is parsed from text and changed. Diff returns the operations for the change.
 func ExampleParse() {
 	const text = `
 		table inet guard {

@@ -93,7 +93,7 @@ func TestParseFlowtablePriority(t *testing.T) {
 	}
 }
 
-// TestFlowtableOrder: neither the order of flowtables nor that of their devices counts, and both stay as they are.
+// TestFlowtableOrder: Diff and State ignore the order of flowtables and of their devices, and String keeps it.
 func TestFlowtableOrder(t *testing.T) {
 	table, other := parse(t, fastPath), parse(t, fastPath)
 	slices.Reverse(other.Flowtables)

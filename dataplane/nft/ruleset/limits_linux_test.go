@@ -13,7 +13,7 @@ import (
 	"github.com/wayleave/wayleave/internal/netns/nstest"
 )
 
-// TestKeywords: keywords of nft are no names. nft itself refuses them as well.
+// TestKeywords: keywords of nft are not valid names. nft itself refuses them too.
 func TestKeywords(t *testing.T) {
 	ns := nstest.New(t)
 	nstest.NFT(t, ns, "", "--version")
@@ -55,7 +55,8 @@ func TestPriorityInKernel(t *testing.T) {
 	}
 }
 
-// TestIfnamesInKernel: nft reads the interface of the model, or refuses the text; it never reads another.
+// TestIfnamesInKernel: nft reads the same interface as the model, or refuses the text. It never reads another
+// interface.
 func TestIfnamesInKernel(t *testing.T) {
 	for name, writes := range map[string][2]bool{ // as a name, as a prefix
 		"eth0": {true, true}, `a"b`: {}, `a\`: {true, false}, `a\*`: {false, true}, "a*": {true, true}, "*": {
@@ -83,7 +84,7 @@ func TestIfnamesInKernel(t *testing.T) {
 	}
 }
 
-// words is how nft prints a value: words of four bytes, the last one filled with zeros, lowest byte last.
+// words returns a value as nft prints it: words of four bytes, the last one filled with zeros, lowest byte last.
 func words(v ruleset.Value) string {
 	var out []string
 	for len(v) > 0 {
@@ -101,7 +102,7 @@ func words(v ruleset.Value) string {
 	return strings.Join(out, " ")
 }
 
-// TestRangesInKernel: ends whose values have names, and bits beside ranges.
+// TestRangesInKernel: the kernel gets the ranges of the model, also if their ends have names, and beside bits.
 func TestRangesInKernel(t *testing.T) {
 	x := &ruleset.Table{Name: "sample", Sets: []*ruleset.Set{
 		{

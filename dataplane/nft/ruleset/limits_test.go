@@ -15,7 +15,7 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 )
 
-// TestNil: a nil chain, set or hook is an error and no panic.
+// TestNil: a nil chain, set or hook is an error, not a panic.
 func TestNil(t *testing.T) {
 	require.ErrorContains(
 		t, (&ruleset.Table{Name: "t", Chains: []*ruleset.Chain{nil}}).Validate(), "chain number 1: nil",
@@ -35,10 +35,11 @@ func TestNil(t *testing.T) {
 	other := &ruleset.Table{Name: "other", Sets: []*ruleset.Set{nil}}
 	ops, err := ruleset.Diff(sample(), other)
 	require.Error(t, err)
-	require.Nil(t, ops, "nothing to carry out beside an error")
+	require.Nil(t, ops, "no operations beside an error")
 }
 
-// TestValidateLimits: values that do not fit the kernel's fields, or that nft has no syntax for.
+// TestValidateLimits: values that do not fit the kernel's fields, or for which nft has no syntax,
+// are errors.
 func TestValidateLimits(t *testing.T) {
 	chain := func(h *ruleset.Hook, rules ...ruleset.Rule) *ruleset.Table {
 		return &ruleset.Table{Name: "t", Chains: []*ruleset.Chain{
@@ -135,7 +136,7 @@ func TestDiffOfManyRules(t *testing.T) {
 	}
 }
 
-// A set that was large releases its memory.
+// A large set that is cleared releases its memory.
 func TestClearedSetReleasesMemory(t *testing.T) {
 	const n = 100_000
 	heap := func() uint64 {
@@ -165,7 +166,7 @@ func TestClearedSetReleasesMemory(t *testing.T) {
 	}
 }
 
-// BenchmarkStateDispatch puts one element in and out of a map that leads to many chains.
+// BenchmarkStateDispatch adds one element to a map that leads to many chains, and removes it.
 func BenchmarkStateDispatch(b *testing.B) {
 	for _, n := range []int{10, 10_000} {
 		b.Run(fmt.Sprintf("chains=%d", n), func(b *testing.B) {

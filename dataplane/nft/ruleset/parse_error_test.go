@@ -24,7 +24,7 @@ func badTexts(t testing.TB) (texts, errs []string) {
 	return texts, errs
 }
 
-// TestParseErrors: each error names the place, the word and what is wrong.
+// TestParseErrors: each error has the position, the word and the reason.
 func TestParseErrors(t *testing.T) {
 	texts, want := badTexts(t)
 	file := ""

@@ -12,8 +12,8 @@ import (
 	"github.com/wayleave/wayleave/internal/netns/nstest"
 )
 
-// TestParseReadsAsNft: nft makes the same instructions for the kernel from a rule and from the text of what it parses
-// to.
+// TestParseReadsAsNft: nft compiles a rule, and the text of the parsed rule, to the same
+// instructions.
 func TestParseReadsAsNft(t *testing.T) {
 	ns := nstest.New(t)
 	counts := regexp.MustCompile(`counter pkts \d+ bytes \d+`)

@@ -34,7 +34,7 @@ func read(t testing.TB, file string) string {
 	return string(text)
 }
 
-// parse returns the table of a text. Its text must mean the same.
+// parse returns the table of a text. The table's own text must parse to an equal table.
 func parse(t testing.TB, text string) *ruleset.Table {
 	t.Helper()
 	table, err := ruleset.Parse(text)
@@ -56,7 +56,7 @@ func TestParseGoldens(t *testing.T) {
 	}
 }
 
-// TestParseRandom: the text of random tables comes back, and parsing never panics on a part of it.
+// TestParseRandom: random tables are parsed back from their texts, and Parse never panics on a part of a text.
 func TestParseRandom(t *testing.T) {
 	for seed := range uint64(100) {
 		m := maker{rand.New(rand.NewPCG(seed, 11))}
@@ -73,7 +73,7 @@ func TestParseRandom(t *testing.T) {
 	}
 }
 
-// withoutRaw drops the rules with expressions that only Raw has.
+// withoutRaw deletes the rules with expressions of Raw.
 func withoutRaw(text string) string {
 	var lines []string
 	for line := range strings.Lines(text) {
@@ -84,7 +84,8 @@ func withoutRaw(text string) string {
 	return strings.Join(lines, "")
 }
 
-// TestParseWide: the text of everything is that of what it parses to, and nft's listing of it parses to the same.
+// TestParseWide: a text with every part of the model equals the text of the parsed table, and nft's listing of it
+// parses to the same table.
 func TestParseWide(t *testing.T) {
 	text := withoutRaw(read(t, "testdata/wide.nft"))
 	tables, err := ruleset.ParseTables(text)
@@ -104,7 +105,7 @@ func TestParseWide(t *testing.T) {
 	require.Equal(t, text, again)
 }
 
-// TestParseValues: what a program made of values comes back from its text.
+// TestParseValues: values that a program made are parsed back from their text.
 func TestParseValues(t *testing.T) {
 	require.Equal(t, sample().String(), parse(t, sample().String()).String())
 	forwards := forwards(forward(80, "10.0.0.1:8080"))
@@ -212,7 +213,7 @@ func ruleTexts() [][3]string {
 	}
 }
 
-// otherRuleTexts returns likewise rules as other versions of nft list them, and rules that the text says more simply.
+// otherRuleTexts returns rules as other versions of nft list them, and rules whose text is simpler.
 func otherRuleTexts() [][3]string {
 	return [][3]string{
 		{"inet", `meta mark set meta mark & 0 | 7`, `meta mark set 0x00000007`},
@@ -224,7 +225,7 @@ func otherRuleTexts() [][3]string {
 	}
 }
 
-// ruleTable returns the text of a table with the rule, and with what rules refer to.
+// ruleTable returns the text of a table with the rule, and with the objects to which rules refer.
 func ruleTable(family, rule string) string {
 	return "table " + family + ` t {
 	map marks {
@@ -252,7 +253,7 @@ func ruleTable(family, rule string) string {
 `
 }
 
-// TestParseRules: the text of rules.
+// TestParseRules: each rule parses, and has the expected text.
 func TestParseRules(t *testing.T) {
 	for _, c := range append(ruleTexts(), otherRuleTexts()...) {
 		table := parse(t, ruleTable(c[0], c[1]))
@@ -261,7 +262,7 @@ func TestParseRules(t *testing.T) {
 	}
 }
 
-// written is tables as a user would write them, and as later versions of nft list them.
+// written has tables as a user would write them, and as later versions of nft list them.
 const written = `#!/usr/sbin/nft -f
 # The firewall of a host.
 table inet filter { # progname wayleave # handle 12
@@ -393,7 +394,7 @@ func seeds(t testing.TB) []string {
 	return all
 }
 
-// FuzzParse: what parses has a text that parses to an equal table, and nothing panics.
+// FuzzParse: the text of a parsed table parses to an equal table, and nothing panics.
 func FuzzParse(f *testing.F) {
 	for _, seed := range seeds(f) {
 		f.Add(seed)

@@ -31,7 +31,7 @@ func rule(s ruleset.Statement, ms ...ruleset.Match) ruleset.Rule {
 
 func is(f ruleset.Field, v ruleset.Value) ruleset.Match { return ruleset.Compare{Field: f, Value: v} }
 
-// sample has one of everything.
+// sample has an object of each kind.
 func sample() *ruleset.Table {
 	ok, gone := verdict(ruleset.Accept), verdict(ruleset.Goto, "other")
 	return &ruleset.Table{
@@ -125,7 +125,7 @@ func TestString(t *testing.T) {
 `, sample().String())
 }
 
-// TestRuleString: what nft would add by itself is left out, and only that.
+// TestRuleString: the text omits exactly the matches that nft adds by itself.
 func TestRuleString(t *testing.T) {
 	v4, v6 := is(ruleset.NFProto, ruleset.Byte(2)), is(ruleset.NFProto, ruleset.Byte(10))
 	isTCP := is(ruleset.L4Proto, ruleset.Byte(6))
@@ -218,7 +218,7 @@ func TestValidate(t *testing.T) {
 		`elements fd00::1 . tcp . 80 and fd00::1 . tcp . 80 overlap`: func(x *ruleset.Table) {
 			x.Sets[1].Elements[1] = x.Sets[1].Elements[0]
 		},
-		`a range where none may be`: func(x *ruleset.Table) {
+		`a range is not allowed here`: func(x *ruleset.Table) {
 			x.Sets[0].Interval = false
 		},
 		`ends before it begins`: func(x *ruleset.Table) {
@@ -230,8 +230,8 @@ func TestValidate(t *testing.T) {
 			x.Sets[1].Key = append(x.Sets[1].Key[:1:1], 2, 2, 2, 3)
 			x.Sets[1].Elements = nil
 		},
-		`is no interface name`: func(x *ruleset.Table) { x.Sets[2].Elements[0].Key[0] = ruleset.Ifname("a/b") },
-		`no beginning of an interface`: func(x *ruleset.Table) {
+		`is not an interface name`: func(x *ruleset.Table) { x.Sets[2].Elements[0].Key[0] = ruleset.Ifname("a/b") },
+		`cannot begin an interface name`: func(x *ruleset.Table) {
 			x.Chains[1].Rules[3].Matches = []ruleset.Match{is(ruleset.IIFName, nil)}
 		},
 		`unknown field`: func(x *ruleset.Table) {
@@ -322,7 +322,7 @@ func TestNormalize(t *testing.T) {
 	require.True(t, a.Equal(b))
 }
 
-// nft 1.0.6 misreads some rules in their plain syntax; the text has another one.
+// nft 1.0.6 misreads some rules in their plain syntax, so their text uses another syntax.
 func TestTextThatNftWouldMisread(t *testing.T) {
 	tcp := ruleset.Compare{Field: ruleset.L4Proto, Value: ruleset.Byte(6)}
 	not := func(f ruleset.Field, p uint16) ruleset.Match {

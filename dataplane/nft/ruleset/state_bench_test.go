@@ -12,8 +12,8 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 )
 
-// manyOf returns a state whose set "s" holds n addresses: in a hash set, a verdict map, or an
-// interval set where they are ranges of two.
+// manyOf returns a state whose set "s" has n addresses: in a hash set, in a verdict map, or as
+// ranges of two in an interval set.
 func manyOf(t testing.TB, kind string, n int) *ruleset.State {
 	s := &ruleset.Set{
 		Name: "s", Key: []ruleset.Type{ruleset.TypeIPv4}, Interval: kind == "interval", Verdicts: kind == "map",
@@ -36,8 +36,8 @@ func manyOf(t testing.TB, kind string, n int) *ruleset.State {
 	return state
 }
 
-// oneInOut returns the deltas that add and delete one element.
-func oneInOut(kind string) [2]*ruleset.Delta {
+// addAndDelete returns the deltas that add and delete one element.
+func addAndDelete(kind string) [2]*ruleset.Delta {
 	e := one(ipv4(0x0a000002 + 4*5000))
 	if kind == "map" {
 		goes := verdict(ruleset.Goto, "c")
@@ -53,7 +53,7 @@ func BenchmarkStateElement(b *testing.B) {
 	for _, kind := range []string{"hash", "map", "interval"} {
 		for _, n := range []int{1_000, 100_000} {
 			b.Run(fmt.Sprintf("%s/elements=%d", kind, n), func(b *testing.B) {
-				state, deltas := manyOf(b, kind, n), oneInOut(kind)
+				state, deltas := manyOf(b, kind, n), addAndDelete(kind)
 				b.ReportAllocs()
 				for i := 0; b.Loop(); i++ {
 					change, err := state.Prepare(deltas[i%2])
@@ -116,8 +116,8 @@ func BenchmarkStateRule(b *testing.B) {
 	}
 }
 
-// TestMemoryPerElement: an element costs no more than its limit, in total. The heap is measured before and after,
-// when the inputs of the state are freed.
+// TestMemoryPerElement: an element needs no more memory than its limit, in total. The heap is
+// measured before and after, when the inputs of the state are freed.
 func TestMemoryPerElement(t *testing.T) {
 	const n = 100_000
 	heap := func() uint64 {

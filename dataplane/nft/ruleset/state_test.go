@@ -16,8 +16,8 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 )
 
-// replay carries out operations on a plain table, as the kernel does: an object that is referred to
-// cannot be deleted, and references must exist.
+// replay applies operations to a plain table, as the kernel does: an object with references cannot be deleted, and
+// references must exist.
 type replay struct {
 	t     *testing.T
 	table *ruleset.Table
@@ -60,7 +60,7 @@ func (r *replay) refers(set bool, name, but string) bool {
 	return false
 }
 
-// names returns the sets, or chains, that a rule of the test's refers to.
+// names returns the sets or chains to which a rule of the test refers.
 func names(rule ruleset.Rule, sets bool) []string {
 	var out []string
 	for _, m := range rule.Matches {
@@ -194,7 +194,7 @@ func apply(t *ruleset.Table, d *ruleset.Delta) *ruleset.Table {
 	return t
 }
 
-// problem checks a whole table of the test; State must find the same in time in proportion to the delta.
+// problem checks a whole table of the test. State must find the same problems in time in proportion to the delta.
 func problem(t *ruleset.Table) error {
 	r := &replay{table: t}
 	edges := map[string][]string{}
@@ -327,7 +327,8 @@ func (m maker) elements(s *ruleset.Set) []ruleset.Element {
 	return out
 }
 
-// setOf returns a set of a name: the first names are sets, the others maps, and of two kinds at times.
+// setOf returns a set with a name: the first names are sets, the others maps. Some names have two kinds at different
+// times.
 func (m maker) setOf(name string) *ruleset.Set {
 	s := &ruleset.Set{Name: name, Key: []ruleset.Type{ruleset.TypeIPv4}, Verdicts: name >= "s4"}
 	if name == "s1" || name == "s5" || m.IntN(6) == 0 {
@@ -444,14 +445,14 @@ func (m maker) delta(t *ruleset.Table) *ruleset.Delta {
 				e.Delete = append(e.Delete, o)
 			}
 		}
-		e.Delete = append(e.Delete, m.element(s)) // likely not there
+		e.Delete = append(e.Delete, m.element(s)) // the element probably does not exist
 		d.Elements = append(d.Elements, e)
 	}
 	return d
 }
 
-// TestStateAgainstPlainTables: the state equals a plain table with the delta applied, refuses what plain checks refuse,
-// and its operations lead to that table.
+// TestStateAgainstPlainTables: the state equals a plain table with the delta applied, refuses the deltas that plain
+// checks refuse, and its operations produce that table.
 func TestStateAgainstPlainTables(t *testing.T) {
 	taken, refused := 0, 0
 	for seed := range uint64(300) {
@@ -488,12 +489,12 @@ func TestStateAgainstPlainTables(t *testing.T) {
 			table = want
 		}
 	}
-	t.Logf("%d deltas taken, %d refused", taken, refused)
+	t.Logf("%d deltas applied, %d refused", taken, refused)
 	require.Greater(t, taken, 3000)
 	require.Greater(t, refused, 300)
 }
 
-// TestRuleOps: one rule in, out or replaced is one operation.
+// TestRuleOps: an added, deleted or replaced rule is one operation.
 func TestRuleOps(t *testing.T) {
 	rules := func(comments string) *ruleset.Chain {
 		c := &ruleset.Chain{Name: "c"}
@@ -535,7 +536,7 @@ func TestRuleOps(t *testing.T) {
 	}
 }
 
-// TestDepth: at most fifteen jumps may follow one another; deleted ones do not count.
+// TestDepth: at most fifteen jumps may follow one another. Deleted jumps are not included.
 func TestDepth(t *testing.T) {
 	chain := func(i int, to ...int) *ruleset.Chain {
 		c := &ruleset.Chain{Name: fmt.Sprintf("c%d", i)}
@@ -562,8 +563,8 @@ func TestDepth(t *testing.T) {
 	commit("", append(chains, chain(15))...)
 	commit("more than 15 jumps deep", chain(15, 16), chain(16))
 	commit("leads back to itself", chain(15, 3))
-	commit("", chain(7))     // the upper half lets go
-	commit("", chain(15, 0)) // and goes below the lower one
+	commit("", chain(7))     // the upper half no longer leads to the lower one
+	commit("", chain(15, 0)) // the upper half is now behind the lower one
 	commit("leads back to itself", chain(6, 7), chain(7, 8))
 	require.NoError(t, state.Table().Validate())
 }
@@ -571,7 +572,7 @@ func TestDepth(t *testing.T) {
 // ipv4 returns an address by number.
 func ipv4(n uint32) ruleset.Value { return binary.BigEndian.AppendUint32(nil, n) }
 
-// TestManyElements: more than fit in one step of growth, in both kinds of store.
+// TestManyElements: a set keeps more elements than one step of growth adds, in both kinds of store.
 func TestManyElements(t *testing.T) {
 	for _, interval := range []bool{false, true} {
 		state := ruleset.NewState(ruleset.FamilyINet, "t")

@@ -39,7 +39,7 @@ func spoiledSetsAndHooks() map[string]func(*ruleset.Table) {
 				Key: values(addr("10.3.0.0"), ruleset.Port(5)), Ends: values(addr("10.3.255.255"), ruleset.Port(6)),
 			}
 		}),
-		"a range where none may be": set(
+		"a range is not allowed here": set(
 			"concat", func(s *ruleset.Set) { s.Elements[0].Ends = s.Elements[0].Ends[:1] },
 		),
 		"ends before it begins": set(
@@ -84,7 +84,7 @@ func spoiledRules() map[string]func(*ruleset.Table) {
 	return map[string]func(*ruleset.Table){
 		"a mask that does not fit": match(masked(ruleset.Mark, ruleset.Uint32(0), ruleset.Byte(1))),
 		"bits outside of the mask": match(masked(ruleset.Mark, ruleset.Uint32(3), ruleset.Uint32(1))),
-		"no range of mark": match(ruleset.Compare{
+		"a range of mark": match(ruleset.Compare{
 			Field: ruleset.Mark, Value: ruleset.Uint32(0), Last: ruleset.Uint32(1),
 		}),
 		"unknown field":          match(is(99, ruleset.Byte(1))),
@@ -101,7 +101,7 @@ func spoiledRules() map[string]func(*ruleset.Table) {
 			Fields:   []ruleset.Field{ruleset.Dport},
 			Elements: []ruleset.Element{{Key: values(ruleset.Port(1)), Comment: "note"}},
 		}),
-		"limit of nothing":       statement(ruleset.Limit{}),
+		"limit of zero":          statement(ruleset.Limit{}),
 		"limit per 2s":           statement(ruleset.Limit{Rate: 1, Per: 2 * time.Second}),
 		"unknown rejection":      statement(ruleset.Reject{Kind: ruleset.RejectICMPX, Code: 4}),
 		"reject is not the last": with(do(ruleset.Reject{}, ruleset.Counter{})),
@@ -130,7 +130,7 @@ func spoiledRules() map[string]func(*ruleset.Table) {
 	}
 }
 
-// TestValidateWide breaks the tables that use everything in one place at a time.
+// TestValidateWide breaks the tables with every part of the model in one place at a time.
 func TestValidateWide(t *testing.T) {
 	spoiled := spoiledSetsAndHooks()
 	maps.Copy(spoiled, spoiledRules())
@@ -158,7 +158,7 @@ func TestPrepareRefuses(t *testing.T) {
 		"chain other: deleted while map where refers to it":  {DeleteChains: []string{"other"}},
 		"set nets: deleted while chain other refers to it":   {DeleteSets: []string{"nets"}},
 		"chain other: becomes a base chain while chain base": {Chains: []*ruleset.Chain{hooked}},
-		"set gone: elements of a set that is not there": {
+		"set gone: elements of a set that does not exist": {
 			Elements: []ruleset.ElementDelta{{Set: "gone"}},
 		},
 		"chain base: occurs twice": {Chains: []*ruleset.Chain{chain, chain}},
@@ -210,13 +210,13 @@ func TestPrepareRefuses(t *testing.T) {
 		{Set: "nets", Delete: []ruleset.Element{one(addr("77.0.0.1"))}, Add: sample().Sets[0].Elements},
 	}})
 	require.NoError(t, err)
-	require.Empty(t, change.Ops, "what is not there, or is there already, needs nothing")
+	require.Empty(t, change.Ops, "deleting absent objects and adding existing elements needs no operation")
 	state.Commit(change)
 	require.Panics(t, func() { state.Commit(change) })
 	require.True(t, sample().Equal(state.Table()))
 }
 
-// leads is an element for the interface lo.
+// leads returns an element for the interface lo that leads to the chain.
 func leads(chain string) ruleset.Element {
 	v := verdict(ruleset.Goto, chain)
 	return ruleset.Element{Key: values(ruleset.Ifname("lo")), Verdict: &v}

@@ -14,8 +14,8 @@ import (
 	"github.com/wayleave/wayleave/internal/netns/nstest"
 )
 
-// TestWideInKernel: nft loads the text of everything, and its listing is the golden one; that
-// listing, loaded, lists the same.
+// TestWideInKernel: nft loads the text with every part of the model, and its listing equals the
+// golden one. When nft loads that listing, it lists the same.
 func TestWideInKernel(t *testing.T) {
 	list := func(file string) string {
 		ns := nstest.New(t)
@@ -34,8 +34,9 @@ func TestWideInKernel(t *testing.T) {
 	require.Equal(t, listed, list("testdata/wide-listed.nft"))
 }
 
-// TestRandomScripts plays the differences between random tables to nft. New ranges overlap deleted
-// ones in one transaction: the kernel (tested: Linux 6.18) checks the next generation, and accepts them.
+// TestRandomScripts loads the differences between random tables with nft. New ranges overlap
+// deleted ones in one transaction: the kernel (tested: Linux 6.18) checks the next generation, and
+// accepts them.
 func TestRandomScripts(t *testing.T) {
 	taken := 0
 	for seed := range uint64(4) {

@@ -17,7 +17,7 @@ var update = flag.Bool("update", false, "rewrite testdata")
 
 func values(vs ...ruleset.Value) []ruleset.Value { return vs }
 
-// do is a rule with statements only.
+// do returns a rule with only statements.
 func do(ss ...ruleset.Statement) ruleset.Rule { return ruleset.Rule{Statements: ss} }
 
 func masked(f ruleset.Field, value, mask ruleset.Value) ruleset.Compare {
@@ -145,7 +145,7 @@ func wideINet() *ruleset.Table {
 	}
 }
 
-// wideMatches looks at every field that a chain without a hook may look at.
+// wideMatches matches every field that a chain without a hook may match.
 func wideMatches() []ruleset.Rule {
 	accept := verdict(ruleset.Accept)
 	tcp := is(ruleset.L4Proto, ruleset.Byte(6))
@@ -224,7 +224,7 @@ func onlyBridge(f ruleset.Field) bool {
 	return t.Validate() != nil
 }
 
-// before returns the matches that make a field of an inet table mean something.
+// before returns the matches that a field of an inet table needs.
 func before(f ruleset.Field) []ruleset.Match {
 	v4 := is(ruleset.NFProto, ruleset.Byte(ruleset.NFProtoIPv4))
 	v6 := is(ruleset.NFProto, ruleset.Byte(ruleset.NFProtoIPv6))
@@ -421,7 +421,7 @@ func TestFieldsOfFrames(t *testing.T) {
 	}
 }
 
-// TestWideGolden: the text of everything.
+// TestWideGolden: the text with every part of the model equals the golden file.
 func TestWideGolden(t *testing.T) {
 	text := ""
 	for _, table := range wide() {

@@ -79,7 +79,7 @@ func (l lines) Handle(_ context.Context, r slog.Record) error {
 	return nil
 }
 
-// A peer that is refused again and again does not fill the log.
+// Repeated refusals of a peer do not fill the log.
 func TestRefusalsDoNotFillTheLog(t *testing.T) {
 	var count atomic.Int32
 	path := policysync.Folder(t.TempDir())

@@ -48,7 +48,7 @@ func (f *fake) Sync(_ *policysyncpb.SyncRequest, out grpc.ServerStreamingServer[
 	return out.Context().Err()
 }
 
-// bytesCodec marshals messages, and bytes that may not be one.
+// bytesCodec marshals messages, and passes bytes on unchanged, also if they are not a message.
 type bytesCodec struct{}
 
 // Marshal implements encoding.Codec.
@@ -80,8 +80,8 @@ func serveFake(t *testing.T, f *fake) string {
 	return path
 }
 
-// A client denies everything after a response that it does not understand, or that its gRPC library cannot read: it may
-// have what denies a packet. So it does after each status but Unavailable.
+// A client denies everything after a response that it does not understand, or that its gRPC library cannot read: the
+// response may deny a packet. It also denies everything after each status except Unavailable.
 func TestClientDeniesWhatItDoesNotUnderstand(t *testing.T) {
 	state := &policysyncpb.SyncResponse{Snapshot: true, Events: []*wirepb.Event{
 		{Event: &wirepb.Event_EndpointUpdate{EndpointUpdate: &wirepb.EndpointUpdate{Key: codec.EncodeKey(key("a"))}}},

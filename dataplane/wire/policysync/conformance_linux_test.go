@@ -23,7 +23,7 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// A Server keeps the contract of dataplanes, and clients judge packets as policy does.
+// A Server keeps the contract of dataplanes, and the verdicts of its clients are those of policy.
 func TestConformance(t *testing.T) {
 	conformance.Run(t, func(t *testing.T) conformance.Harness {
 		w := &workloads{
@@ -35,7 +35,7 @@ func TestConformance(t *testing.T) {
 			Open: w.open, Dump: w.dump, Damage: w.damage, Fault: w.fault, Foreign: w.foreign, Worlds: 5,
 			Judge: func(p dptest.Packet) (bool, error) { return w.judge(t, p) },
 			Spoil: func(s dptest.State) policy.Key {
-				long := key(strings.Repeat("x", 256)) // no file can have the name
+				long := key(strings.Repeat("x", 256)) // not a valid file name
 				s.Endpoints[long] = &dataplane.Endpoint{Interface: "wl9"}
 				return long
 			},
@@ -43,7 +43,8 @@ func TestConformance(t *testing.T) {
 	})
 }
 
-// workloads are the clients of a folder. Each has the state of its socket, also while no server listens on that.
+// workloads are the clients of a folder. Each keeps the state of its socket, also while no server listens on the
+// socket.
 type workloads struct {
 	folder string
 	server *policysync.Server
@@ -52,7 +53,7 @@ type workloads struct {
 	current map[string]bool
 }
 
-// changing is a Server whose changes clients notice.
+// changing is a Server that clears workloads.current with each change.
 type changing struct {
 	*policysync.Server
 	w *workloads
@@ -70,7 +71,7 @@ func (c changing) Resync(ctx context.Context) error {
 	return c.Server.Resync(ctx)
 }
 
-// open returns a server. The one before ends as if it were killed: its sockets stay, and nobody listens on them.
+// open returns a server. The former server ends as if it were killed: its sockets stay, and no process listens on them.
 func (w *workloads) open(t *testing.T) dataplane.Dataplane {
 	if w.server != nil {
 		aside := filepath.Join(t.TempDir(), "sync")
@@ -97,12 +98,12 @@ func (w *workloads) sockets(t *testing.T) (paths []string) {
 	return paths
 }
 
-// state returns the state that the client of a socket has.
+// state returns the state of the client of a socket.
 func (w *workloads) state(t *testing.T, path string) *policysync.State {
 	t.Helper()
 	conn, err := net.Dial("unix", path)
 	if errors.Is(err, syscall.ECONNREFUSED) {
-		return w.states[path] // the server is gone
+		return w.states[path] // the server has ended
 	}
 	require.NoError(t, err)
 	require.NoError(t, conn.Close())
@@ -134,7 +135,7 @@ func (w *workloads) dump(t *testing.T) string {
 // damage removes a socket.
 func (w *workloads) damage(t *testing.T) { require.NoError(t, os.Remove(w.sockets(t)[0])) }
 
-// fault puts a file in place of the folder.
+// fault replaces the folder by a file.
 func (w *workloads) fault(t *testing.T) (heal func()) {
 	aside := filepath.Join(t.TempDir(), "sync")
 	require.NoError(t, os.Rename(w.folder, aside))
@@ -145,7 +146,7 @@ func (w *workloads) fault(t *testing.T) (heal func()) {
 	}
 }
 
-// foreign adds files that are no sockets.
+// foreign adds files that are not sockets.
 func (w *workloads) foreign(t *testing.T) (check func()) {
 	files := []string{filepath.Join(w.folder, "x.sock"), filepath.Join(w.folder, "n", "x.sock")}
 	require.NoError(t, os.MkdirAll(filepath.Join(w.folder, "n"), 0o755))

@@ -75,7 +75,7 @@ func dial(t *testing.T, path string) policysyncpb.PolicySyncClient {
 // call calls Sync on a socket. The call ends with the test.
 func call(t *testing.T, path string) (policysyncpb.PolicySync_SyncClient, error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 6*patience) // so that a test fails where nothing comes
+	ctx, cancel := context.WithTimeout(t.Context(), 6*patience) // so that a test fails if no response arrives
 	t.Cleanup(cancel)
 	return dial(t, path).Sync(ctx, &policysyncpb.SyncRequest{Name: "test"})
 }
@@ -90,7 +90,7 @@ func end(t *testing.T, path string) error {
 	return err
 }
 
-// reader plays what a call receives into a Mirror, which insists on the order of events.
+// reader plays the responses of a call into a Mirror, which checks the order of events.
 type reader struct {
 	t         *testing.T
 	calls     policysyncpb.PolicySync_SyncClient
@@ -144,8 +144,8 @@ func (r *reader) text() string {
 	return r.mirror.State().String()
 }
 
-// closure returns the objects of a state that an endpoint refers to, directly or not. It is written apart from the one
-// of the package: it removes what nothing refers to until nothing is left to remove.
+// closure returns the objects of a state to which an endpoint refers, directly or not. It is independent of the
+// package's code: it removes objects without references until all remaining ones have references.
 func closure(s dptest.State, key policy.Key) dptest.State {
 	c := dptest.NewState()
 	c.InSync = s.InSync

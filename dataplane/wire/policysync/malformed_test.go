@@ -17,7 +17,7 @@ import (
 )
 
 // If a policy cannot be encoded, its endpoint fails. The endpoint's clients deny everything, also those that connect
-// later. Other endpoints are served. Once the policy is valid, so is this one.
+// later. Other endpoints are served. Once the policy is valid, this endpoint is served too.
 func TestEndpointWhosePolicyCannotBeSent(t *testing.T) {
 	good := world(3, "a", "b")
 	e := good.Endpoints[key("a")]
@@ -91,7 +91,8 @@ func TestEndpointWhosePolicyCannotBeSent(t *testing.T) {
 			require.Equal(t, codes.FailedPrecondition, status.Code(r.read()))
 			client.until(t, dptest.NewState())
 			requireDenied(t, client.client.State(), "cannot be sent")
-			// Clients that were not connected learn of it, and so do those of a server that begins with that policy.
+			// Clients that were not connected deny everything too, and so do those of a server that starts with that
+			// policy.
 			require.Equal(t, codes.FailedPrecondition, status.Code(end(t, path(key("a")))))
 			restarted, restartedPath := serve(t, policysync.ServerConfig{})
 			requireFailed(t, restarted.Apply(t.Context(), dptest.Transition(dptest.NewState(), bad)))
@@ -163,7 +164,7 @@ func TestStagedPolicyThatCannotBeSent(t *testing.T) {
 	}
 }
 
-// requireFailed checks that an error is that of the first endpoint alone.
+// requireFailed checks that an error is only about the first endpoint.
 func requireFailed(t *testing.T, err error) {
 	t.Helper()
 	objects, general := dataplane.ApplyErrors(err)

@@ -27,8 +27,8 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// socketEnv has the path of a socket if this process is a client. userEnv is set if it gives up its rights, and
-// followEnv if it goes on after the first state.
+// socketEnv has the path of a socket if this process is a client. userEnv is set if it drops its privileges, and
+// followEnv if it continues after the first state.
 const (
 	socketEnv = "POLICYSYNC_TEST_SOCKET"
 	userEnv   = "POLICYSYNC_TEST_USER"
@@ -68,14 +68,14 @@ func client(path string) error {
 	return fmt.Errorf("no state: %w", err)
 }
 
-// clientIn runs a client in a network namespace, or in that of the test, and returns what it prints.
+// clientIn runs a client in a network namespace, or in that of the test, and returns its output.
 func clientIn(t *testing.T, ns *netns.NS, path string, env ...string) string {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(append(os.Environ(), socketEnv+"="+path), env...)
 	var out []byte
 	run := func() error {
-		out, _ = cmd.CombinedOutput() // the output says whether it failed
+		out, _ = cmd.CombinedOutput() // the output reports a failure
 		return nil
 	}
 	if ns == nil {
@@ -96,16 +96,16 @@ func open(t *testing.T) string {
 	return folder
 }
 
-// no is what a client prints that is refused.
+// no is the output of a client that is refused.
 const no = "no state: context deadline exceeded"
 
-// place sets what identifies the workload of an endpoint.
-func place(s dptest.State, name, link string, addresses ...netip.Addr) {
+// setWorkload sets the fields of an endpoint that identify its workload.
+func setWorkload(s dptest.State, name, link string, addresses ...netip.Addr) {
 	s.Endpoints[key(name)].Interface, s.Endpoints[key(name)].Addresses = link, addresses
 }
 
-// Only processes in the workload's network namespace get its policy: not those of the node, nor of another workload,
-// also if that has given itself the address.
+// Only processes in the workload's network namespace get its policy. Processes of the node or of another workload do
+// not, even if that workload has given itself the address.
 func TestOnlyProcessesInTheWorkloadGetItsPolicy(t *testing.T) {
 	node := nstest.New(t)
 	web := nstest.NewWorkload(t, node, "cali1", "10.0.0.1", "2001:db8::1")
@@ -114,9 +114,9 @@ func TestOnlyProcessesInTheWorkloadGetItsPolicy(t *testing.T) {
 		Authenticate: policysync.InWorkload, NetNS: node.FD(), Socket: policysync.Folder(open(t)),
 	})
 	state := world(3, "web", "anonymous", "absent")
-	place(state, "web", "cali1", web.Addresses...)
-	place(state, "anonymous", "cali1")
-	place(state, "absent", "cali9", web.Addresses...)
+	setWorkload(state, "web", "cali1", web.Addresses...)
+	setWorkload(state, "anonymous", "cali1")
+	setWorkload(state, "absent", "cali9", web.Addresses...)
 	require.NoError(t, server.Apply(t.Context(), dptest.Transition(dptest.NewState(), state)))
 
 	require.Equal(t, "WorkloadEndpoint/n/web", clientIn(t, web.NS, path(key("web"))))
@@ -128,7 +128,7 @@ func TestOnlyProcessesInTheWorkloadGetItsPolicy(t *testing.T) {
 	for _, ns := range []*netns.NS{other.NS, node} {
 		require.NoError(t, ns.AddAddr("lo", netip.MustParsePrefix("10.0.0.1/32")))
 		require.NoError(t, ns.AddAddr("lo", netip.MustParsePrefix("2001:db8::1/128")))
-		require.Equal(t, no, clientIn(t, ns, path(key("web"))), "a thief of addresses")
+		require.Equal(t, no, clientIn(t, ns, path(key("web"))), "another workload with the address")
 	}
 	if os.Getuid() == 0 {
 		answer := clientIn(t, web.NS, path(key("web")), userEnv+"=nobody")
@@ -138,9 +138,9 @@ func TestOnlyProcessesInTheWorkloadGetItsPolicy(t *testing.T) {
 	}
 }
 
-// A device that is no pair does not identify a namespace: neither one without any, nor one whose lower device or outer
-// packets are in another namespace. Its endpoint is refused to everybody, whatever addresses they have.
-func TestOtherDevicesIdentifyNobody(t *testing.T) {
+// A device that is not a pair does not identify a namespace, even if its lower device or outer packets are in another
+// namespace. The server refuses all peers of its endpoint, whatever their addresses.
+func TestOtherDevicesIdentifyNoPeer(t *testing.T) {
 	node, pod := nstest.New(t), nstest.New(t)
 	require.NoError(t, pod.AddAddr("lo", netip.MustParsePrefix("10.0.0.1/32")))
 	require.NoError(t, pod.Do(func() error {
@@ -153,8 +153,8 @@ func TestOtherDevicesIdentifyNobody(t *testing.T) {
 	require.NotZero(t, link.Index)
 	server, path := serve(t, policysync.ServerConfig{Authenticate: policysync.InWorkload, NetNS: node.FD()})
 	state := world(1, "lo", "vxlan")
-	place(state, "lo", "lo", netip.MustParseAddr("10.0.0.1"))
-	place(state, "vxlan", "vx0", netip.MustParseAddr("10.0.0.1"))
+	setWorkload(state, "lo", "lo", netip.MustParseAddr("10.0.0.1"))
+	setWorkload(state, "vxlan", "vx0", netip.MustParseAddr("10.0.0.1"))
 	require.NoError(t, server.Apply(t.Context(), dptest.Transition(dptest.NewState(), state)))
 	for _, name := range []string{"lo", "vxlan"} {
 		for _, ns := range []*netns.NS{pod, node} {
@@ -163,7 +163,7 @@ func TestOtherDevicesIdentifyNobody(t *testing.T) {
 	}
 }
 
-// Where the configuration says so, the addresses decide for all devices, except in the node's own namespace.
+// If the configuration enables it, the addresses decide for all devices, except in the node's own namespace.
 func TestHasAddresses(t *testing.T) {
 	node, pod, other := nstest.New(t), nstest.New(t), nstest.New(t)
 	addresses := []netip.Addr{netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("2001:db8::1")}
@@ -175,8 +175,8 @@ func TestHasAddresses(t *testing.T) {
 	require.NoError(t, other.AddAddr("lo", netip.PrefixFrom(addresses[0], 32)))
 	server, path := serve(t, policysync.ServerConfig{Authenticate: policysync.HasAddresses, NetNS: node.FD()})
 	state := world(1, "a", "anonymous")
-	place(state, "a", "lo", addresses...)
-	place(state, "anonymous", "lo")
+	setWorkload(state, "a", "lo", addresses...)
+	setWorkload(state, "anonymous", "lo")
 	require.NoError(t, server.Apply(t.Context(), dptest.Transition(dptest.NewState(), state)))
 	require.Equal(t, "WorkloadEndpoint/n/a", clientIn(t, pod, path(key("a"))))
 	for _, ns := range []*netns.NS{node, other, nil} {
@@ -213,15 +213,15 @@ func TestAddressesOfThePeerAreNotListed(t *testing.T) {
 			},
 		})
 		state := world(1, "a")
-		place(state, "a", "cali1", netip.MustParseAddr("10.0.0.1"))
+		setWorkload(state, "a", "cali1", netip.MustParseAddr("10.0.0.1"))
 		require.NoError(t, server.Apply(t.Context(), dptest.Transition(dptest.NewState(), state)))
 		require.Equal(t, no, clientIn(t, thief.NS, path(key("a"))), name)
 		require.Less(t, <-allocated, uint64(512<<10), name)
 	}
 }
 
-// A workload is replaced by another one with the same interface and address, which is no event. A process of the old
-// one that still has its connection gets nothing more.
+// A workload is replaced by another one with the same interface and address, without an event. A process of the old one
+// whose connection is still open gets no more messages.
 func TestProcessOfReplacedWorkloadGetsNothingMore(t *testing.T) {
 	node := nstest.New(t)
 	before := nstest.NewWorkload(t, node, "cali1", "10.0.0.1")
@@ -229,7 +229,7 @@ func TestProcessOfReplacedWorkloadGetsNothingMore(t *testing.T) {
 		Authenticate: policysync.InWorkload, NetNS: node.FD(), Socket: policysync.Folder(open(t)),
 	})
 	state := world(1, "web")
-	place(state, "web", "cali1", before.Addresses...)
+	setWorkload(state, "web", "cali1", before.Addresses...)
 	state = apply(t, server, dptest.NewState(), state)
 	cmd, log := exec.Command(os.Args[0]), nstest.NewLog()
 	cmd.Env, cmd.Stdout = append(os.Environ(), socketEnv+"="+path(key("web")), followEnv+"=1"), log

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// One refusal in an interval is logged, with the number of those that were not.
+// One refusal in an interval is logged, with the number of refusals that were not logged.
 func TestRefusalsAreLoggedOncePerInterval(t *testing.T) {
 	var r refusals
 	now := time.Unix(1000, 0)

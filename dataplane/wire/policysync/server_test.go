@@ -72,7 +72,7 @@ func apply(t *testing.T, server *policysync.Server, from, to dptest.State) dptes
 	return to
 }
 
-// Before InSync there is no socket; afterwards each endpoint has one, which goes with it.
+// Before InSync, there is no socket. Afterwards each endpoint has one, which is removed with it.
 func TestSocketsFollowEndpoints(t *testing.T) {
 	server, path := serve(t, policysync.ServerConfig{Socket: policysync.Folder(t.TempDir())})
 	empty := dptest.NewState()
@@ -102,7 +102,7 @@ func TestSocketsFollowEndpoints(t *testing.T) {
 	require.Error(t, server.Apply(t.Context(), dataplane.Batch{}))
 }
 
-// An endpoint without a path has no socket, and one whose path changes has another one.
+// An endpoint without a path has no socket. If the path changes, the socket moves.
 func TestSocketMoves(t *testing.T) {
 	first, second := socketIn(t, "1"), socketIn(t, "2")
 	current := ""
@@ -171,7 +171,7 @@ func TestFolder(t *testing.T) {
 	}
 }
 
-// requireDenied checks that a client denies what the policy of world allows to the first endpoint.
+// requireDenied checks that a client denies the packets that the policy of world allows to the first endpoint.
 func requireDenied(t *testing.T, s *policysync.State, reason string) {
 	t.Helper()
 	p := dptest.Packet{Src: netip.MustParseAddr("20.0.0.0"), Dst: netip.MustParseAddr("10.1.0.0")}
@@ -182,9 +182,9 @@ func requireDenied(t *testing.T, s *policysync.State, reason string) {
 	require.Equal(t, key("a"), s.Key)
 }
 
-// When the endpoint is removed, calls end with NotFound, and clients deny everything. When it comes back, it is served
-// again.
-func TestRemovedEndpointComesBack(t *testing.T) {
+// When the endpoint is removed, calls end with NotFound, and clients deny everything. When it is added again, it is
+// served again.
+func TestRemovedEndpointIsServedAgain(t *testing.T) {
 	server, path := serve(t, policysync.ServerConfig{})
 	both, one := world(3, "a", "b"), world(3, "b")
 	one.Sets["s:b"], one.Endpoints[key("b")] = both.Sets["s:b"], both.Endpoints[key("b")]
@@ -203,7 +203,7 @@ func TestRemovedEndpointComesBack(t *testing.T) {
 		state = apply(t, server, state, both)
 	}
 	client.until(t, closure(both, key("a")))
-	// The other endpoint has not been sent anything.
+	// The client of the other endpoint got no message.
 	both.Policies[policyKey("b")] = &dataplane.Policy{Tier: "default"}
 	state.Policies = one.Policies
 	require.NoError(t, server.Apply(t.Context(), dataplane.Batch{Events: []dataplane.Event{
@@ -214,10 +214,10 @@ func TestRemovedEndpointComesBack(t *testing.T) {
 	require.Equal(t, &dataplane.IPSetRemove{ID: "s:b"}, other.last.Events[1])
 }
 
-// A client that is slow gets NotFound all the same when its endpoint is removed, and then denies everything. Meanwhile
-// the endpoint that comes back is served at the same path. Close waits neither for clients that never read nor
-// for those that never write.
-func TestSlowReaderLearnsThatTheEndpointIsRemoved(t *testing.T) {
+// A slow client gets NotFound too when its endpoint is removed, and then denies everything. Meanwhile, the endpoint is
+// added again and served at the same path. Close waits neither for clients that never read nor for those that never
+// write.
+func TestSlowReaderGetsNotFoundForRemovedEndpoint(t *testing.T) {
 	server, path := serve(t, policysync.ServerConfig{Timeout: time.Hour})
 	empty := dptest.NewState()
 	empty.InSync = true
@@ -233,7 +233,7 @@ func TestSlowReaderLearnsThatTheEndpointIsRemoved(t *testing.T) {
 	apply(t, server, state, empty)
 	small := apply(t, server, empty, world(1, "a"))
 	subscribe(t, path(key("a"))).until(small)
-	<-time.After(3 * time.Second) // the client is that slow
+	<-time.After(3 * time.Second) // the client does not read
 	for err == nil {
 		_, err = slow.Recv()
 	}
@@ -252,7 +252,7 @@ func TestSlowReaderLearnsThatTheEndpointIsRemoved(t *testing.T) {
 	}
 }
 
-// A large set comes in parts, and its changes as deltas.
+// A large set is sent in parts, and its changes as deltas.
 func TestLargeSets(t *testing.T) {
 	server, path := serve(t, policysync.ServerConfig{MaxQueued: 1 << 30})
 	state := apply(t, server, dptest.NewState(), world(300_000, "a"))
@@ -269,7 +269,7 @@ func TestLargeSets(t *testing.T) {
 	client.until(t, next)
 }
 
-// A subscriber that does not read gets a snapshot in place of what it has missed, and does not block Apply.
+// A subscriber that does not read gets a snapshot instead of the missed changes, and does not block Apply.
 func TestSlowReaderGetsASnapshot(t *testing.T) {
 	server, path := serve(t, policysync.ServerConfig{MaxQueued: 100, Timeout: time.Hour})
 	states := []dptest.State{world(50_000, "a"), world(50_000, "b", "a")}
@@ -297,7 +297,7 @@ func TestReaderThatReadsNothingIsDisconnected(t *testing.T) {
 	require.NoError(t, err)
 	_, err = calls.Recv()
 	require.NoError(t, err)
-	// Another one gets its place, so its call has ended, although it has not read that.
+	// Another subscriber is accepted, so the call has ended, although the client has not read the status.
 	second := dial(t, path(key("a")))
 	require.Eventually(t, func() bool {
 		other, err := second.Sync(t.Context(), &policysyncpb.SyncRequest{})
@@ -313,7 +313,7 @@ func TestReaderThatReadsNothingIsDisconnected(t *testing.T) {
 	require.ErrorContains(t, err, "the client has not read a message for 2s")
 }
 
-// One call more than allowed is refused, until another one ends.
+// A call over the limit is refused, until another one ends.
 func TestSubscribersAreLimited(t *testing.T) {
 	server, path := serve(t, policysync.ServerConfig{MaxSubscribers: 2})
 	state := apply(t, server, dptest.NewState(), world(1, "a", "b"))
@@ -326,7 +326,7 @@ func TestSubscribersAreLimited(t *testing.T) {
 	subscribe(t, path(key("b"))).until(closure(state, key("b")))
 }
 
-// Peers that are refused get nothing. An identity is checked again when the endpoint changes.
+// Refused peers get no policy. An identity is checked again when the endpoint changes.
 func TestPeersAreAuthenticated(t *testing.T) {
 	refused := errors.New("not this one")
 	server, path := serve(t, policysync.ServerConfig{Authenticate: func(k policy.Key, p policysync.Peer) error {
@@ -354,7 +354,7 @@ func TestPeersAreAuthenticated(t *testing.T) {
 	requireDenied(t, client.client.State(), refused.Error())
 }
 
-// While the server is gone, clients keep the last state.
+// While no server runs, clients keep the last state.
 func TestClientKeepsItsStateWithoutServer(t *testing.T) {
 	server, path := serve(t, policysync.ServerConfig{})
 	state := apply(t, server, dptest.NewState(), world(1, "a"))
@@ -374,7 +374,7 @@ func TestUsers(t *testing.T) {
 	require.EqualError(t, allow(key("a"), policysync.Peer{User: 3}), "it runs as user 3")
 }
 
-// Configurations that make no sense are refused.
+// Invalid configurations are refused.
 func TestConfig(t *testing.T) {
 	_, err := policysync.NewServer(policysync.ServerConfig{})
 	require.ErrorContains(t, err, "Folder is required without Socket")

@@ -16,14 +16,14 @@ import (
 	"github.com/wayleave/wayleave/dataplane/wire/policysync"
 )
 
-// stale makes a socket that no process listens on.
+// stale makes a socket on which no process listens.
 func stale(t *testing.T, path string) string {
 	t.Helper()
 	require.NoError(t, live(t, path).Close())
 	return path
 }
 
-// live returns a listener that leaves its socket behind.
+// live returns a listener that does not delete its socket.
 func live(t *testing.T, path string) *net.UnixListener {
 	t.Helper()
 	require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
@@ -33,7 +33,7 @@ func live(t *testing.T, path string) *net.UnixListener {
 	return listener
 }
 
-// The sockets that a killed server has left behind go with the first complete state, and nothing else does.
+// The first complete state removes the sockets of a killed server, and nothing else.
 func TestStaleSocketsAreRemoved(t *testing.T) {
 	folder := t.TempDir()
 	path := policysync.Folder(folder)
@@ -84,7 +84,7 @@ func TestLongPaths(t *testing.T) {
 		for _, name := range []string{"a", longest} {
 			watch(t, path(key(name))).until(t, closure(state, key(name)))
 		}
-		// Another server replaces its sockets once it is gone, and not before.
+		// Another server replaces its sockets only after it has ended.
 		other, _ := serve(t, policysync.ServerConfig{Socket: path})
 		require.ErrorContains(t, other.Apply(t.Context(), dptest.Transition(dptest.NewState(), state)),
 			"another process listens on it")

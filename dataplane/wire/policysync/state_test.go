@@ -14,7 +14,8 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// Where everything but some sources is allowed, a packet whose addresses cannot be compared with them is denied.
+// If policy allows everything except some sources, a packet whose addresses cannot be compared with
+// these is denied.
 func TestPacketsWithoutAddressesAreDenied(t *testing.T) {
 	state := world(0, "a")
 	rules := []dataplane.Rule{

@@ -14,8 +14,8 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// A rule that matches an unknown field never opens anything: Allow matches nothing, Deny and Pass deny. Its other
-// criteria still count.
+// A rule that matches an unknown field allows nothing: Allow matches nothing, Deny and Pass deny.
+// Its other criteria still apply.
 func TestUnknownFieldsNeverAllow(t *testing.T) {
 	const dscp, icmp, port = policysync.UnknownDSCP, policysync.UnknownICMP, policysync.UnknownSrcPort
 	echo, code := 8, 1
@@ -44,31 +44,31 @@ func TestUnknownFieldsNeverAllow(t *testing.T) {
 		unknown  policysync.Unknown
 		protocol policy.Protocol
 		rule     dataplane.Rule
-		then     policy.Action // the action of the packet, if after the rule everything is allowed
+		then     policy.Action // the packet's action if everything is allowed after the rule
 		by       string
 	}{
-		"S176 deny":              {dscp, tcp, withDSCP(policy.Deny), policy.Deny, "rule 0"},
-		"S176 deny not":          {dscp, tcp, withoutDSCP(policy.Deny), policy.Deny, "rule 0"},
-		"S176 pass":              {dscp, tcp, withDSCP(policy.Pass), policy.Deny, "rule 0"},
-		"S176 allow":             {dscp, tcp, withDSCP(policy.Allow), policy.Allow, "rule 1"},
-		"S176 allow not":         {dscp, tcp, withoutDSCP(policy.Allow), policy.Allow, "rule 1"},
-		"S176 log":               {dscp, tcp, withDSCP(policy.Log), policy.Allow, "rule 1"},
-		"S176 other port":        {dscp, tcp, elsewhere, policy.Allow, "rule 1"},
-		"S176 known":             {icmp | port, tcp, withDSCP(policy.Deny), policy.Allow, "rule 1"},
-		"S64 deny":               {icmp, ping, withICMP(policy.Deny), policy.Deny, "rule 0"},
-		"S64 deny not":           {icmp, ping, withoutICMP(policy.Deny), policy.Deny, "rule 0"},
-		"S64 allow":              {icmp, ping, withICMP(policy.Allow), policy.Allow, "rule 1"},
-		"S64 allow not":          {icmp, ping, withoutICMP(policy.Allow), policy.Allow, "rule 1"},
-		"S64 other protocol":     {icmp, tcp, withICMP(policy.Deny), policy.Allow, "rule 1"},
-		"S64 known":              {dscp, ping, withICMP(policy.Deny), policy.Allow, "rule 1"},
-		"S45 deny":               {port, tcp, from(policy.Deny, onPort), policy.Deny, "rule 0"},
-		"S45 deny name":          {port, udp, from(policy.Deny, named), policy.Deny, "rule 0"},
-		"S46 deny not":           {port, tcp, from(policy.Deny, notOnPort), policy.Deny, "rule 0"},
-		"S46 deny not name":      {port, tcp, from(policy.Deny, notNamed), policy.Deny, "rule 0"},
-		"S45 allow":              {port, tcp, from(policy.Allow, onPort), policy.Allow, "rule 1"},
-		"S51 protocol has none":  {port, ping, from(policy.Deny, onPort), policy.Allow, "rule 1"},
-		"S45 known":              {dscp, tcp, from(policy.Deny, onPort), policy.Allow, "rule 1"},
-		"S41 no unknown matters": {dscp | icmp | port, tcp, allow, policy.Allow, "rule 0"},
+		"S176 deny":                        {dscp, tcp, withDSCP(policy.Deny), policy.Deny, "rule 0"},
+		"S176 deny not":                    {dscp, tcp, withoutDSCP(policy.Deny), policy.Deny, "rule 0"},
+		"S176 pass":                        {dscp, tcp, withDSCP(policy.Pass), policy.Deny, "rule 0"},
+		"S176 allow":                       {dscp, tcp, withDSCP(policy.Allow), policy.Allow, "rule 1"},
+		"S176 allow not":                   {dscp, tcp, withoutDSCP(policy.Allow), policy.Allow, "rule 1"},
+		"S176 log":                         {dscp, tcp, withDSCP(policy.Log), policy.Allow, "rule 1"},
+		"S176 other port":                  {dscp, tcp, elsewhere, policy.Allow, "rule 1"},
+		"S176 known":                       {icmp | port, tcp, withDSCP(policy.Deny), policy.Allow, "rule 1"},
+		"S64 deny":                         {icmp, ping, withICMP(policy.Deny), policy.Deny, "rule 0"},
+		"S64 deny not":                     {icmp, ping, withoutICMP(policy.Deny), policy.Deny, "rule 0"},
+		"S64 allow":                        {icmp, ping, withICMP(policy.Allow), policy.Allow, "rule 1"},
+		"S64 allow not":                    {icmp, ping, withoutICMP(policy.Allow), policy.Allow, "rule 1"},
+		"S64 other protocol":               {icmp, tcp, withICMP(policy.Deny), policy.Allow, "rule 1"},
+		"S64 known":                        {dscp, ping, withICMP(policy.Deny), policy.Allow, "rule 1"},
+		"S45 deny":                         {port, tcp, from(policy.Deny, onPort), policy.Deny, "rule 0"},
+		"S45 deny name":                    {port, udp, from(policy.Deny, named), policy.Deny, "rule 0"},
+		"S46 deny not":                     {port, tcp, from(policy.Deny, notOnPort), policy.Deny, "rule 0"},
+		"S46 deny not name":                {port, tcp, from(policy.Deny, notNamed), policy.Deny, "rule 0"},
+		"S45 allow":                        {port, tcp, from(policy.Allow, onPort), policy.Allow, "rule 1"},
+		"S51 protocol without the field":   {port, ping, from(policy.Deny, onPort), policy.Allow, "rule 1"},
+		"S45 known":                        {dscp, tcp, from(policy.Deny, onPort), policy.Allow, "rule 1"},
+		"S41 unknown fields do not matter": {dscp | icmp | port, tcp, allow, policy.Allow, "rule 0"},
 	} {
 		state := world(0, "a")
 		state.Sets["p"] = dptest.Set{Type: dataplane.IPSetPorts}
@@ -82,7 +82,7 @@ func TestUnknownFieldsNeverAllow(t *testing.T) {
 			SrcPort: 2000, DstPort: 80,
 		}
 		want := dptest.Decision{Action: c.then, By: "tier default Policy/n/a " + c.by}
-		// The values of unknown fields do not count.
+		// The values of unknown fields have no effect.
 		for _, value := range []uint8{0, 8, 46} {
 			if c.unknown&dscp != 0 {
 				p.DSCP = policy.DSCP(value)
@@ -97,7 +97,7 @@ func TestUnknownFieldsNeverAllow(t *testing.T) {
 			require.Equal(t, want, s.Egress(p, c.unknown), "%s %d", name, value)
 		}
 
-		// In a profile the same holds.
+		// The same holds in a profile.
 		e.Ingress, e.Profiles = nil, []string{"x"}
 		state.Profiles["x"] = &dataplane.Profile{Ingress: rules}
 		want.By = "profile x " + c.by

@@ -15,9 +15,9 @@ import (
 	"github.com/wayleave/wayleave/policy/worlds"
 )
 
-// In random worlds, subscribers hold exactly the closure of their endpoint after each batch: those of the start, those
-// that join late, and those that read only now and then. A Mirror takes each response, so the events are in order. A
-// Client follows each endpoint, also when it is removed and comes back.
+// In random worlds, after each batch, the state of a subscriber is exactly the closure of its endpoint. Some subscribe
+// at the start, some later, and some read rarely. A Mirror applies each response, so the events are in order. A Client
+// follows each endpoint, also when it is removed and added again.
 func TestSubscribersHoldTheClosureOfTheirEndpoint(t *testing.T) {
 	seeds := uint64(12)
 	if testing.Short() {

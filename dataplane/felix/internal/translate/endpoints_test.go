@@ -53,7 +53,7 @@ func tier(name string, action policy.Action, policies ...string) dataplane.TierP
 	return t
 }
 
-// The tiers of both directions are one list that has those of each direction in order. Policies are base64 here.
+// The tiers of both directions are merged into one list, in the order of each direction. Policies are base64 here.
 func TestTiersAreMerged(t *testing.T) {
 	const p, q, r = "cA==", "cQ==", "cg==" // p, q and r
 	list := func(tiers ...dataplane.TierPolicies) []dataplane.TierPolicies { return tiers }

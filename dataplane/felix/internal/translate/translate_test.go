@@ -37,7 +37,7 @@ func (c *collector) send(m *felixpb.ToDataplane) {
 	c.texts = append(c.texts, strings.ReplaceAll(buf.String()[1:buf.Len()-1], `"`, ""))
 }
 
-// sent applies events, and returns what is sent for them.
+// sent applies events, and returns the messages for them.
 func sent(t *translate.Translator, events ...dataplane.Event) []string {
 	var c collector
 	t.Apply(dataplane.Batch{Events: events}, c.send)
@@ -222,7 +222,7 @@ func TestClosedRules(t *testing.T) {
 	}
 }
 
-// A rule of an IP version that does not have its protocol matches nothing. It is left out, which is no fault.
+// A rule of an IP version that does not have its protocol matches nothing. It is omitted, and that is not a fault.
 func TestContradictoryRules(t *testing.T) {
 	for _, action := range []policy.Action{policy.Allow, policy.Deny, policy.Pass, policy.Log} {
 		for _, r := range []dataplane.Rule{
@@ -248,7 +248,7 @@ func TestPassInProfile(t *testing.T) {
 	require.Equal(t, policy.Pass, pass[0].Action, "the event is not changed")
 }
 
-// A field that is new in a rule is translated, or closes the rule: this test lists those that are known.
+// Each field of a rule is translated, or closes the rule. This test fails for a new field, because it lists the fields.
 func TestEveryFieldOfRulesIsKnown(t *testing.T) {
 	fields := func(v any) (names []string) {
 		for f := range reflect.TypeOf(v).NumField() {
@@ -275,7 +275,7 @@ func TestEveryFieldOfRulesIsKnown(t *testing.T) {
 	}, fields(dataplane.Route{}))
 }
 
-// Faults are those of the present objects.
+// Faults change and end with their objects.
 func TestFaultsFollowObjects(t *testing.T) {
 	tr := translate.New(translate.Tiers)
 	bad := []dataplane.Rule{{Action: policy.Allow, HeaderMatch: policy.HeaderMatch{DSCP: []policy.DSCP{1}}}}
@@ -409,8 +409,8 @@ func removed(dialect translate.Dialect, key policy.Key) []string {
 	return sent(tr, &dataplane.PolicyRemove{Key: key})
 }
 
-// A policy that changes its tier has another identity. The old one goes after the endpoints refer to the new one, and
-// before its sets.
+// A policy that changes its tier has another identity. The old one is removed after the endpoints refer to the new one,
+// and before its sets.
 func TestPolicyChangesTier(t *testing.T) {
 	key, e := policyKey("n", "p"), policy.Key{Kind: policy.KindWorkloadEndpoint, Namespace: "n", Name: "e"}
 	in := func(tier string) []dataplane.Event {
@@ -550,7 +550,7 @@ func TestNodes(t *testing.T) {
 	require.Equal(t, []string{"host_metadata_v4v6_remove:{hostname:n}"}, sent(tr, &dataplane.NodeRemove{Name: "n"}))
 }
 
-// Pools are identified by their range: of two with one range, that with the smaller name counts.
+// Pools are identified by their range: of two pools with one range, only the one with the smaller name is sent.
 func TestPools(t *testing.T) {
 	tr := translate.New(translate.Tiers)
 	pool := func(name, cidr string, typ dataplane.PoolType, nat bool) *dataplane.PoolUpdate {
@@ -608,7 +608,7 @@ func TestNames(t *testing.T) {
 		sent(tr, &dataplane.NamespaceRemove{Name: "n"}, &dataplane.ServiceAccountRemove{Key: account}))
 }
 
-// Events without a send are remembered for a snapshot, which ends with InSync.
+// Events before the first send are kept for a snapshot, which ends with InSync.
 func TestSnapshot(t *testing.T) {
 	s := dptest.NewState()
 	s.InSync = true

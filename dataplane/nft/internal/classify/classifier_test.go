@@ -73,7 +73,7 @@ func newClassModel(t *testing.T, seed uint64, narrow bool) *classModel {
 	return w
 }
 
-// universe returns every address that some prefix of the model distinguishes from its neighbours.
+// universe returns every address that a prefix of the model distinguishes from its neighbours.
 func universe() (out []netip.Addr) {
 	for _, s := range []string{
 		"0.0.0.0", "9.255.255.255", "127.255.255.255", "128.0.0.0", "255.255.255.255",
@@ -125,7 +125,7 @@ func (w *classModel) step() {
 		w.sets[i].Replace(e)
 	default:
 		m, add := dataplane.Member{Prefix: w.prefix()}, w.IntN(2) == 0
-		if !add && w.IntN(3) > 0 { // mostly one that the set has
+		if !add && w.IntN(3) > 0 { // usually a member of the set
 			for prefix := range w.members[p.name] {
 				m.Prefix = prefix
 			}
@@ -326,7 +326,7 @@ func nothingLeft[A addrBytes](t *testing.T, m *addressMap[A]) {
 	require.Empty(t, m.predicates)
 	require.Empty(t, m.hosts)
 	require.Empty(t, slices.Collect(rangesOf(m)))
-	require.Empty(t, m.touched)
+	require.Empty(t, m.resized)
 	require.Empty(t, m.unions)
 	require.Empty(t, m.pending)
 	require.Empty(t, m.ranges.pending)

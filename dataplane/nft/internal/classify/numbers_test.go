@@ -13,7 +13,7 @@ import (
 )
 
 // Each content has a unique number, which depends only on the present contents, although most
-// collide. Add and Remove report whether another number changed.
+// contents collide. Add and Remove report whether another number changed.
 func TestNumbers(t *testing.T) {
 	few := func(hash uint32) uint32 { return hash % 23 }
 	for seed := range uint64(50) {

@@ -162,7 +162,7 @@ func lookupRules() []ruleset.Rule {
 	}
 }
 
-// statements is a table with everything that a rule can do.
+// statements is a table with every statement and match.
 func statements() *ruleset.Table {
 	isIPv6 := is(ruleset.NFProto, ruleset.Byte(ruleset.NFProtoIPv6))
 	t := &ruleset.Table{
@@ -263,11 +263,11 @@ func requireProgrammed(t *testing.T, table *ruleset.Table) *netns.NS {
 	require.NoError(t, conn.Commit(batch, nil), nil)
 	d, _, err := readback.New(conn, table.Family, table.Name).Compare(state)
 	require.NoError(t, err)
-	require.True(t, d.None(), "differs from what was written: %s", d)
+	require.True(t, d.None(), "differs from the written table: %s", d)
 	return ns
 }
 
-// nft lists lookups of the target of neighbour discovery, though it cannot read them, and Parse reads
+// nft lists lookups of the target of neighbour discovery, although it cannot load them. Parse reads
 // the listing.
 func TestNeighbourTarget(t *testing.T) {
 	own := &ruleset.Set{Name: "own", Key: []ruleset.Type{ruleset.TypeIfname, ruleset.TypeIPv6}}
@@ -292,11 +292,11 @@ func TestNeighbourTarget(t *testing.T) {
 
 func TestStatements(t *testing.T) { requireRoundTrip(t, statements()) }
 
-// Every field that a rule can look at is loaded as nft does it.
+// Every field of a match is encoded as nft does it.
 func TestFields(t *testing.T) {
 	for _, f := range ruleset.Fields() {
 		if f == ruleset.NDTarget {
-			continue // nft cannot read it: see TestNeighbourTarget
+			continue // nft cannot load it: see TestNeighbourTarget
 		}
 		t.Run(f.String(), func(t *testing.T) {
 			point, matches := ruleset.Input, around(f)

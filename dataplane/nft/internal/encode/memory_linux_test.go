@@ -16,7 +16,7 @@ import (
 )
 
 // For a set of ports, the kernel chooses a bitmap of all ports, which takes 32 kB, unless the set's
-// policy is memory. It has no choice for other sets.
+// policy is memory. For other sets, it has only one type.
 func TestPortSetsTakeLittleMemory(t *testing.T) {
 	port := func(n uint16) ruleset.Value { return binary.BigEndian.AppendUint16(nil, n) }
 	one := func(v ruleset.Value) ruleset.Element { return ruleset.Element{Key: []ruleset.Value{v}} }

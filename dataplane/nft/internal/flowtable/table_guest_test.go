@@ -71,7 +71,7 @@ func TestInstall(t *testing.T) {
 	for range 3 {
 		require.NoError(t, table.Install(own(1), []string{"up0", "way0"}))
 		requireListed(t, ns)
-		require.NoError(t, table.Install(own(1), []string{"up0", "way0"}), "in place of the one that is there")
+		require.NoError(t, table.Install(own(1), []string{"up0", "way0"}), "replaces the existing table")
 		requireListed(t, ns)
 		require.NoError(t, table.Delete())
 		require.Empty(t, nstest.NFT(t, ns, "", "list", "ruleset"))
@@ -105,7 +105,7 @@ func TestTableEndsWithItsSocket(t *testing.T) {
 	found, err := other.Exists()
 	require.NoError(t, err)
 	require.True(t, found)
-	require.ErrorIs(t, other.Delete(), unix.EPERM, "it belongs to a process that works")
+	require.ErrorIs(t, other.Delete(), unix.EPERM, "the table belongs to a running process")
 	require.NoError(t, table.Close())
 	require.Eventually(t, func() bool {
 		found, err := other.Exists()

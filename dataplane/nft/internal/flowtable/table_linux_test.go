@@ -36,7 +36,7 @@ func own(n int) (out []flowtable.Address) {
 	return append(out, out[0])
 }
 
-// A table that is not there can be deleted, and what the kernel refuses leaves nothing behind.
+// Deleting an absent table succeeds, and a refused table leaves no objects.
 func TestDeleteWithoutTable(t *testing.T) {
 	ns := nstest.New(t)
 	table := newTable(t, ns, "up0")

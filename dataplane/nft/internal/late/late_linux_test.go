@@ -47,7 +47,7 @@ func elements(t *testing.T, ns *netns.NS) (keys []string) {
 	return keys
 }
 
-// The sets have the replies of all flows but those of TCP and ICMP, which cannot begin a flow.
+// The sets have the replies of all flows except TCP and ICMP, whose replies cannot begin a flow.
 func TestAdd(t *testing.T) {
 	ns := nstest.New(t)
 	table := open(t, ns)
@@ -57,9 +57,9 @@ func TestAdd(t *testing.T) {
 	}))
 	exists, err := table.Exists()
 	require.NoError(t, err)
-	require.False(t, exists, "none of these is kept")
+	require.False(t, exists, "the set keeps none of these")
 
-	for range 2 { // an element that is there already is no error
+	for range 2 { // adding an existing element is not an error
 		require.NoError(t, table.Add([]conntrack.Flow{
 			flow(17, "10.0.0.1:53", "10.0.0.2:1024"), flow(132, "[fd00::1]:7", "[fd00::2]:8"),
 			flow(253, "10.0.0.3:0", "10.0.0.4:0"), flow(47, "[fd00::3]:0", "[fd00::4]:0"),
@@ -102,7 +102,7 @@ func TestAddCreatesTableAgain(t *testing.T) {
 	}
 }
 
-// The table goes when its last element has timed out, also if an earlier process made it.
+// The table is deleted when its last element has timed out, also if an earlier process made it.
 func TestExpire(t *testing.T) {
 	ns := nstest.New(t)
 	table := open(t, ns)
@@ -134,11 +134,11 @@ func TestExpire(t *testing.T) {
 	exists, err := table.Exists()
 	require.NoError(t, err)
 	require.False(t, exists)
-	require.NoError(t, table.Disable(), "there is none to delete")
+	require.NoError(t, table.Disable(), "there is no table to delete")
 	require.NoError(t, table.Add([]conntrack.Flow{flow(17, "10.0.0.1:53", "10.0.0.2:1024")}))
 	exists, err = table.Exists()
 	require.NoError(t, err)
-	require.False(t, exists, "it is not open")
+	require.False(t, exists, "the table is disabled")
 	table.Enable()
 	require.NoError(t, table.Add([]conntrack.Flow{flow(17, "10.0.0.1:53", "10.0.0.2:1024")}))
 	require.Len(t, elements(t, ns), 1)
@@ -169,8 +169,8 @@ func TestPeriod(t *testing.T) {
 	require.Greater(t, time.Until(table.expiry), 9*time.Minute)
 }
 
-// Connection tracking knows the ports of some protocols only if the kernel was built so, and an expected flow may have
-// been begun by either side.
+// Connection tracking has the ports of some protocols only if the kernel was built with support for them. Either side
+// may have begun an expected flow.
 func TestTuples(t *testing.T) {
 	ns := nstest.New(t)
 	table := open(t, ns)
@@ -182,7 +182,7 @@ func TestTuples(t *testing.T) {
 	}, elements(t, ns))
 }
 
-// Where the send buffer is small, the elements are sent in parts.
+// If the send buffer is small, the elements are sent in parts.
 func TestSplit(t *testing.T) {
 	b := newBatch()
 	for i := range 3*maxElementsSmallBuffer + 1 {

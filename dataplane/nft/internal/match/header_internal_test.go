@@ -13,8 +13,8 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// A match on a field of one protocol's header says what packets of other protocols do, whatever the rule
-// says of protocols and ports.
+// A match on a field of one protocol's header also decides about packets of other protocols,
+// whatever protocols and ports the rule has.
 func TestFieldsOfOneProtocol(t *testing.T) {
 	n := func(v int) *int { return &v }
 	must := policy.HeaderMatch{ICMP: &policy.ICMP{Type: n(8)}}
@@ -55,7 +55,7 @@ func TestFieldsOfOneProtocol(t *testing.T) {
 	}
 }
 
-// A negated pair is one match; each part that is missing means all of it.
+// A negated pair is one match. A missing part means all values.
 func TestPairs(t *testing.T) {
 	n := func(v int) *int { return &v }
 	for _, c := range []struct {
@@ -93,7 +93,7 @@ func ofIPv4(t *testing.T, rule dataplane.Rule) (texts []string) {
 	return texts
 }
 
-// Values that no packet has are refused.
+// Values that no packet can have are refused.
 func TestHeaderValuesAreChecked(t *testing.T) {
 	n := func(v int) *int { return &v }
 	for _, m := range []policy.HeaderMatch{
@@ -107,7 +107,7 @@ func TestHeaderValuesAreChecked(t *testing.T) {
 	}
 }
 
-// Ranges are merged, and what is excluded is cut out of them.
+// Ranges are merged, and excluded values are removed from them.
 func TestSpans(t *testing.T) {
 	all := []span{{0, 255}}
 	for _, c := range []struct{ any, not, want []span }{
@@ -122,8 +122,8 @@ func TestSpans(t *testing.T) {
 	}
 }
 
-// Several values are alternatives. Values of fields of other protocols contradict each other, and two
-// fields of one protocol do not.
+// Several values are alternatives. Values of fields of different protocols contradict each other.
+// Two fields of one protocol do not.
 func TestSeveralFieldsOfProtocols(t *testing.T) {
 	typ := headerMatch{field: ruleset.HeaderICMPType, any: []span{{3, 4}, {8, 8}}}
 	code := headerMatch{field: ruleset.HeaderICMPCode, not: []span{{1, 1}}}
@@ -137,6 +137,6 @@ func TestSeveralFieldsOfProtocols(t *testing.T) {
 	}
 	require.Equal(t, []string{"icmp type 3-4 icmp code != 1", "icmp type 8 icmp code != 1"}, of(typ, code))
 	require.Empty(t, of(typ, flags))
-	require.Len(t, of(flags, code), 1, "TCP has no code that must not be")
+	require.Len(t, of(flags, code), 1, "a packet of TCP has no code")
 	require.Equal(t, []string{"icmp code != 1", "meta nfproto ipv4 meta l4proto != icmp"}, of(code))
 }

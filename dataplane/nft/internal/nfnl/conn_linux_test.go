@@ -15,7 +15,7 @@ import (
 
 func TestMain(m *testing.M) { nstest.Main(m) }
 
-// dial opens a connection to a namespace of its own.
+// dial opens a connection to a new namespace.
 func dial(t *testing.T) *nfnl.Conn {
 	t.Helper()
 	conn, err := nfnl.Dial(nfnl.Config{NetNS: nstest.New(t).FD()})
@@ -42,7 +42,8 @@ func generation(t *testing.T, conn *nfnl.Conn) uint32 {
 	return g
 }
 
-// Every transaction counts the generation up by one, whatever is in it; nothing sent, nothing counted.
+// Every transaction increments the generation by one, whatever its size. An empty batch sends
+// nothing and increments nothing.
 func TestCommitCountsGenerations(t *testing.T) {
 	conn := dial(t)
 	start := generation(t, conn)
@@ -57,7 +58,7 @@ func TestCommitCountsGenerations(t *testing.T) {
 	require.Equal(t, start+3, generation(t, conn))
 }
 
-func TestCommitNamesWhatWasRefused(t *testing.T) {
+func TestCommitErrorNamesRefusedObjects(t *testing.T) {
 	conn := dial(t)
 	start := generation(t, conn)
 	b := nfnl.NewBatch()
@@ -83,7 +84,7 @@ func TestCommitNamesWhatWasRefused(t *testing.T) {
 	require.Equal(t, start, generation(t, conn))
 }
 
-// Thousands of errors neither block nor stay behind for the next transaction.
+// Thousands of errors do not block, and the next transaction does not receive them.
 func TestCommitManyFailures(t *testing.T) {
 	const n = 3000
 	conn := dial(t)
@@ -101,8 +102,8 @@ func TestCommitManyFailures(t *testing.T) {
 	require.NoError(t, conn.Commit(b, nil), nil)
 }
 
-// A transaction larger than the system's limit on send buffers goes out whole, or is
-// refused here where we may not have the room: never in part.
+// A transaction larger than the system's limit on send buffers is sent completely. Without the
+// privilege for such a buffer, Commit refuses it. It is never sent in part.
 func TestCommitLarge(t *testing.T) {
 	const chains = 20_000
 	conn := dial(t)

@@ -17,7 +17,7 @@ import (
 	"github.com/wayleave/wayleave/internal/netns/nstest"
 )
 
-// spoiled is a socket whose answers go through a function first.
+// spoiled is a socket whose answers a function changes.
 type spoiled struct {
 	netlink.Socket
 	sendErr error
@@ -71,7 +71,7 @@ func commitTables(t *testing.T, conn *nfnl.Conn, names ...string) {
 	require.NoError(t, conn.Commit(b, nil), nil)
 }
 
-// A dump that the ruleset changed under does not count: it is begun again, and given up after a while.
+// If the ruleset changes during a dump, the dump is begun again. After some attempts, it fails.
 func TestDumpInterrupted(t *testing.T) {
 	conn, sock := dialSpoiled(t)
 	commitTables(t, conn, "a", "b")
@@ -94,8 +94,8 @@ func TestDumpInterrupted(t *testing.T) {
 	require.ErrorIs(t, err, unix.EINTR)
 }
 
-// A dump of which the system call lost a part is begun again, and any other error is returned. The
-// next request receives none of the messages of the dump.
+// If the kernel lost a part of a dump, the dump is begun again. Any other error is returned. The next request receives
+// none of the messages of the dump.
 func TestDumpFails(t *testing.T) {
 	conn, sock := dialSpoiled(t)
 	commitTables(t, conn, "a")
@@ -125,7 +125,7 @@ func TestDumpFails(t *testing.T) {
 	require.ErrorIs(t, err, unix.ENOBUFS)
 }
 
-// A transaction whose answer is lost may or may not have been done: that is no CommitError.
+// If the answer is lost, the transaction may have been committed. So the error is not a CommitError.
 func TestCommitAnswerLost(t *testing.T) {
 	conn, sock := dialSpoiled(t)
 	b := nfnl.NewBatch()
@@ -147,7 +147,7 @@ func TestCommitAnswerLost(t *testing.T) {
 }
 
 // An acknowledgement of another message than the last one does not mean that a transaction was committed.
-func TestOtherAcknowledgementIsNone(t *testing.T) {
+func TestAcknowledgementOfEarlierMessageIsError(t *testing.T) {
 	conn, sock := dialSpoiled(t)
 	b := nfnl.NewBatch()
 	addTable(b, "a")
@@ -162,7 +162,7 @@ func TestOtherAcknowledgementIsNone(t *testing.T) {
 	require.Error(t, conn.Commit(b, nil), nil)
 }
 
-// A guarded transaction is refused in any generation but its own, and can be sent again with another guard.
+// A guarded transaction is refused in any other generation, and can be sent again with another guard.
 func TestGuard(t *testing.T) {
 	conn := dial(t)
 	start := generation(t, conn)
@@ -177,7 +177,7 @@ func TestGuard(t *testing.T) {
 	require.Equal(t, start+1, generation(t, conn))
 }
 
-// What is only checked is not done, and faults are named all the same.
+// Check makes no change, and its error names the refused objects.
 func TestCheck(t *testing.T) {
 	conn := dial(t)
 	start := generation(t, conn)
@@ -198,7 +198,7 @@ func TestCheck(t *testing.T) {
 	require.Equal(t, nfnl.Object{Kind: "chain", Name: "c"}, refused.Failures[0].Object)
 }
 
-// The first message brings an echo of the new generation, every other one of its object.
+// The kernel echoes the new generation for the first message, and the object for every other one.
 func TestEcho(t *testing.T) {
 	conn := dial(t)
 	start := generation(t, conn)
@@ -228,8 +228,7 @@ func TestEcho(t *testing.T) {
 	require.Equal(t, []string{"chain of message 2", "generation"}, got)
 }
 
-// The monitor reports what changed, in which generation, and by which process, as soon as the system
-// call of the change returns.
+// As soon as the system call of a change returns, the monitor reports the change, its generation and its process.
 func TestMonitor(t *testing.T) {
 	ns := nstest.New(t)
 	m, err := nfnl.Listen(nfnl.Config{NetNS: ns.FD()})
@@ -253,7 +252,7 @@ func TestMonitor(t *testing.T) {
 	require.Equal(t, nfnl.Event{Port: conn.Port(), Table: "a", Family: unix.NFPROTO_INET}, got[0])
 	require.Equal(t, start+1, got[1].Generation)
 	require.Equal(t, conn.Port(), got[1].Port)
-	own, err := os.ReadFile("/proc/self/comm") // "nfnl.test", or what a copy of it is called
+	own, err := os.ReadFile("/proc/self/comm") // "nfnl.test", or the name of a copy
 	require.NoError(t, err)
 	require.Equal(t, strings.TrimSpace(string(own)), got[1].Process)
 	require.NotZero(t, got[1].PID)

@@ -19,8 +19,8 @@ import (
 
 func TestMain(m *testing.M) { nstest.Main(m) }
 
-// TestCacheForgetsInterfaces: the cache has no interfaces of endpoints that are gone.
-func TestCacheForgetsInterfaces(t *testing.T) {
+// TestCacheRemovesInterfaces: the cache has no interfaces of removed endpoints.
+func TestCacheRemovesInterfaces(t *testing.T) {
 	o, err := New(Config{NetNS: nstest.New(t).FD()})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, o.Close()) })
@@ -51,7 +51,7 @@ func TestCacheForgetsInterfaces(t *testing.T) {
 	}
 }
 
-// TestBridgeAddresses: the addresses of bridges are read at first and with each resync, and Watch reports a change.
+// TestBridgeAddresses: the addresses of bridges are read at the start and with each resync, and Watch reports a change.
 func TestBridgeAddresses(t *testing.T) {
 	addresses := []netip.Addr{netip.MustParseAddr("fe80::b0")}
 	o, err := New(Config{
@@ -73,8 +73,8 @@ func TestBridgeAddresses(t *testing.T) {
 	require.Empty(t, o.differs(&interfaces.Snapshot{}))
 }
 
-// TestFollow: Watch reports that a followed interface gets another name. It does not report interfaces that come or go,
-// and those that are not followed any more.
+// TestFollow: Watch reports that a followed interface gets another name. It reports neither added and removed
+// interfaces nor those that are no longer followed.
 func TestFollow(t *testing.T) {
 	ns := nstest.New(t)
 	o, err := New(Config{NetNS: ns.FD()})

@@ -97,7 +97,7 @@ func matchesPlainly(t *testing.T, matches []ruleset.Match, proto policy.Protocol
 }
 
 // The decisions of a list of rules equal those of evaluating each rule in turn, for every protocol
-// and for the ports that make a difference.
+// and each port that the rules distinguish.
 func TestDecisions(t *testing.T) {
 	for seed := range uint64(200) {
 		rng := rand.New(rand.NewPCG(seed, 5))
@@ -146,12 +146,12 @@ func TestDecisions(t *testing.T) {
 		count := map[decision]int{}
 		each(func(proto policy.Protocol, port uint16, now *decision) {
 			count[*now]++
-			for _, say := range []decision{allowed, denied, passed} {
+			for _, want := range []decision{allowed, denied, passed} {
 				got := slices.ContainsFunc(
-					d.matches(say, false), func(m []ruleset.Match) bool { return matchesPlainly(t, m, proto, port) },
+					d.matches(want, false), func(m []ruleset.Match) bool { return matchesPlainly(t, m, proto, port) },
 				)
 				require.Equal(
-					t, *now == say, got, "seed %d: protocol %d port %d: %d, asked for %d", seed, proto, port, *now, say,
+					t, *now == want, got, "seed %d: protocol %d port %d: %d, not %d", seed, proto, port, *now, want,
 				)
 			}
 		})
@@ -188,8 +188,8 @@ func leadsTo(t *testing.T, rules []ruleset.Rule, proto policy.Protocol, port uin
 	return ""
 }
 
-// With counters, each packet is led to the first rule that matches it, for every protocol and for
-// the ports that make a difference. Only a rule for all ports, or one that denies, is led to without
+// With counters, each packet is led to the first rule that matches it, for every protocol and each
+// port that the rules distinguish. Only a rule for all ports, or one that denies, is led to without
 // a match on the port.
 func TestTargets(t *testing.T) {
 	for seed := range uint64(400) {

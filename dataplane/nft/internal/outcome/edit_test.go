@@ -48,7 +48,8 @@ func editRule(a policy.Action, peer string, ports ...policy.Port) dataplane.Rule
 	return r
 }
 
-// Two classes with one outcome get different ones, although a policy is only edited for one of them.
+// Two classes with one outcome get different outcomes if an edit of a policy affects only one of
+// them.
 func TestEditSeparatesClasses(t *testing.T) {
 	http, https := policy.PortNumber(80), policy.PortNumber(443)
 	const all, some, others = "10.0.0.0/8", "10.0.1.0/24", "10.9.0.0/16"

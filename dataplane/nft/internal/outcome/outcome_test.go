@@ -20,7 +20,7 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// plainWriter writes rules of no use to packets.
+// plainWriter is a Writer whose plain rules are verdicts. Other rules have no text.
 type plainWriter struct{}
 
 func (plainWriter) Rule(match.List, *match.Merged, string) ([]ruleset.Rule, []*ruleset.Chain, error) {
@@ -76,8 +76,8 @@ func randomPolicy(rng *rand.Rand) *dataplane.Policy {
 	return p
 }
 
-// editPolicy returns a policy with other actions, ports or IDs for the same peers. Sometimes a rule becomes
-// plain, or ceases to be plain.
+// editPolicy returns a policy with other actions, ports or IDs for the same peers. Sometimes a rule becomes plain, or
+// is no longer plain.
 func editPolicy(rng *rand.Rand, p *dataplane.Policy) *dataplane.Policy {
 	out := &dataplane.Policy{Ingress: slices.Clone(p.Ingress)}
 	for i := range out.Ingress {
@@ -101,13 +101,13 @@ func editPolicy(rng *rand.Rand, p *dataplane.Policy) *dataplane.Policy {
 	return out
 }
 
-// What identifies an outcome determines its chains: in random worlds, after each edit, every class of
-// every group has the chains of the rules that now hold for it, whichever group was computed last.
+// The key of an outcome determines its chains. In random worlds, after each edit, every class of every group has the
+// chains of its current rules, whichever group was computed last.
 func TestOutcomeDeterminesChains(t *testing.T) {
 	kept, edited := 0, 0
 	for seed := range uint64(60) {
 		rng := rand.New(rand.NewPCG(seed, 8))
-		var number func(hash uint32) uint32 // of a few, so that outcomes collide
+		var number func(hash uint32) uint32 // few numbers, so that outcomes collide
 		if seed%2 == 0 {
 			number = func(hash uint32) uint32 { return firstOutcome | hash%149 }
 		}
@@ -284,9 +284,9 @@ func TestEditOfPortsChangesOneElement(t *testing.T) {
 	require.Empty(t, d.Elements[0].Early)
 }
 
-// A group that leaves and comes back between two flushes changes nothing in the kernel, with the shared
-// map and with one of its own. A bad chain affects it if one of its classes leads there.
-func TestGroupComesBack(t *testing.T) {
+// A group that is removed and added again between two flushes changes nothing in the kernel, with the shared map and
+// with a map of its own. A bad chain affects the group if one of its classes leads there.
+func TestGroupRemovedAndAddedAgainChangesNothing(t *testing.T) {
 	for _, returns := range []bool{true, false} {
 		l := newTestLookups(false)
 		r := dataplane.Rule{ID: "r", Action: policy.Allow, Protocol: policy.ProtocolTCP}
@@ -315,8 +315,8 @@ func TestGroupComesBack(t *testing.T) {
 	}
 }
 
-// When two outcomes collide, all elements are written again, but those of the shared maps once and not
-// for each group: with a thousand groups that took more than a minute.
+// When two outcomes collide, all elements are written again. Elements of the shared maps are written once and not for
+// each group: with a thousand groups, that took more than a minute.
 func TestRenumberWritesSharedMapsOnce(t *testing.T) {
 	allocations := func(groups int) float64 {
 		l := newTestLookups(false)

@@ -32,7 +32,7 @@ type model struct {
 	admitted    map[owner]*dataplane.Endpoint
 	connections []modelConnection
 	opened      int
-	// failures is how often out of 10 the end of connections, or a transaction, fails.
+	// failures is how often in 10 calls the end of connections, or a transaction, fails.
 	failures int
 	// late is set if packets under way still create connections after a transaction or an end of
 	// connections. inFlight has these connections until the next grace period.
@@ -138,9 +138,9 @@ func (m *model) batch() (b dataplane.Batch) {
 	return b
 }
 
-// passedOn returns a connection that another endpoint than its opener may use, although the opener may
-// not use its address any more. An endpoint that is down keeps its addresses. The connections of an
-// address that is an endpoint's own do not end with a prefix.
+// passedOn returns a connection that another endpoint may use, although its opener may no longer
+// use its address. An endpoint that is down keeps its addresses. The connections of an endpoint's
+// own address do not end with a prefix.
 func (m *model) passedOn() (modelConnection, bool) {
 	for _, c := range m.connections {
 		opener := m.owners.endpoints[c.opener.key]
@@ -160,9 +160,9 @@ func (m *model) passedOn() (modelConnection, bool) {
 	return modelConnection{}, false
 }
 
-// S168: whatever the order of changes, failures and cancelled calls, no connection passes on with a
-// prefix of AllowedSources.
-func TestConnectionsDoNotPassOnWithAPrefix(t *testing.T) {
+// S168: whatever the order of changes, failures and cancelled calls, no endpoint inherits a
+// connection with a prefix of AllowedSources.
+func TestNoConnectionIsInheritedWithPrefix(t *testing.T) {
 	for name, base := range map[string]model{
 		"plain": {}, "late connections": {late: true}, "failures": {failures: 2}, "both": {failures: 2, late: true},
 	} {

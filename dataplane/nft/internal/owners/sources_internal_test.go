@@ -31,7 +31,7 @@ func downUpdate(e *dataplane.EndpointUpdate) *dataplane.EndpointUpdate {
 }
 
 // sourceMove is a list of batches after a state in which "a" has 10.1.0.0/16 and fd00:1::/64. A nil
-// batch stands for the end of a handover.
+// batch means the end of a handover.
 type sourceMove struct {
 	batches [][]dataplane.Event
 	// ended has the prefixes whose connections end after the last batch. withheld has the endpoints
@@ -45,19 +45,19 @@ func sourceMoves() map[string]sourceMove {
 	remove := func(name string) dataplane.Event {
 		return &dataplane.EndpointRemove{Key: nfttest.ObjectKey(policy.KindWorkloadEndpoint, name)}
 	}
-	anew, standby := put("a", "10.1.2.3/16", "fd00:1::/64"), put("standby", "10.1.0.0/16")
+	otherMAC, standby := put("a", "10.1.2.3/16", "fd00:1::/64"), put("standby", "10.1.0.0/16")
 	passive := down(put("standby", "10.1.0.0/16"))
-	anew.Endpoint.MAC = "02:00:00:00:00:01"
+	otherMAC.Endpoint.MAC = "02:00:00:00:00:01"
 	return map[string]sourceMove{
-		"the same":           {batches{{put("a", "fd00:1::/64", "10.1.2.3/16")}}, nil, nil},
-		"put back at once":   {batches{{remove("a"), put("a", "10.1.2.3/16", "fd00:1::/64")}}, nil, nil},
-		"narrower":           {batches{{put("a", "10.1.2.0/24", "fd00:1::/64")}}, nil, nil},
-		"wider":              {batches{{put("a", "10.0.0.0/8", "fd00:1::/64")}}, nil, nil},
-		"gone":               {batches{{remove("a")}}, nil, nil},
-		"another MAC":        {batches{{anew}}, []string{"10.1.0.0/16", "fd00:1::/64"}, []string{"a"}},
-		"shared":             {batches{{put("b", "10.1.0.0/16")}}, nil, nil},
-		"shared, then alone": {batches{{put("b", "10.1.0.0/16")}, nil, {remove("a")}}, []string{"10.1.0.0/16"}, nil},
-		"shared in part":     {batches{{put("b", "10.1.7.0/24")}, nil, {remove("a")}}, []string{"10.1.0.0/16"}, nil},
+		"the same":            {batches{{put("a", "fd00:1::/64", "10.1.2.3/16")}}, nil, nil},
+		"added again at once": {batches{{remove("a"), put("a", "10.1.2.3/16", "fd00:1::/64")}}, nil, nil},
+		"narrower":            {batches{{put("a", "10.1.2.0/24", "fd00:1::/64")}}, nil, nil},
+		"wider":               {batches{{put("a", "10.0.0.0/8", "fd00:1::/64")}}, nil, nil},
+		"gone":                {batches{{remove("a")}}, nil, nil},
+		"another MAC":         {batches{{otherMAC}}, []string{"10.1.0.0/16", "fd00:1::/64"}, []string{"a"}},
+		"shared":              {batches{{put("b", "10.1.0.0/16")}}, nil, nil},
+		"shared, then alone":  {batches{{put("b", "10.1.0.0/16")}, nil, {remove("a")}}, []string{"10.1.0.0/16"}, nil},
+		"shared in part":      {batches{{put("b", "10.1.7.0/24")}, nil, {remove("a")}}, []string{"10.1.0.0/16"}, nil},
 		"shared, a wider one": {
 			batches{{put("b", "0.0.0.0/0")}, nil, {put("a", "fd00:1::/64")}}, []string{"10.1.0.0/16"}, nil,
 		},
@@ -102,7 +102,7 @@ func sourceMoves() map[string]sourceMove {
 			[]string{"10.1.0.0/16"},
 			[]string{"b"},
 		},
-		"one of two nested prefixes goes with the other owner": {
+		"one of two nested prefixes is removed with the other owner": {
 			batches{{put("b", "10.1.0.0/16", "10.1.4.0/24")}, nil, {remove("a"), put("b", "10.1.4.0/24")}},
 			[]string{"10.1.0.0/16"},
 			nil,
@@ -117,8 +117,8 @@ func sourceMovesOfDown() map[string]sourceMove {
 	remove := func(name string) dataplane.Event {
 		return &dataplane.EndpointRemove{Key: nfttest.ObjectKey(policy.KindWorkloadEndpoint, name)}
 	}
-	anew := put("a", "10.1.2.3/16", "fd00:1::/64")
-	anew.Endpoint.MAC = "02:00:00:00:00:01"
+	otherMAC := put("a", "10.1.2.3/16", "fd00:1::/64")
+	otherMAC.Endpoint.MAC = "02:00:00:00:00:01"
 	return map[string]sourceMove{
 		"a down, then b": {
 			batches{{down(put("a", "10.1.2.3/16"))}, nil, {put("b", "10.1.2.0/24")}},
@@ -126,18 +126,18 @@ func sourceMovesOfDown() map[string]sourceMove {
 			[]string{"b"},
 		},
 		"a pending, down and up": {
-			batches{{anew}, {down(put("a", "10.1.2.3/16"))}, nil, {anew}},
+			batches{{otherMAC}, {down(put("a", "10.1.2.3/16"))}, nil, {otherMAC}},
 			[]string{"fd00:1::/64"},
 			[]string{"a"},
 		},
-		"both down, one goes": {batches{
+		"both down, one removed": {batches{
 			{put("b", "10.1.0.0/16")},
 			nil,
 			{down(put("a", "10.1.2.3/16")), down(put("b", "10.1.0.0/16"))},
 			nil,
 			{remove("b"), put("a", "10.1.2.3/16")},
 		}, []string{"10.1.0.0/16"}, []string{"a"}},
-		"own address of another goes": {batches{
+		"own address of another removed": {batches{
 			{down(put("a", "10.1.2.3/16"))},
 			nil,
 			{nfttest.EndpointUpdate("own", "way9", nil, nil, "10.1.0.9")},
@@ -169,10 +169,10 @@ func sourceMovesOfDown() map[string]sourceMove {
 	}
 }
 
-// S168: AllowedSources change hands if one endpoint loses them and another one has or gains some of
-// their addresses. An endpoint that gains some is withheld. An endpoint that is down keeps them
-// until another endpoint gains them.
-func TestSourcesThatChangeHands(t *testing.T) {
+// S168: AllowedSources are moved if one endpoint loses them and another one has or gains some of
+// their addresses. An endpoint that gains some of them is withheld. An endpoint that is down keeps
+// its AllowedSources until another endpoint gains them.
+func TestMovedSourcesAreEnded(t *testing.T) {
 	cases := sourceMoves()
 	maps.Copy(cases, sourceMovesOfDown())
 	for name, c := range cases {
@@ -212,8 +212,8 @@ func TestSourcesThatChangeHands(t *testing.T) {
 	}
 }
 
-// The connections of a lost prefix end where an address of it is a floating address, but not where it is
-// an endpoint's own.
+// The connections of a floating address in a lost prefix end. Those of an endpoint's own address in
+// the prefix continue.
 func TestFloatingAddressInLostPrefix(t *testing.T) {
 	o := New()
 	floating := nfttest.EndpointUpdate("floating", "way9", nil, nil, "192.0.2.9")
@@ -234,7 +234,7 @@ func TestFloatingAddressInLostPrefix(t *testing.T) {
 	require.False(t, ends(netip.MustParseAddr("10.1.0.8")))
 }
 
-// The lost prefixes that no endpoint gains are bounded.
+// The number of lost prefixes that no endpoint gains is bounded.
 func TestLostSourcesAreBounded(t *testing.T) {
 	o := New()
 	for i := range 3 * maxLost {

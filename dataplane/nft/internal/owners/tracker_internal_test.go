@@ -14,8 +14,8 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// S168: an address is moved once its owners change: by endpoint, interface or MAC address.
-func TestAddressesThatChangeHands(t *testing.T) {
+// S168: an address is moved if the endpoint, the interface or the MAC address of an owner changes.
+func TestChangedOwnerMovesAddress(t *testing.T) {
 	remove := func(name string) dataplane.Event {
 		return &dataplane.EndpointRemove{Key: nfttest.ObjectKey(policy.KindWorkloadEndpoint, name)}
 	}
@@ -34,8 +34,8 @@ func TestAddressesThatChangeHands(t *testing.T) {
 		}}
 		return e
 	}
-	anew := put("a", "way1", "10.0.0.1")
-	anew.Endpoint.MAC = "02:00:00:00:00:01"
+	otherMAC := put("a", "way1", "10.0.0.1")
+	otherMAC.Endpoint.MAC = "02:00:00:00:00:01"
 	type batches [][]dataplane.Event
 	for _, c := range []struct {
 		name    string
@@ -46,19 +46,19 @@ func TestAddressesThatChangeHands(t *testing.T) {
 		{"one more", batches{{put("a", "way1", "10.0.0.1", "10.0.0.9")}}, []string{"10.0.0.9"}},
 		{"one less", batches{{put("b", "way2", "fd00::2")}}, []string{"10.0.0.2"}},
 		{"removed", batches{{remove("b")}}, []string{"10.0.0.2", "fd00::2"}},
-		{"removed and put back at once", batches{{remove("b"), put("b", "way2", "10.0.0.2", "fd00::2")}}, nil},
+		{"removed and added again at once", batches{{remove("b"), put("b", "way2", "10.0.0.2", "fd00::2")}}, nil},
 		{
-			"removed and put back",
+			"removed and added again",
 			batches{{remove("b")}, {put("b", "way2", "10.0.0.2", "fd00::2")}},
 			[]string{"10.0.0.2", "fd00::2"},
 		},
 		{"to another endpoint", batches{{put("c", "way3", "10.0.0.2"), remove("b")}}, []string{"10.0.0.2", "fd00::2"}},
 		{"another interface", batches{{put("a", "way9", "10.0.0.1")}}, []string{"10.0.0.1"}},
-		{"another MAC", batches{{anew}}, []string{"10.0.0.1"}},
+		{"another MAC", batches{{otherMAC}}, []string{"10.0.0.1"}},
 		{"a second owner", batches{{put("c", "way3", "10.0.0.2")}}, []string{"10.0.0.2"}},
 		{"new", batches{{put("c", "way3", "10.0.0.3")}}, []string{"10.0.0.3"}},
 		{"new and gone", batches{{put("c", "way3", "10.0.0.3")}, {remove("c")}}, nil},
-		{"of nobody", batches{{remove("c")}}, nil},
+		{"of no endpoint", batches{{remove("c")}}, nil},
 		{"floating", batches{{floating("a", "way1", "10.0.0.1", "203.0.113.1")}}, []string{"203.0.113.1"}},
 		{"down", batches{{down("a", "way1", "10.0.0.1")}}, nil},
 		{"down and up", batches{{down("a", "way1", "10.0.0.1")}, {put("a", "way1", "10.0.0.1")}}, nil},
@@ -127,7 +127,7 @@ func TestOnlyTheNewOwnerIsWithheld(t *testing.T) {
 		Key: nfttest.ObjectKey(policy.KindWorkloadEndpoint, "a"),
 	}}})
 	all, gained, _ := o.movedAddresses()
-	require.Equal(t, nfttest.Addresses("10.0.0.1"), all, "the second may have had connections")
+	require.Equal(t, nfttest.Addresses("10.0.0.1"), all, "the second owner may have had connections")
 	require.Empty(t, gained)
 }
 
@@ -170,8 +170,8 @@ func TestChangesOfAddresses(t *testing.T) {
 	require.Equal(t, Changes{}, o.TakeChanges())
 }
 
-// S168: an address that an endpoint gains as its own has not changed hands if only that endpoint
-// could send from it before. It has if another endpoint could as well.
+// S168: an endpoint gains an address as its own. The address is not moved if only this endpoint
+// could send from it before. It is moved if another endpoint could too.
 func TestOwnAddressThatWasInAllowedSources(t *testing.T) {
 	const a = "10.1.2.3"
 	own := func(name string) dataplane.Event { return nfttest.EndpointUpdate(name, name, nil, nil, a) }
@@ -182,9 +182,9 @@ func TestOwnAddressThatWasInAllowedSources(t *testing.T) {
 		taken bool
 		moved bool
 	}{
-		"of nobody else":       {"10.2.0.0/16", []dataplane.Event{own("b")}, false, false},
-		"of another":           {"10.1.2.0/24", []dataplane.Event{own("b")}, false, true},
-		"of another that goes": {"10.1.2.0/24", []dataplane.Event{gone, own("b")}, true, true},
+		"of no other":                {"10.2.0.0/16", []dataplane.Event{own("b")}, false, false},
+		"of another":                 {"10.1.2.0/24", []dataplane.Event{own("b")}, false, true},
+		"of another that is removed": {"10.1.2.0/24", []dataplane.Event{gone, own("b")}, true, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := New()
@@ -212,8 +212,8 @@ func TestPendingAddressBecomesSource(t *testing.T) {
 	require.NotContains(t, o.moved, netip.MustParseAddr("10.1.9.9"))
 }
 
-// S168: an endpoint that gains a moved address in its AllowedSources is withheld, as a new owner
-// is. An endpoint that had the address in them before is not.
+// S168: an endpoint that gains a moved address in its AllowedSources is withheld, like a new owner.
+// An endpoint whose AllowedSources already had the address is not.
 func TestNewSendersAreWithheld(t *testing.T) {
 	sender := func(name string, sources ...string) dataplane.Event {
 		e := nfttest.EndpointUpdate(name, name, nil, nil, "192.0.2.1")
@@ -259,7 +259,7 @@ func TestAdoptedOwners(t *testing.T) {
 	}{
 		{"the same", []dataplane.Event{up}, []string{"way1"}, false, false},
 		{"the same, listed twice", []dataplane.Event{up}, []string{"way1", "way1"}, false, false},
-		{"the same, down now", []dataplane.Event{down}, []string{"way1"}, false, false},
+		{"the same, now down", []dataplane.Event{down}, []string{"way1"}, false, false},
 		{"another interface", []dataplane.Event{up}, []string{"way2"}, true, true},
 		{"one owner less", []dataplane.Event{up}, []string{"way1", "way2"}, true, false},
 		{"new", []dataplane.Event{up}, nil, true, false},
@@ -283,7 +283,7 @@ func TestAdoptedOwners(t *testing.T) {
 				nfttest.EndpointUpdate("b", "way9", nil, nil, a.String()),
 			}})
 			_, gained, _ := o.movedAddresses()
-			require.Len(t, gained, 1, "a later owner is noticed")
+			require.Len(t, gained, 1, "a later owner is detected")
 		})
 	}
 }

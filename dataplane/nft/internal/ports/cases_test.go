@@ -123,7 +123,7 @@ func (c *cases) ipv4() {
 	drops("no source, TCP", nfttest.EtherIPv4, nfttest.IP(none, peer, tcp, nfttest.UDP(68, 67, make([]byte, 20))))
 	drops("address of another", nfttest.EtherIPv4, nfttest.IP(other, peer, udp, data))
 	drops("address of the host", nfttest.EtherIPv4, nfttest.IP(addr("10.0.0.254"), peer, udp, data))
-	drops("address of nobody", nfttest.EtherIPv4, nfttest.IP(addr("192.0.2.1"), peer, udp, data))
+	drops("address without an endpoint", nfttest.EtherIPv4, nfttest.IP(addr("192.0.2.1"), peer, udp, data))
 	drops("DHCP request from the address of another", nfttest.EtherIPv4,
 		nfttest.IP(other, everybody, udp, nfttest.UDP(68, 67, nil)))
 	_, drops = c.from("veth1", mac(2))

@@ -27,7 +27,7 @@ func passes(t *testing.T, table *ruleset.Table, port string, frame []byte) bool 
 	return r.Verdict == ruleset.Accept
 }
 
-// TestFrames: S171: a port sends with the addresses of its endpoint, and nobody else does.
+// TestFrames: S171: a port sends with the addresses of its endpoint, and no other port does.
 func TestFrames(t *testing.T) {
 	table := node(config()).Table()
 	for _, c := range all() {
@@ -35,8 +35,9 @@ func TestFrames(t *testing.T) {
 	}
 }
 
-// TestEveryRuleCounts: without any one rule or element, at least one case has another result.
-func TestEveryRuleCounts(t *testing.T) {
+// TestEveryRuleIsNeeded: if any rule, match or element is removed, the result of at least one case
+// changes.
+func TestEveryRuleIsNeeded(t *testing.T) {
 	everything := all()
 	changed := func(table *ruleset.Table) bool {
 		s, err := simulate.New(simulate.Config{Table: table})
@@ -62,7 +63,7 @@ func TestEveryRuleCounts(t *testing.T) {
 				ms := &without.Chains[i].Rules[j].Matches
 				c, ok := (*ms)[k].(ruleset.Compare)
 				if ok && (c.Field == ruleset.Protocol || c.Field == ruleset.L4Proto) {
-					continue // needed by the next match, whose bytes may be something else
+					continue // the next match needs it: without it, the bytes have another meaning
 				}
 				*ms = append((*ms)[:k:k], (*ms)[k+1:]...)
 				assert.True(t, changed(without), "without match %d of rule %d of %s: %s", k+1, j+1, chain.Name, rule)
@@ -78,7 +79,7 @@ func TestEveryRuleCounts(t *testing.T) {
 	}
 }
 
-// TestText: the text of the table is the table.
+// TestText: Parse reads the table back from its text.
 func TestText(t *testing.T) {
 	for _, accept := range []bool{false, true} {
 		cfg := config()
@@ -107,7 +108,8 @@ func ipv4(src string) []byte {
 	return nfttest.Ether(nfttest.Broadcast(), mac(1), nil, nfttest.EtherIPv4, payload)
 }
 
-// TestMovedAddress: an address that goes to another port is at no moment allowed at both, nor to others.
+// TestMovedAddress: while an address moves from one port to another, no moment allows it at both
+// ports, nor at another port.
 func TestMovedAddress(t *testing.T) {
 	at := func(table *ruleset.Table) (out []string) {
 		for _, port := range []string{"veth1", "veth2", "eth0", "veth9"} {
@@ -125,10 +127,10 @@ func TestMovedAddress(t *testing.T) {
 	r.SetPort("veth2", &ports.Port{Addresses: addrs("10.0.0.9")})
 	require.Equal(t, []string{"veth2"}, at(r.Table()))
 	r.SetPort("veth2", nil)
-	require.Equal(t, []string{"eth0"}, at(r.Table())) // nobody's
+	require.Equal(t, []string{"eth0"}, at(r.Table())) // no endpoint has the address
 }
 
-// TestDeltas: the changes lead to the table, and consist of elements after the first.
+// TestDeltas: the deltas produce the table, and all except the first consist of elements.
 func TestDeltas(t *testing.T) {
 	for seed := range uint64(20) {
 		rng := rand.New(rand.NewPCG(seed, 1))
@@ -159,7 +161,7 @@ func TestDeltas(t *testing.T) {
 	}
 }
 
-// somePort returns a port whose addresses others may have, too.
+// somePort returns a random port. Other ports may have its addresses, too.
 func somePort(rng *rand.Rand) *ports.Port {
 	p := &ports.Port{Drop: rng.IntN(5) == 0}
 	if rng.IntN(2) == 0 {

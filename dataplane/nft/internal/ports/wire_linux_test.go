@@ -27,7 +27,7 @@ import (
 
 func TestMain(m *testing.M) { nstest.Main(m) }
 
-// patience is how long a test waits for what must come.
+// patience is how long a test waits for an expected frame.
 const patience = 10 * time.Second
 
 // bridge is a node with a bridge. The other ends of its ports are in another namespace, each with a packet socket.
@@ -37,7 +37,7 @@ type bridge struct {
 	sequence    uint64
 }
 
-// The ports of the rig itself: what the bridge floods leaves by sink, and sentinels enter by free.
+// The ports of the rig itself: the test receives flooded frames at sink, and sends sentinels from free.
 const sink, free = "sink", "free"
 
 func newBridge(t *testing.T, names ...string) *bridge {
@@ -103,8 +103,8 @@ func ip(t *testing.T, ns *netns.NS, args ...string) (out string) {
 	return out
 }
 
-// passes sends a frame into a port and reports whether the bridge floods it. A sentinel follows, which takes the
-// same queue of the same processor: if it comes alone, the frame was dropped.
+// passes sends a frame into a port and reports whether the bridge floods it. A sentinel follows in the same queue of
+// the same processor. If only the sentinel arrives, the frame was dropped.
 func (b *bridge) passes(t *testing.T, port string, frame []byte) (got bool) {
 	t.Helper()
 	b.sequence++
@@ -159,7 +159,7 @@ func (b *bridge) apply(t *testing.T, r *ports.Renderer) {
 	require.NoError(t, a.Close())
 }
 
-// learned reports by which port the bridge reaches a MAC address; empty if it does not know.
+// learned returns the port of a MAC address in the bridge's forwarding table; empty if it has none.
 func (b *bridge) learned(t *testing.T, address nfttest.MAC) string {
 	t.Helper()
 	for line := range strings.SplitSeq(fdb(t, b.node), "\n") {
@@ -181,7 +181,7 @@ func fdb(t *testing.T, ns *netns.NS) (out string) {
 }
 
 // TestWireFrames: S171: the kernel has the verdicts of the simulator, and without the table the bridge floods every
-// frame: also one behind a priority tag.
+// frame: also a frame with a priority tag.
 func TestWireFrames(t *testing.T) {
 	b := newBridge(t, "veth1", "veth2", "tap3", "veth9", "eth0")
 	everything := all()

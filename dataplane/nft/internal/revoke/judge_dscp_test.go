@@ -19,8 +19,8 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// S176: the code point of a connection's first packet is unknown. The verdict is Unknown where it
-// depends on the code point, and the verdict for all code points where it does not.
+// S176: the code point of a connection's first packet is unknown. If the verdict depends on the
+// code point, Judge returns Unknown. Otherwise it returns the verdict for all code points.
 func TestJudgeOfDSCP(t *testing.T) { nfttest.EachForm(t, testJudgeOfDSCP) }
 
 func testJudgeOfDSCP(t *testing.T, classes render.ClassesConfig) {
@@ -107,7 +107,7 @@ func testJudgeOfDSCP(t *testing.T, classes render.ClassesConfig) {
 	}
 }
 
-// A limit behind a code point that the packet may have had counts as well.
+// The verdict is Unknown also if a limit follows a match on the code point.
 func TestJudgeOfDSCPAndLimit(t *testing.T) {
 	voice := ruleset.Compare{Field: ruleset.IPDSCP, Value: ruleset.Byte(46)}
 	w := judgeAfter(t, render.Config{}, basics()...)

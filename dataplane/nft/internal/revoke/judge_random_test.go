@@ -29,7 +29,7 @@ type judges struct {
 	evaluator *revoke.Evaluator
 }
 
-// uplink is a Finder. All addresses that no endpoint has are behind it.
+// uplink is a Finder for which all addresses without an endpoint are behind the uplink.
 type uplink string
 
 // Find returns the uplink.
@@ -60,7 +60,7 @@ func apart(s dptest.State) dptest.State {
 	return s
 }
 
-// flowOf returns a packet as the first of a flow, from and to whose addresses they are.
+// flowOf returns the flow of a first packet, and the owners of its addresses.
 func flowOf(p dptest.Packet) (dptest.Packet, *conntrack.Flow) {
 	p.From, p.To = policy.Key{}, policy.Key{}
 	for i := range 3 {
@@ -82,8 +82,7 @@ func flowOf(p dptest.Packet) (dptest.Packet, *conntrack.Flow) {
 	return p, f
 }
 
-// The judges of flows agree with the judgement on the states that the rulesets were made from, each with its own, when
-// all changes are behind.
+// Each judge of flows agrees with State.Judge of the state of its own ruleset, also after all later changes.
 func TestJudgesOfRandomStates(t *testing.T) { nfttest.EachFormInParallel(t, testJudgesOfRandomStates) }
 
 func testJudgesOfRandomStates(t *testing.T, classes render.ClassesConfig) {
@@ -112,7 +111,7 @@ func testJudgesOfRandomStates(t *testing.T, classes render.ClassesConfig) {
 				if states[i].Judge(p).Allowed() {
 					want = conntrack.Allowed
 				}
-				for _, p.DSCP = range append(nfttest.DSCPs(), 20) { // the judge does not know the first packet's
+				for _, p.DSCP = range append(nfttest.DSCPs(), 20) { // the judge does not have the first packet's value
 					if states[i].Judge(p).Allowed() != (want == conntrack.Allowed) {
 						want = conntrack.Unknown
 						break

@@ -38,8 +38,8 @@ func outside() sides {
 	}
 }
 
-// basics returns the events that all states of the tests begin with. Endpoint web accepts TCP to
-// port 80 and pings, guarded may send only UDP, and open has no policy.
+// basics returns the first events of all tests. Endpoint web accepts TCP to port 80 and pings,
+// guarded may send only UDP, and open has no policy.
 func basics() []dataplane.Event {
 	web, udp := nfttest.ObjectKey(policy.KindPolicy, "web"), nfttest.ObjectKey(policy.KindPolicy, "udp")
 	echo := 8
@@ -89,7 +89,7 @@ func judgeAfter(t *testing.T, cfg render.Config, events ...dataplane.Event) *rev
 	return judgeBridged(t, cfg, nil, events...)
 }
 
-// judgeBridged is judgeAfter with the bridges that interfaces are ports of.
+// judgeBridged is judgeAfter with the bridges of interfaces.
 func judgeBridged(
 	t *testing.T, cfg render.Config, bridges map[string]string, events ...dataplane.Event,
 ) *revoke.Evaluator {
@@ -140,7 +140,7 @@ func testJudgeOfWorkloads(t *testing.T, classes render.ClassesConfig) {
 	testJudgeOfBridged(t, render.Config{Classes: classes, TCPFromSYN: true}, nil)
 }
 
-// S171: the same where the endpoints are ports of bridges.
+// S171: the same if the endpoints are ports of bridges.
 func TestJudgeOfBridgedWorkloads(t *testing.T) {
 	nfttest.EachForm(t, func(t *testing.T, classes render.ClassesConfig) {
 		cfg := render.Config{Classes: classes, TCPFromSYN: true, Bridges: []string{"br0", "br1"}}
@@ -191,7 +191,7 @@ func testJudgeOfBridged(t *testing.T, cfg render.Config, bridges map[string]stri
 			"host to workload through a service", newFlow(protocolTCP, "192.0.2.1:4000", "10.0.0.1:81", "10.96.0.1:80"),
 			allowed,
 		},
-		{"an interface of ours without an endpoint", newFlow(protocolTCP, "10.0.0.3:4000", "10.0.0.9:80", ""), denied},
+		{"a workload interface without an endpoint", newFlow(protocolTCP, "10.0.0.3:4000", "10.0.0.9:80", ""), denied},
 		{"no route to the destination", newFlow(protocolTCP, "10.0.0.3:4000", "198.51.100.1:80", ""), unknown},
 		{"no route to the source", newFlow(protocolTCP, "198.51.100.1:80", "10.0.0.3:4000", ""), unknown},
 		{"no endpoint of this node", newFlow(protocolTCP, "203.0.113.9:4000", "203.0.113.10:80", ""), unknown},
@@ -201,8 +201,8 @@ func testJudgeOfBridged(t *testing.T, cfg render.Config, bridges map[string]stri
 	}
 }
 
-// S171: an endpoint's interface becomes a port of a bridge, and ceases to be one. The verdict stays. An
-// Evaluator that has not seen the change does not know of it.
+// S171: an endpoint's interface becomes a port of a bridge, and leaves the bridge. The verdict
+// stays. The change does not affect a clone from before it.
 func TestJudgeWhileBridgesChange(t *testing.T) {
 	r, err := render.New(render.Config{Bridges: []string{"br0"}})
 	require.NoError(t, err)
@@ -402,7 +402,7 @@ func testUnknownVerdicts(t *testing.T, classes render.ClassesConfig) {
 	w.Invalidate()
 	require.Equal(t, conntrack.Unknown, w.Judge(tcp))
 	require.NoError(t, w.Apply(&revoke.Change{Deltas: []*ruleset.Delta{{}}}))
-	require.Equal(t, conntrack.Unknown, w.Judge(tcp), "a delta is not enough")
+	require.Equal(t, conntrack.Unknown, w.Judge(tcp), "a delta is insufficient")
 }
 
 // A clone does not change with its original: rules, elements of sets and interfaces of addresses.

@@ -38,7 +38,7 @@ func TestEarlierRulesetsAreBounded(t *testing.T) {
 	r := idleRevoker(t, -1)
 	chain := func(i int) Change { return Change{Deltas: []*ruleset.Delta{addChain(i)}} }
 	r.applyChange(Change{Reset: true})
-	require.Zero(t, r.Stats().Pending, "the state before is unknown")
+	require.Zero(t, r.Stats().Pending, "the former state is unknown")
 	for i := range 3 * maxEarlier {
 		r.applyChange(chain(i))
 		require.Equal(t, min(i+1, maxEarlier), r.kept())
@@ -58,7 +58,7 @@ func TestEarlierRulesetsAreBounded(t *testing.T) {
 	require.NotNil(t, r.present.State())
 	kept := r.kept()
 	r.applyChange(Change{Reset: true, Table: &ruleset.Table{Name: "wayleave"}})
-	require.Equal(t, kept, r.kept(), "after a reset no connection is known to have begun under the ruleset before")
+	require.Equal(t, kept, r.kept(), "after a reset, the former ruleset is not used")
 }
 
 // While programming fails, at most maxUnprogrammed deltas are kept. They count as one change.

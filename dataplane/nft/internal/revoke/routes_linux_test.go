@@ -26,7 +26,7 @@ func TestRouteFinder(t *testing.T) {
 	require.NoError(t, err)
 	defer func() { require.NoError(t, conn.Close()) }()
 	r := newRouteFinder(conn)
-	require.Eventually(t, func() bool { // an IPv6 address is taken in some time after it was added
+	require.Eventually(t, func() bool { // the kernel uses an IPv6 address only some time after it was added
 		route, err := conn.Lookup(netip.MustParseAddr("2001:db8::7"))
 		return err == nil && route.Type == rtnl.TypeUnicast
 	}, 20*time.Second, time.Millisecond)

@@ -11,9 +11,9 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 )
 
-// Several changes of an element between two flushes are one, from its state at the former flush: an
-// element that came and went is none.
-func TestChangesBetweenFlushesAreOne(t *testing.T) {
+// Several changes of an element between two flushes are merged into one, from its state at the
+// former flush. An element that was added and deleted is no change.
+func TestChangesBetweenFlushesAreMerged(t *testing.T) {
 	accept, drop := ruleset.Verdict{Kind: ruleset.Accept}, ruleset.Verdict{Kind: ruleset.Drop}
 	key := ruleset.Uint32(1)
 	s := sets.NewElementSet(ruleset.Set{Name: "m", Key: []ruleset.Type{ruleset.TypeMark}, Verdicts: true})

@@ -12,8 +12,8 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 )
 
-// A verdict map of ranges has a name by its ranges and verdicts, and is there while a chain looks it
-// up. One of single values stays in its rule.
+// A verdict map of ranges has a name that depends on its ranges and verdicts, and exists while a
+// chain looks it up. A map of single values stays in its rule.
 func TestVerdictMapsOfRanges(t *testing.T) {
 	chains := sets.NewChains()
 	set := func(name string, last uint16, v ruleset.Verdict) {

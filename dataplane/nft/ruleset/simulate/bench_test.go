@@ -15,8 +15,8 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset/simulate"
 )
 
-// bigSimulator has a base chain that drops what comes from the addresses of a set (those that are even, from
-// 10.0.0.0 on), then leads by interface to one of so many chains of ten rules.
+// bigSimulator has a base chain that drops packets from the addresses of a set (the even ones from
+// 10.0.0.0 on). Then a map leads from the interface to one of many chains of ten rules.
 func bigSimulator(t testing.TB, chains, elements int) *simulate.Simulator {
 	t.Helper()
 	bad := &ruleset.Set{Name: "bad", Key: []ruleset.Type{ruleset.TypeIPv4}}
@@ -57,7 +57,7 @@ func TestRunAllocatesNothing(t *testing.T) {
 	}))
 }
 
-// TestSets looks random keys up in random sets, and compares with trying all elements.
+// TestSets looks random keys up in random sets, and compares the results with a linear search.
 func TestSets(t *testing.T) {
 	types := []ruleset.Type{ruleset.TypeIPv4, ruleset.TypeProto, ruleset.TypeService, ruleset.TypeMark}
 	fields := []ruleset.Field{ruleset.IPSaddr, ruleset.L4Proto, ruleset.Dport, ruleset.Mark}
@@ -131,7 +131,7 @@ func overlap(a, b [][2]uint32) bool {
 	return true
 }
 
-// boxElement makes an element of the numbers, as addresses, protocols, ports and marks.
+// boxElement returns an element for ranges of numbers, as addresses, protocols, ports and marks.
 func boxElement(box [][2]uint32, ranges bool) (e ruleset.Element) {
 	for i, p := range box {
 		for j, v := range p {

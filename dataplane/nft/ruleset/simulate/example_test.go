@@ -10,7 +10,7 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset/simulate"
 )
 
-// What becomes of a packet, and why, without a kernel.
+// The verdict on a packet, and the rules that lead to it, without a kernel.
 func ExampleSimulator() {
 	allowed := ruleset.Verdict{Kind: ruleset.Accept}
 	t := &ruleset.Table{Name: "example", Chains: []*ruleset.Chain{{

@@ -12,9 +12,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// flow is a packet of the test, and what the kernel is to know of its connection.
+// flow is a packet of the test, and the conntrack entry of its connection.
 type flow struct {
-	via                string // the link it comes by; empty: it is the node's own
+	via                string // the link at which it arrives; empty: the node itself sends it
 	src, dst           netip.Addr
 	protocol           uint8
 	sport, dport       uint16
@@ -23,14 +23,14 @@ type flow struct {
 	payload            int  // bytes behind the transport header
 	fragment           bool // not the first
 	dscp               uint8
-	mark, priority     uint32 // of the node's own
+	mark, priority     uint32 // of packets of the node itself
 	known              *knownConn
 }
 
-// knownConn is a connection that the kernel has before the packet comes.
+// knownConn is a conntrack entry from before the packet.
 type knownConn struct {
 	reply bool // the packet is an answer
-	seen  bool // there was an answer before
+	seen  bool // an answer was sent before
 }
 
 // The transport protocols of the flows; 253 and 50 have no ports.
@@ -122,7 +122,7 @@ func (p *flow) sent() samplePacket {
 	return samplePacket{via: p.via, mark: p.mark, priority: p.priority, bytes: p.bytes()}
 }
 
-// tuple identifies the packet's connection, whichever way it goes.
+// tuple identifies the packet's connection, the same in both directions.
 func (p *flow) tuple() string {
 	a, b := fmt.Sprint(p.src, p.sport), fmt.Sprint(p.dst, p.dport)
 	if a > b {
@@ -131,8 +131,8 @@ func (p *flow) tuple() string {
 	return fmt.Sprint(a, b, p.protocol, p.icmpType, p.icmpCode)
 }
 
-// trackable reports whether the kernel takes the packet for the beginning of a connection; if not, whether it is
-// one that it does not track at all, rather than invalid.
+// trackable reports whether the kernel treats the packet as the first of a connection. If not, it
+// reports whether the packet is untracked instead of invalid.
 func (p *flow) trackable() (begins, untracked bool) {
 	switch p.protocol {
 	case tcp:
@@ -146,7 +146,7 @@ func (p *flow) trackable() (begins, untracked bool) {
 	}
 }
 
-// randomFlow returns a packet of few enough values for rules to meet.
+// randomFlow returns a packet with few possible values, so that random rules match it.
 func randomFlow(rng *rand.Rand, on path) *flow {
 	p := &flow{
 		via:      on.vias[rng.IntN(len(on.vias))],
@@ -159,7 +159,7 @@ func randomFlow(rng *rand.Rand, on path) *flow {
 	for p.src == p.dst {
 		p.dst = someAddr(rng, six)
 	}
-	if p.via != "" && rng.IntN(2) == 0 { // an address of the node's own
+	if p.via != "" && rng.IntN(2) == 0 { // an address of the node
 		p.dst = local4
 		if six {
 			p.dst = local6
@@ -214,7 +214,7 @@ func someAddr(rng *rand.Rand, six bool) netip.Addr {
 
 func someMark(rng *rand.Rand) uint32 { return []uint32{0, 1, 2, 0x100, 0x101, 0xff00}[rng.IntN(6)] }
 
-// track puts the connection of the packet into the kernel's table.
+// track adds the connection of the packet to connection tracking.
 func (w *witness) track(p *flow) error {
 	o := *p // the packet that began it
 	if p.known.reply {
@@ -248,7 +248,7 @@ func (w *witness) track(p *flow) error {
 	return w.conntrack(0, mdnetlink.Create, append([]byte{family, 0, 0, 0}, data...))
 }
 
-// forget empties the kernel's table of connections.
+// forget deletes all conntrack entries.
 func (w *witness) forget() error { return w.conntrack(2, 0, []byte{unix.AF_UNSPEC, 0, 0, 0}) }
 
 func (w *witness) conntrack(msg uint16, flags mdnetlink.HeaderFlags, data []byte) error {

@@ -22,8 +22,8 @@ func bridged(t *testing.T, m ruleset.Match) *simulate.Simulator {
 	return s
 }
 
-// TestFrames: rules find the fields of frames where the kernel does: the Ethernet header with the tag that the
-// kernel has removed, ARP, and transport headers behind extension headers.
+// TestFrames: rules read the fields of frames as the kernel does: the Ethernet header with the tag that the kernel has
+// removed, ARP, and transport headers behind extension headers.
 func TestFrames(t *testing.T) {
 	mac := nfttest.MAC{2, 0, 0, 0, 0, 1}
 	v4, peer4 := netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("10.0.0.2")
@@ -96,7 +96,7 @@ func TestFrames(t *testing.T) {
 
 const udpProtocol = 17
 
-// TestFramesNoBridgeReceives: only bridges have frames, and those have a header.
+// TestFramesNoBridgeReceives: only the bridge family accepts frames, and a frame must have a header.
 func TestFramesNoBridgeReceives(t *testing.T) {
 	s := bridged(t, is(ruleset.EtherType, ruleset.EtherTypeOf(0x0800)))
 	for _, b := range [][]byte{{}, make([]byte, 13), append(make([]byte, 12), 0x81, 0, 0, 0, 8)} {

@@ -14,8 +14,8 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset/simulate"
 )
 
-// Rules distinguish each code point from all others in both families, and the result has the values
-// up to which it is the same.
+// Rules distinguish each code point from all others in both families. UpTo has the largest values
+// for which the result is the same.
 func TestDSCP(t *testing.T) {
 	pairs := map[ruleset.Field][2]string{
 		ruleset.IPDSCP: {"10.0.0.1", "10.0.0.2"}, ruleset.IP6DSCP: {"fd00::1", "fd00::2"},
@@ -73,9 +73,9 @@ func packetOf(v6 bool, protocol uint8, h ruleset.HeaderField, value uint16) simu
 	return p
 }
 
-// Each header field has a field of a family, or of both with the same values. Packets have its value
-// there: those of its protocol, if it is of a transport header, with or without other fields. Packets
-// of other protocols do not have it.
+// Each header field is a field of one family, or of both with the same values. A field of a
+// transport header has a value in packets of its protocol, with or without other fields, and none
+// in packets of other protocols.
 func TestHeaderFields(t *testing.T) {
 	for h := range ruleset.HeaderField(ruleset.HeaderFields) {
 		require.False(t, h.Field(false) == 0 && h.Field(true) == 0)
@@ -112,7 +112,7 @@ func TestHeaderFields(t *testing.T) {
 	}
 }
 
-// The result has no values for which it may be another, also if a rule reads the field as another one.
+// UpTo includes no values with another result, also if a rule reads the bytes as another field.
 func TestUpTo(t *testing.T) {
 	icmp, code := ruleset.HeaderICMPType, ruleset.HeaderICMPCode
 	dscp, flags := ruleset.HeaderDSCP, ruleset.HeaderTCPFlags

@@ -18,7 +18,7 @@ import (
 	"github.com/wayleave/wayleave/internal/netns"
 )
 
-// path is a way through the node, and the hooks on it.
+// path is the path of a packet through the node: its interfaces and hooks.
 type path struct {
 	name                  string
 	vias                  []string
@@ -39,11 +39,11 @@ func paths() []path {
 	}
 }
 
-// TestAgainstKernel sends random packets through random tables, in the kernel and in the simulator. Each must
-// go through the same rules, in the same order, with the same verdicts, and leave with the same mark.
+// TestAgainstKernel sends random packets through random tables, in the kernel and in the simulator. Each packet must
+// traverse the same rules, in the same order, with the same verdicts, and end with the same mark.
 //
-// The rules do not use connection marks: on some machines the kernel's differ at times, for a reason that is
-// not known. No rule of the dataplane uses them.
+// The rules do not use connection marks: on some machines, the kernel's sometimes differ, for an unknown reason. No
+// rule of the dataplane uses them.
 func TestAgainstKernel(t *testing.T) {
 	const tables, packets = 40, 60
 	w := newWitness(t)
@@ -78,7 +78,7 @@ func TestAgainstKernel(t *testing.T) {
 			require.NoError(t, err, "%s, seed %d\n%s", p.name, seed, where(table, err))
 		}
 	}
-	require.Greater(t, steps, len(paths())*tables*packets*3, "rules that packets went through")
+	require.Greater(t, steps, len(paths())*tables*packets*3, "rules that packets traversed")
 }
 
 // where returns the table's text if there is an error.
@@ -89,7 +89,7 @@ func where(table *ruleset.Table, err error) string {
 	return table.String()
 }
 
-// compare sends the packet, and returns how many steps kernel and simulator agreed on.
+// compare sends the packet, and returns the number of steps, in which kernel and simulator must agree.
 func (w *witness) compare(s *simulate.Simulator, f *flow, table string) (int, error) {
 	if f.known != nil {
 		if err := w.track(f); err != nil {
@@ -124,7 +124,7 @@ func (w *witness) compare(s *simulate.Simulator, f *flow, table string) (int, er
 	return len(kernel), nil
 }
 
-// simulate takes the packet through the hooks on its way.
+// simulate runs the packet through the hooks of its path.
 func (f *flow) simulate(s *simulate.Simulator) (steps []witnessStep, mark uint32, err error) {
 	p, c := f.packet(), f.conn()
 	points := []ruleset.HookPoint{ruleset.Prerouting, ruleset.Forward, ruleset.Postrouting}
@@ -138,7 +138,7 @@ func (f *flow) simulate(s *simulate.Simulator) (steps []witnessStep, mark uint32
 		} else if local && point == ruleset.Postrouting {
 			break
 		}
-		if point == ruleset.Forward && p.Src.Is4() { // what forwarding does to a packet before the hook
+		if point == ruleset.Forward && p.Src.Is4() { // forwarding changes a packet before the hook
 			p.Priority = map[uint16]uint32{0: 0, 23: 4, 46: 4}[p.Header[ruleset.HeaderDSCP]]
 		}
 		f.place(&p, point)
@@ -160,7 +160,7 @@ func (f *flow) simulate(s *simulate.Simulator) (steps []witnessStep, mark uint32
 	return steps, p.Mark, nil
 }
 
-// place sets what the hook sees of interfaces and of the routing lookup, according to witness.routes.
+// place sets the interfaces and the result of the routing lookup at the hook, according to witness.routes.
 func (f *flow) place(p *simulate.Packet, point ruleset.HookPoint) {
 	p.IIFName, p.OIFName = f.via, "wan0"
 	if b := p.Dst.AsSlice(); b[1] == 1 {
@@ -176,7 +176,7 @@ func (f *flow) place(p *simulate.Packet, point ruleset.HookPoint) {
 	p.Facts = map[ruleset.Field]ruleset.Value{ruleset.FibDaddrType: ruleset.Uint32(to)}
 }
 
-// packet returns the packet as the simulator takes it.
+// packet returns the packet for the simulator.
 func (f *flow) packet() simulate.Packet {
 	p := simulate.Packet{
 		Src: f.src, Dst: f.dst, Protocol: f.protocol, SrcPort: f.sport, DstPort: f.dport,
@@ -196,13 +196,13 @@ func (f *flow) packet() simulate.Packet {
 	return p
 }
 
-// conn returns what the kernel makes of the packet's connection.
+// conn returns the kernel's view of the packet's connection.
 func (f *flow) conn() simulate.Conn {
 	if k := f.known; k != nil {
 		c := simulate.Conn{State: ruleset.CtNew, Status: k.status(), Reply: k.reply}
 		if k.reply || k.seen {
 			c.State = ruleset.CtEstablished
-			c.Status |= ruleset.CtSeenReply // of this packet, if not before
+			c.Status |= ruleset.CtSeenReply // this packet sets it, if no earlier one did
 		}
 		return c
 	}
@@ -216,8 +216,8 @@ func (f *flow) conn() simulate.Conn {
 	return simulate.Conn{}
 }
 
-// refusesConversion reports whether the kernel refuses what nft writes for fields of one byte in a concatenation with
-// ranges: a conversion of their byte order, as Linux 6.12.117 does. The dataplane programs its rules without it.
+// refusesConversion reports whether the kernel refuses nft's conversion of byte order for fields of one byte in a
+// concatenation with ranges, as Linux 6.12.117 does. The dataplane programs its rules without it.
 func refusesConversion(ns *netns.NS) bool {
 	return ns.Do(func() error {
 		command := exec.Command("nft", "-f", "-")

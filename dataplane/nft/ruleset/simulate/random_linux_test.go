@@ -10,12 +10,12 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 )
 
-// tableMaker makes random tables whose rules meet the packets of randomFlow.
+// tableMaker makes random tables whose rules match packets of randomFlow.
 type tableMaker struct {
 	rng   *rand.Rand
 	table *ruleset.Table
-	// path is where the packets go. Rules that need connection tracking, which puts fragments
-	// together, are for some alone.
+	// path is the path of the packets. Only some paths have rules that need connection tracking,
+	// which reassembles fragments.
 	path path
 	hook *ruleset.Hook // of the base chain being made
 	next int           // of comments
@@ -25,7 +25,7 @@ type tableMaker struct {
 func randomTable(rng *rand.Rand, p path) *ruleset.Table {
 	m := &tableMaker{rng: rng, table: &ruleset.Table{Name: "sim"}, path: p}
 	const plain = 6
-	for i := range plain { // each leads to later ones alone
+	for i := range plain { // each chain leads only to later ones
 		m.chain(&ruleset.Chain{Name: fmt.Sprintf("c%d", i)}, i+1, plain)
 	}
 	for _, point := range p.points {
@@ -54,7 +54,7 @@ func randomTable(rng *rand.Rand, p path) *ruleset.Table {
 	return m.table
 }
 
-// early reports whether there is something before connection tracking at the hook.
+// early reports whether the hook has priorities before connection tracking.
 func early(point ruleset.HookPoint) bool {
 	return point == ruleset.Prerouting || point == ruleset.Output
 }
@@ -97,7 +97,7 @@ func (m *tableMaker) rule(first, last int) (r ruleset.Rule) {
 	return r
 }
 
-// statement returns one that is no verdict.
+// statement returns a random statement other than a verdict.
 func (m *tableMaker) statement() ruleset.Statement {
 	group := uint16(7)
 	of := []ruleset.Statement{
@@ -131,7 +131,7 @@ func (m *tableMaker) marks() string {
 	return s.Name
 }
 
-// nat returns a translation that leaves the kernel no choice.
+// nat returns a translation to a single address and port.
 func (m *tableMaker) nat(s scope) ruleset.NAT {
 	n := ruleset.NAT{Kind: ruleset.SNAT, Family: ruleset.FamilyIPv4}
 	if s.nfproto == ruleset.NFProtoIPv6 {
@@ -154,7 +154,7 @@ func (m *tableMaker) nat(s scope) ruleset.NAT {
 	return n
 }
 
-// verdict returns one that rarely ends the packet's way, or none.
+// verdict returns a random verdict, or none. Few verdicts end the packet's path.
 func (m *tableMaker) verdict(first, last int) ruleset.Verdict {
 	target := ""
 	if first < last {
@@ -182,7 +182,8 @@ type choice struct {
 	value func() ruleset.Value
 }
 
-// scope is what a rule is limited to, and with it, which fields it can use. 0 is no limit.
+// scope is the family and protocol to which a rule is limited. They determine the fields that it
+// can use. 0 is no limit.
 type scope struct{ nfproto, protocol uint8 }
 
 func (m *tableMaker) scope() (s scope, matches []ruleset.Match) {
@@ -207,8 +208,8 @@ func (m *tableMaker) scope() (s scope, matches []ruleset.Match) {
 	return s, matches
 }
 
-// fields returns what a rule of the scope can look at. Where the protocol is open, ports are
-// bytes of whatever there is.
+// fields returns the fields for a rule of the scope. If the protocol is not limited, ports are
+// bytes of any transport header.
 func (m *tableMaker) fields(s scope) []choice {
 	port := func() ruleset.Value { return ruleset.Port(somePort(m.rng)) }
 	address := func() ruleset.Value { return ruleset.Addr(someAddr(m.rng, s.nfproto == ruleset.NFProtoIPv6)) }
@@ -232,7 +233,7 @@ func (m *tableMaker) fields(s scope) []choice {
 		choice{ruleset.Mark, func() ruleset.Value { return ruleset.Uint32(someMark(m.rng)) }},
 		choice{ruleset.Priority, func() ruleset.Value { return ruleset.Uint32(m.rng.Uint32N(3)) }},
 	)
-	if !m.path.translating { // facts do not follow the packet to another address
+	if !m.path.translating { // the simulator does not update routing facts after translation
 		all = append(all, choice{
 			ruleset.FibDaddrType, func() ruleset.Value { return ruleset.Uint32(1 + m.rng.Uint32N(3)) },
 		})
@@ -291,7 +292,8 @@ func (m *tableMaker) match(s scope) ruleset.Match {
 	if m.rng.IntN(3) == 0 {
 		fields, choices := m.concatenation(s)
 		elements := m.elements(fields, choices, false, 0, 0)
-		// nft makes a comparison of a set of one element, and of bits, another one than of sets.
+		// nft compiles a set of one element to a comparison, and a comparison of bits differs from
+		// a lookup.
 		bits := len(fields) == 1 && fields[0].Type().Bits()
 		if !bits && m.rng.IntN(2) == 0 {
 			return ruleset.In{Fields: fields, Not: not, Elements: elements}
@@ -333,8 +335,8 @@ func (m *tableMaker) span(f choice) (first, last ruleset.Value) {
 	}
 }
 
-// joins reports whether nft 1.0.6 can read the field in a concatenation: not what has no type of
-// its own, nor lists of flags.
+// joins reports whether nft 1.0.6 can read the field in a concatenation. It cannot read fields
+// without a type of their own, nor lists of flags.
 func joins(f ruleset.Field) bool {
 	return f != ruleset.TCPFlags && (f.Load().Origin != ruleset.FromCt || f.Type() != ruleset.TypeService)
 }
@@ -343,7 +345,7 @@ func joins(f ruleset.Field) bool {
 func (m *tableMaker) concatenation(s scope) (fields []ruleset.Field, choices []choice) {
 	for range 1 + m.rng.IntN(3) {
 		f := m.field(s)
-		for f.field.Load().Size != 0 { // only compared
+		for f.field.Load().Size != 0 { // these fields only support comparisons
 			f = m.field(s)
 		}
 		if len(fields) == 0 || joins(fields[0]) && joins(f.field) && !slices.Contains(fields, f.field) {
@@ -356,7 +358,8 @@ func (m *tableMaker) concatenation(s scope) (fields []ruleset.Field, choices []c
 // elements returns disjoint elements, some of them ranges.
 func (m *tableMaker) elements(fields []ruleset.Field, key []choice, verdicts bool, first, last int) []ruleset.Element {
 	var out []ruleset.Element
-	// nft 1.0.6 puts numbers in host byte order into a set with ranges one way, and looks them up the other.
+	// nft 1.0.6 adds numbers in host byte order to a set with ranges in one byte order, and looks
+	// them up in the other.
 	ranges := m.rng.IntN(2) == 0 &&
 		slices.ContainsFunc(fields, func(f ruleset.Field) bool { return ranged(f.Type()) }) &&
 		!slices.ContainsFunc(
@@ -394,7 +397,7 @@ func (m *tableMaker) elements(fields []ruleset.Field, key []choice, verdicts boo
 	return out
 }
 
-// meets reports whether two elements have a key in common.
+// meets reports whether two elements overlap.
 func meets(a, b ruleset.Element) bool {
 	end := func(e ruleset.Element, i int) ruleset.Value {
 		switch {

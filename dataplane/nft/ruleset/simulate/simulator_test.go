@@ -62,7 +62,7 @@ func trace(
 	return r
 }
 
-// way writes the trace as "chain:rule verdict, ...".
+// way returns the trace as "chain:rule verdict, ...".
 func way(r simulate.Result) string {
 	var steps []string
 	for _, s := range r.Trace {
@@ -75,7 +75,7 @@ func way(r simulate.Result) string {
 	return strings.Join(steps, ", ")
 }
 
-// matches reports whether a rule with these matches holds for the packet at Forward.
+// matches reports whether a rule with these matches applies to the packet at Forward.
 func matches(t *testing.T, p simulate.Packet, c simulate.Conn, ms ...ruleset.Match) bool {
 	t.Helper()
 	r := trace(t, table(base("b", ruleset.Forward, 0, rule(verdict(ruleset.Drop), ms...))), ruleset.Forward, p, c)
@@ -104,7 +104,7 @@ func TestVerdicts(t *testing.T) {
 		},
 		"return of a base chain": {[]ruleset.Rule{rule(back), last}, x(last), "b:0 return, b:-1 accept"},
 		"drop ends":              {[]ruleset.Rule{rule(jump), last}, x(rule(drop), last), "b:0 jump x, x:0 drop"},
-		"goto goes back to the jumper": {
+		"goto returns to the jumping chain": {
 			[]ruleset.Rule{rule(jump), last},
 			x(rule(verdict(ruleset.Goto, "y")), last),
 			"b:0 jump x, x:0 goto y, y:0, b:1, b:-1 accept",
@@ -137,13 +137,13 @@ func TestBaseChains(t *testing.T) {
 
 	r = trace(t, x, ruleset.Output, packet4(), simulate.Conn{})
 	require.Equal(t, ruleset.Accept, r.Verdict)
-	require.Empty(t, r.Chain, "nobody saw it")
+	require.Empty(t, r.Chain, "no chain evaluated it")
 
 	s, err := simulate.New(simulate.Config{Table: x})
 	require.NoError(t, err)
 	r, err = s.Run(ruleset.Forward, packet4(), simulate.Conn{})
 	require.NoError(t, err)
-	require.Empty(t, r.Trace, "not asked for")
+	require.Empty(t, r.Trace, "not requested")
 	require.Equal(t, "d", r.Chain)
 }
 
@@ -162,7 +162,8 @@ func TestFamilies(t *testing.T) {
 	}
 }
 
-// A load that the packet is too short for breaks the rule, negated or not; one that it is not takes whatever is there.
+// If a packet is too short for a load, the rule does not match, negated or not. Otherwise, the load reads the bytes,
+// whatever they mean.
 func TestHeaders(t *testing.T) {
 	port := func(not bool) ruleset.Match {
 		return ruleset.Compare{Field: ruleset.Dport, Not: not, Value: ruleset.Port(80)}
@@ -191,12 +192,12 @@ func TestHeaders(t *testing.T) {
 	p.Protocol = 253
 	require.False(
 		t, matches(t, p, simulate.Conn{}, ruleset.Compare{Field: ruleset.IP6Saddr, Not: true, Value: addr("fd00::1")}),
-		"not enough of them",
+		"the packet is too short",
 	)
 
 	p = packet4()
 	p.Fragment, p.Transport = 100, []byte{1, 1, 0, 80}
-	require.True(t, matches(t, p, simulate.Conn{}, port(false)), "the kernel takes payload for ports")
+	require.True(t, matches(t, p, simulate.Conn{}, port(false)), "the kernel reads payload as ports")
 	require.True(t, matches(t, p, simulate.Conn{}, is(ruleset.L4Proto, ruleset.Byte(6))))
 }
 
@@ -204,19 +205,19 @@ func TestFragments(t *testing.T) {
 	exists := is(ruleset.FragmentHeader, ruleset.Byte(1))
 	p := packet4()
 	p.MoreFragments = true
-	require.False(t, matches(t, p, simulate.Conn{}, exists), "IPv4 has no such header")
+	require.False(t, matches(t, p, simulate.Conn{}, exists), "IPv4 has no fragment header")
 	require.False(t, matches(t, p, simulate.Conn{}, is(ruleset.FragmentHeader, ruleset.Byte(0))))
 
 	p.Src, p.Dst = netip.MustParseAddr("fd00::1"), netip.MustParseAddr("fd00::2")
 	require.True(t, matches(t, p, simulate.Conn{}, exists), "the first")
 	require.True(
-		t, matches(t, p, simulate.Conn{}, is(ruleset.Dport, ruleset.Port(80))), "which has the transport header",
+		t, matches(t, p, simulate.Conn{}, is(ruleset.Dport, ruleset.Port(80))), "it has the transport header",
 	)
 	p.Transport = []byte{}
 	require.True(t, matches(t, p, simulate.Conn{}, exists))
 	for _, not := range []bool{false, true} {
 		port := ruleset.Compare{Field: ruleset.Dport, Not: not, Value: ruleset.Port(80)}
-		require.False(t, matches(t, p, simulate.Conn{}, port), "or lacks it: not %t", not)
+		require.False(t, matches(t, p, simulate.Conn{}, port), "it lacks the transport header: not %t", not)
 	}
 	p.MoreFragments, p.Fragment = false, 9
 	require.True(t, matches(t, p, simulate.Conn{}, exists), "the last")
@@ -306,7 +307,7 @@ func TestTracking(t *testing.T) {
 	r = trace(t, x, ruleset.Prerouting, p, simulate.Conn{State: ruleset.CtInvalid})
 	require.Equal(
 		t, "early:1, early:-1 accept, late:0, late:1, late:-1 accept", way(r),
-		"what has no connection can be untracked at any time",
+		"a packet without a connection can be untracked at any time",
 	)
 }
 
@@ -342,7 +343,7 @@ func TestStatements(t *testing.T) {
 	p.OverLimit, p.DstPort = true, 81
 	r = trace(t, x, ruleset.Forward, p, simulate.Conn{State: ruleset.CtUntracked})
 	require.Equal(t, "b:1, b:2, b:3, b:4, b:6 drop", way(r), "over the limit, and not in the map")
-	require.Zero(t, r.Conn.Mark, "there is no connection to mark")
+	require.Zero(t, r.Conn.Mark, "the packet has no connection to mark")
 }
 
 func TestTranslation(t *testing.T) {
@@ -388,7 +389,7 @@ func TestTranslation(t *testing.T) {
 	p.DstPort = 81
 	require.Equal(
 		t, ruleset.Drop, trace(t, x, ruleset.Prerouting, p, simulate.Conn{}).Verdict,
-		"not in the map: the next chain's turn",
+		"not in the map: the next chain is evaluated",
 	)
 	for _, state := range []uint32{ruleset.CtEstablished, ruleset.CtInvalid, ruleset.CtUntracked} {
 		r = trace(t, x, ruleset.Prerouting, packet4(), simulate.Conn{State: state})
@@ -397,7 +398,7 @@ func TestTranslation(t *testing.T) {
 	}
 }
 
-// A lookup without an element ends the rule, and nothing else.
+// A lookup without an element ends only the rule.
 func TestVMap(t *testing.T) {
 	vmap := ruleset.VMap{Fields: []ruleset.Field{ruleset.Dport}, Elements: []ruleset.Element{
 		{Key: []ruleset.Value{ruleset.Port(80)}, Verdict: &drop},
@@ -413,7 +414,8 @@ func TestVMap(t *testing.T) {
 	}
 }
 
-// The fast path changes no verdict. Where it would, because the kernel may end the rule at it, the table is refused.
+// The fast path changes no verdict. If flow add is not the last statement, the table is refused, because the kernel may
+// end the rule there.
 func TestFlowAdd(t *testing.T) {
 	add := ruleset.FlowAdd{Flowtable: "fast"}
 	x := table(base("b", ruleset.Forward, 0, ruleset.Rule{Statements: []ruleset.Statement{count, add}}, rule(drop)))
@@ -445,7 +447,7 @@ func TestRefuses(t *testing.T) {
 	}
 }
 
-// One simulator serves many goroutines, the first of which index its sets.
+// Many goroutines may use one simulator. The first calls index its sets.
 func TestSimulatorIsSafe(t *testing.T) {
 	s := bigSimulator(t, 10, 1000)
 	var wg sync.WaitGroup

@@ -71,7 +71,7 @@ func stateTable() *ruleset.Table {
 		})
 }
 
-// A simulator of a state says what one of its table says, step by step.
+// A simulator of a state has the same trace as one of its table.
 func TestState(t *testing.T) {
 	x := stateTable()
 	state, err := ruleset.StateOf(x)
@@ -101,7 +101,7 @@ func TestState(t *testing.T) {
 	require.Greater(t, min(verdicts[ruleset.Accept], verdicts[ruleset.Drop], translated), 500)
 }
 
-// Of a state, only packets that come to a chain with raw expressions fail.
+// With a simulator of a state, only packets that reach a chain with raw expressions fail.
 func TestStateRefuses(t *testing.T) {
 	to := verdict(ruleset.Jump, "more")
 	raw := ruleset.Raw{Text: "x", Expressions: [][]byte{{1, 2, 3, 4}}}
@@ -122,7 +122,7 @@ func TestStateRefuses(t *testing.T) {
 	require.Error(t, err, "one or the other")
 }
 
-// Limited says whether a limit was asked, not whether it was exceeded.
+// Limited reports whether a packet reached a limit statement, not whether the limit was exceeded.
 func TestLimitedIsReported(t *testing.T) {
 	x := table(base("b", ruleset.Forward, 0, rule(verdict(ruleset.Drop), is(ruleset.IIFName, ruleset.Ifname("wan1"))),
 		rule(ruleset.Limit{Rate: 1, Burst: 1}, is(ruleset.L4Proto, ruleset.Byte(6)))))

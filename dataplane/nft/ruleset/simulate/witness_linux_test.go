@@ -21,15 +21,15 @@ import (
 
 func TestMain(m *testing.M) { nstest.Main(m) }
 
-// The witness is a node whose kernel says what each packet went through: nftables' own trace, rule by
-// rule. It has three links to a peer that sends whatever it likes; nothing leaves it again, for a table of
-// the test's own drops what the ruleset lets through, behind everything else. No packet is answered, and no connection
-// confirmed. As that is all done by a packet socket on a veth, an ordinary user can run it.
+// witness is a node whose kernel reports the rules that each packet traverses, with the trace of nftables. It has three
+// links to a peer, which sends the packets. No packet leaves the node, because a table of the test drops accepted
+// packets behind all other chains. So no packet is answered, and no connection confirmed. As the test only needs packet
+// sockets on a veth, an ordinary user can run it.
 //
 //	peer: tap0 tap1 tap2 ══ veth ══ wan0 wan1 lan0 :node   10.9.0.1, fd09::1 local
 type witness struct {
 	node  *netns.NS
-	links map[string]link // by the name of the node's side
+	links map[string]link // by the name of the node's end
 	// inject sends from the peer, local from the node itself; sentinel receives in the node.
 	inject, local4, local6, sentinel, traces int
 	control                                  *mdnetlink.Conn
@@ -40,12 +40,12 @@ type witness struct {
 
 // link is a veth of the node.
 type link struct {
-	peer int // index of the peer's side
-	host int // index of the node's side
+	peer int // index of the peer's end
+	host int // index of the node's end
 	mac  [8]byte
 }
 
-// sentinelType is an EtherType that no protocol takes: such frames reach packet sockets and nothing else.
+// sentinelType is an EtherType without a protocol: only packet sockets receive such frames.
 const sentinelType = 0x88b5
 
 // The node's own addresses.
@@ -56,8 +56,8 @@ var (
 
 func witnessLinks() []string { return []string{"wan0", "wan1", "lan0"} }
 
-// tracer turns the trace on for the packets of the test, and drops them at the end of their way. What
-// the node sends by itself (neighbour discovery, answers of reject) has another TTL or comes by no link of ours.
+// tracer turns the trace on for the packets of the test, and drops them at the end of their path. Packets of the node
+// itself (neighbour discovery, answers of reject) have another TTL, or arrive at no link of the test.
 const tracer = `table inet tracer {
 	chain in {
 		type filter hook prerouting priority -1000; policy accept;
@@ -84,7 +84,7 @@ func newWitness(t *testing.T) *witness {
 	t.Helper()
 	w := &witness{node: nstest.New(t), links: map[string]link{}, buf: make([]byte, 1<<16)}
 	peer := nstest.New(t)
-	// Silence: neither side finds neighbours, or asks for anything.
+	// Neither end resolves neighbours or sends other packets.
 	require.NoError(t, peer.SetSysctl("net/ipv6/conf/default/disable_ipv6", "1"))
 	for name, value := range map[string]string{
 		"ipv4/ip_forward": "1", "ipv6/conf/all/forwarding": "1", "ipv6/conf/default/addr_gen_mode": "1",
@@ -108,7 +108,7 @@ func newWitness(t *testing.T) *witness {
 	return w
 }
 
-// routes leads all but one network out by wan0, and one by wan1.
+// routes adds a default route through wan0, and a route for one network through wan1.
 func (w *witness) routes(t *testing.T) {
 	t.Helper()
 	require.NoError(t, w.node.Do(func() error {
@@ -127,7 +127,7 @@ func (w *witness) routes(t *testing.T) {
 	}))
 }
 
-// sockets opens what sends and receives.
+// sockets opens the sockets that send and receive.
 func (w *witness) sockets(t *testing.T, peer *netns.NS) {
 	t.Helper()
 	open := func(domain, typ, protocol int) (fd int) {
@@ -164,7 +164,7 @@ func pinned(fn func()) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		runtime.LockOSThread() // The thread dies with the goroutine.
+		runtime.LockOSThread() // The thread ends with the goroutine.
 		var set unix.CPUSet
 		if unix.SchedGetaffinity(0, &set) == nil {
 			for cpu, found := 0, false; cpu < 1024; cpu++ {
@@ -180,8 +180,8 @@ func pinned(fn func()) {
 	<-done
 }
 
-// sample is a packet as it is sent: from the peer by a link, or if that is empty, by the node itself with a
-// mark and a priority.
+// samplePacket is a packet to send. The peer sends it over the link via. If via is empty, the node itself sends it with
+// a mark and a priority.
 type samplePacket struct {
 	via            string
 	mark, priority uint32
@@ -196,12 +196,12 @@ type witnessStep struct {
 	mark    uint32
 }
 
-// send puts the packet on its way and returns what the kernel says of the way it took through the table.
+// send sends the packet and returns the kernel's trace of it in the table.
 func (w *witness) send(p samplePacket, table string) ([]witnessStep, error) {
 	if err := w.put(p); err != nil {
 		return nil, fmt.Errorf("send: %w", err)
 	}
-	if err := w.settle(); err != nil {
+	if err := w.waitProcessed(); err != nil {
 		return nil, err
 	}
 	return w.drain(table)
@@ -239,8 +239,8 @@ func (w *witness) frame(via string, protocol uint16, payload []byte) error {
 	})
 }
 
-// settle waits until the kernel is through with what was sent: a frame that overtakes nothing arrives.
-func (w *witness) settle() error {
+// waitProcessed waits until the kernel has processed all sent packets: a sentinel, which cannot overtake them, arrives.
+func (w *witness) waitProcessed() error {
 	w.serial++
 	if err := w.frame("wan0", sentinelType, binary.BigEndian.AppendUint64(make([]byte, 0, 64), w.serial)); err != nil {
 		return fmt.Errorf("sentinel: %w", err)
@@ -263,7 +263,7 @@ func (w *witness) settle() error {
 	}
 }
 
-// drain reads the trace messages that are there.
+// drain reads the buffered trace messages.
 func (w *witness) drain(table string) ([]witnessStep, error) {
 	var steps []witnessStep
 	for {
@@ -295,7 +295,7 @@ const (
 	tracePolicyType, traceReturnType, traceRuleType = 1, 2, 3
 )
 
-// parseTrace reads one message; not ok if it is of another table, or says that a chain is at its end.
+// parseTrace reads one message. ok is false if it is of another table, or reports the end of a chain.
 func (w *witness) parseTrace(b []byte, table string) (witnessStep, bool, error) {
 	ad, err := mdnetlink.NewAttributeDecoder(b)
 	if err != nil {
@@ -355,7 +355,7 @@ func (w *witness) parseTrace(b []byte, table string) (witnessStep, bool, error) 
 	return s, true, nil
 }
 
-// verdictName writes a verdict the way nft does; "" for none.
+// verdictName returns a verdict as nft prints it; "" for none.
 func verdictName(code int32, chain string) string {
 	switch {
 	case code == unix.NFT_CONTINUE:
@@ -375,7 +375,7 @@ func verdictName(code int32, chain string) string {
 	}
 }
 
-// load replaces the ruleset (all tables but the tracer) and learns the handles of a table's rules.
+// load replaces the ruleset (all tables except the tracer) and reads the handles of a table's rules.
 func (w *witness) load(t *testing.T, family uint8, table, text string) {
 	t.Helper()
 	nstest.NFT(t, w.node, text, "-f", "-")

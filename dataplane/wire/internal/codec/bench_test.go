@@ -41,7 +41,7 @@ func encode(b *testing.B, events []dataplane.Event) []*wirepb.Event {
 	return messages
 }
 
-// BenchmarkEncode encodes a snapshot. The floor is what protobuf needs to marshal the messages.
+// BenchmarkEncode encodes a snapshot. The floor is the cost of marshaling the messages with protobuf.
 func BenchmarkEncode(b *testing.B) {
 	events := snapshot(b)
 	batch := &wirepb.Batch{Events: encode(b, events)}
@@ -63,7 +63,7 @@ func BenchmarkEncode(b *testing.B) {
 	})
 }
 
-// BenchmarkDecode decodes a snapshot. The floor is what protobuf needs to unmarshal the messages.
+// BenchmarkDecode decodes a snapshot. The floor is the cost of unmarshaling the messages with protobuf.
 func BenchmarkDecode(b *testing.B) {
 	events := snapshot(b)
 	data, err := proto.Marshal(&wirepb.Batch{Events: encode(b, events)})

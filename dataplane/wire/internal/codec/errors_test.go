@@ -307,7 +307,7 @@ func malformedNames() []malformed {
 	}
 }
 
-// TestDecodeRefuses holds the whole text of the errors: they name the object and the field.
+// TestDecodeRefuses compares the whole text of the errors: they name the object and the field.
 func TestDecodeRefuses(t *testing.T) {
 	var all []malformed
 	for _, list := range [][]malformed{
@@ -322,13 +322,14 @@ func TestDecodeRefuses(t *testing.T) {
 	}
 }
 
-// TestDecodeRefusesNoContent: also a message that a newer server sends.
+// TestDecodeRefusesNoContent: a message without known content is refused, also one of a newer
+// server.
 func TestDecodeRefusesNoContent(t *testing.T) {
 	newer := &wirepb.Event{}
 	require.NoError(t, proto.Unmarshal([]byte{0xfa, 0x01, 0x00}, newer), "field 31 of 0 bytes")
 	for _, m := range []*wirepb.Event{nil, {}, newer, {Event: (*wirepb.Event_PolicyUpdate)(nil)}} {
 		_, err := codec.Decode(m)
-		require.EqualError(t, err, "codec: message without content that is known")
+		require.EqualError(t, err, "codec: message without known content")
 	}
 }
 
@@ -343,7 +344,7 @@ func TestErrorsAreOneLine(t *testing.T) {
 	require.EqualError(t, err, "codec: ipset "+strings.Repeat("ä", 128)+"...: type: unknown value 0")
 }
 
-// foreignEvent has the methods of an event, but is of no type of package dataplane.
+// foreignEvent has the methods of an event, but is not a type of package dataplane.
 type foreignEvent struct{ dataplane.Event }
 
 func TestEncodeRefusesNoObject(t *testing.T) {
@@ -372,7 +373,8 @@ func TestEncodeRefusesNoObject(t *testing.T) {
 	}
 }
 
-// TestEncodeRefusesLoss: a value that has no form is not dropped, which could make a rule match more packets.
+// TestEncodeRefusesLoss: a value that the schema cannot express is an error. Without the value, a
+// rule could match more packets.
 func TestEncodeRefusesLoss(t *testing.T) {
 	rule := func(change func(*dataplane.Rule)) dataplane.Event {
 		r := dataplane.Rule{Action: policy.Allow, Protocol: policy.ProtocolICMP}

@@ -190,7 +190,7 @@ func TestRandomWorldsArrive(t *testing.T) {
 	}
 }
 
-// encoded returns the bytes of an event. They have what String leaves out, as the IDs of rules.
+// encoded returns the bytes of an event. They include values that String omits, such as the IDs of rules.
 func encoded(t *testing.T, e dataplane.Event) []byte {
 	m, err := codec.Encode(e)
 	require.NoError(t, err)
@@ -221,7 +221,8 @@ func TestEmptyListsBecomeNil(t *testing.T) {
 	require.Equal(t, &dataplane.IPSetUpdate{ID: "s:a"}, roundTrip(t, set))
 }
 
-// TestMembersKeepTheirOrder: the order of the message is that of Member.Compare, with both families in a set.
+// TestMembersKeepTheirOrder: members in the order of Member.Compare keep it in the message, with both families in a
+// set.
 func TestMembersKeepTheirOrder(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 0))
 	for typ := range dataplane.IPSetType(2) {
@@ -251,7 +252,7 @@ func randomMember(rng *rand.Rand, typ dataplane.IPSetType) dataplane.Member {
 	return m
 }
 
-// TestRecords holds the bytes that the schema defines.
+// TestRecords compares the bytes of members with those that the schema defines.
 func TestRecords(t *testing.T) {
 	member := func(prefix string, protocol policy.Protocol, port uint16) dataplane.Member {
 		return dataplane.Member{Prefix: netip.MustParsePrefix(prefix), Protocol: protocol, Port: port}
@@ -303,7 +304,7 @@ func TestEnumsHaveTheSameNames(t *testing.T) {
 	for n := range int32(len(wirepb.Encapsulation_name) - 1) {
 		require.Equal(t, dataplane.Encapsulation(n).String(), lower(wirepb.Encapsulation_name[n+1], "ENCAPSULATION_"))
 	}
-	for n := int32(1); n < int32(len(wirepb.PoolType_name)); n++ { // 0 is no pool in both
+	for n := int32(1); n < int32(len(wirepb.PoolType_name)); n++ { // 0 means no pool in both
 		require.Equal(t, dataplane.PoolType(n).String(), lower(wirepb.PoolType_name[n], "POOL_TYPE_"))
 	}
 	require.False(t, dataplane.PoolType(len(wirepb.PoolType_name)).Valid())
@@ -317,7 +318,7 @@ func TestEnumsHaveTheSameNames(t *testing.T) {
 	}
 }
 
-// FuzzDecode: no bytes make Decode panic, and an event that it returns arrives as it is.
+// FuzzDecode: no bytes make Decode panic, and an event that it returns is unchanged by another round trip.
 func FuzzDecode(f *testing.F) {
 	nets := &dataplane.IPSetUpdate{ID: "s:a", Members: []dataplane.Member{
 		{Prefix: netip.MustParsePrefix("10.0.0.0/8")}, {Prefix: netip.MustParsePrefix("fd00::1/128")},

@@ -28,7 +28,7 @@ func TestKeys(t *testing.T) {
 	require.Equal(t, policy.Key{}, codec.DecodeKey(nil))
 }
 
-// TestStatusArrives: errors of objects arrive as they are, sorted by key.
+// TestStatusArrives: errors of objects arrive unchanged, sorted by key.
 func TestStatusArrives(t *testing.T) {
 	require.Nil(t, codec.EncodeStatus(nil))
 	require.NoError(t, codec.DecodeStatus(nil))
@@ -41,7 +41,7 @@ func TestStatusArrives(t *testing.T) {
 	require.Equal(t, errors.Join(failed, down, pending), codec.DecodeStatus(codec.EncodeStatus(sent)))
 }
 
-// TestStatusOfGeneralError: an error that is not of one object comes last, with the text of the whole error.
+// TestStatusOfGeneralError: an error without an object is last, with the text of the whole error.
 func TestStatusOfGeneralError(t *testing.T) {
 	object := &dataplane.ApplyError{Backend: "nft", Op: "add", Object: endpointKey("a"), Err: errors.New("x")}
 	sent := errors.Join(errors.New("no netlink"), object)
@@ -55,7 +55,7 @@ func TestStatusOfGeneralError(t *testing.T) {
 	require.Equal(t, map[policy.Key]*dataplane.ApplyError{object.Object: object}, objects)
 }
 
-// TestStatusHasValidTexts: a text of a kernel or a program can be long and invalid, and protobuf refuses invalid ones.
+// TestStatusHasValidTexts: a text of a kernel or a program can be long, or invalid UTF-8, which protobuf refuses.
 func TestStatusHasValidTexts(t *testing.T) {
 	long := "\xff" + strings.Repeat("ä", 5000)
 	bad := endpointKey("b\xff")

@@ -16,7 +16,7 @@ import (
 	"github.com/wayleave/wayleave/dataplane/wire/wirepb"
 )
 
-// path is the fields from a message to one within it.
+// path has the fields that lead from a message to one within it.
 type path []protoreflect.FieldDescriptor
 
 // pathsOf returns the paths to all messages within a message, and to itself.
@@ -37,7 +37,7 @@ func pathsOf(t *testing.T, m protoreflect.MessageDescriptor) []path {
 	return paths
 }
 
-// String returns the path in the words of errors.
+// String returns the path as errors have it.
 func (p path) String() string {
 	var names []string
 	for _, f := range p {
@@ -50,7 +50,8 @@ func (p path) String() string {
 	return strings.Join(names, ".")
 }
 
-// within makes the messages of a path, and returns the last one. In a list it is the second.
+// within makes the messages of a path, and returns the last one. In a list, that is the second
+// element.
 func (p path) within(m protoreflect.Message) protoreflect.Message {
 	for _, f := range p {
 		if f.IsList() {
@@ -69,8 +70,8 @@ func unknown() []byte {
 	return protowire.AppendVarint(protowire.AppendTag(nil, 1000, protowire.VarintType), 1)
 }
 
-// A field of a newer version may be what denies a packet: without it, a rule would match more, or a set would be empty.
-// It is refused in every message that an event can have.
+// A packet may be denied only because of a field of a newer version: without it, a rule would match
+// more, or a set would be empty. So an unknown field is refused in every message of an event.
 func TestUnknownFieldsAreRefused(t *testing.T) {
 	seen := map[protoreflect.Name]bool{}
 	for _, p := range pathsOf(t, (*wirepb.Event)(nil).ProtoReflect().Descriptor()) {

@@ -16,8 +16,8 @@ import (
 	"github.com/wayleave/wayleave/policy/worlds"
 )
 
-// TestStateIsThatOfMirror: after each batch of random worlds, a snapshot has the state of the Mirror, and so have the
-// changes from the state before.
+// TestStateIsThatOfMirror: after each batch of random worlds, a snapshot has the state of the
+// Mirror. The changes since the former state lead to it too.
 func TestStateIsThatOfMirror(t *testing.T) {
 	for seed := range uint64(20) {
 		gen := worlds.New(worlds.Config{Seed: seed})
@@ -45,7 +45,7 @@ func TestStateIsThatOfMirror(t *testing.T) {
 	}
 }
 
-// TestManyChanges: changes of a set do not change the batches that were made before.
+// TestManyChanges: changes of a set do not change earlier batches.
 func TestManyChanges(t *testing.T) {
 	member := func(i int) dataplane.Member {
 		return dataplane.Member{Prefix: netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 0, byte(i >> 8), byte(i)}), 32)}
