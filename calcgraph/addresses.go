@@ -63,7 +63,7 @@ func eachNodeClaim(n *policy.Node, f func(netip.Prefix, claim)) {
 	first := firstAddresses(n)
 	for _, a := range n.TunnelAddresses() {
 		a = a.Unmap()
-		if routable(a) && first[familyOf(a)].IsValid() { // otherwise it is no tunnel, see TunnelResolver
+		if routable(a) && first[familyOf(a)].IsValid() { // otherwise it is not a tunnel, see TunnelResolver
 			f(single(a), claim{kind: claimTunnel, node: n.Name})
 		}
 	}

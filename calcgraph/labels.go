@@ -15,7 +15,7 @@ import (
 // profile does.
 type namespaces struct {
 	index  parentIndex
-	known  idtable.Map[string, namespace] // by number minus one: number 0 is no namespace
+	known  idtable.Map[string, namespace] // by number minus one: number 0 means no namespace
 	labels map[string]string              // buffer for the labels of one namespace
 }
 

@@ -71,9 +71,9 @@ type routePool struct {
 // routeEntry has the claims and pools of a prefix. After the last one is removed, it exists until the next flush.
 type routeEntry struct {
 	dst netip.Prefix
-	// claims are sorted by precedence. The first one that counts determines the route.
+	// claims are sorted by precedence. The first one in effect determines the route.
 	claims []claim
-	// pools with this CIDR, sorted by name. The first one counts.
+	// pools with this CIDR, sorted by name. The first one is used.
 	pools []routePool
 	// sent is the route last sent to the receiver, or nil.
 	sent *dataplane.Route

@@ -21,7 +21,7 @@ const DefaultMaxPending = 100_000
 var ErrStopped = errors.New("calcgraph: runner has stopped")
 
 // ErrStarted is returned by Runner.Run on a second call.
-var ErrStarted = errors.New("calcgraph: runner was started before")
+var ErrStarted = errors.New("calcgraph: runner was already started")
 
 // RunnerConfig configures a Runner.
 type RunnerConfig struct {
@@ -130,8 +130,8 @@ func NewRunner(cfg RunnerConfig) (*Runner, error) {
 // context's, or ErrStopped. If Update returns an error, it has added no update.
 func (r *Runner) Update(ctx context.Context, updates []policy.Update) error {
 	for {
-		taken, space, err := r.put(updates)
-		if taken || err != nil {
+		accepted, space, err := r.put(updates)
+		if accepted || err != nil {
 			return err
 		}
 		select {
@@ -254,9 +254,9 @@ func (r *Runner) stop() {
 	close(r.done)
 }
 
-// put merges updates into pending. If pending is full, put does not take the updates, and returns a channel that is
+// put merges updates into pending. If pending is full, put does not accept the updates, and returns a channel that is
 // closed when there is space again.
-func (r *Runner) put(updates []policy.Update) (taken bool, space <-chan struct{}, err error) {
+func (r *Runner) put(updates []policy.Update) (accepted bool, space <-chan struct{}, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.stopped {

@@ -51,8 +51,8 @@
 // arrive and applies them as one. A dataplane may implement further interfaces:
 //
 //   - A [Watcher] reports changes by other processes. The Driver then calls the Watcher's Resync,
-//     which repairs them. For a dataplane that is no Watcher, set DriverConfig.ResyncEvery, or call
-//     Driver.Resync.
+//     which repairs them. For a dataplane that is not a Watcher, set DriverConfig.ResyncEvery, or
+//     call Driver.Resync.
 //   - A [Finisher] deletes unused objects while the Driver is idle.
 //   - A [Planner] computes what a batch would change. Driver.Plan returns the result.
 //   - A [Limited] dataplane names the traffic that policy does not see.
@@ -71,7 +71,7 @@
 //
 // # Concurrency
 //
-// Several goroutines may share events, because nobody changes an event after it is sent. A
+// Several goroutines may share events, because an event does not change after it is sent. A
 // Dataplane is called from one goroutine, except for [Watcher].Watch. All methods of a Driver may
 // be called from any goroutine.
 //

@@ -156,11 +156,11 @@ func (d *Driver) Plan(ctx context.Context, b Batch) (string, error) {
 	return text, err
 }
 
-// answered waits until the goroutine of Run answers, and calls take with the answer.
-func answered[T any](ctx context.Context, d *Driver, done <-chan T, take func(T) error) error {
+// answered waits until the goroutine of Run answers, and calls handle with the answer.
+func answered[T any](ctx context.Context, d *Driver, done <-chan T, handle func(T) error) error {
 	select {
 	case answer := <-done:
-		return take(answer)
+		return handle(answer)
 	case <-ctx.Done():
 		return ctx.Err()
 	case <-d.life.stopped:

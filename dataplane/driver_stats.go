@@ -11,7 +11,7 @@ import (
 type Stats struct {
 	// Attempts counts the attempts to program the dataplanes, including retries and resyncs. Failed
 	// counts the attempts that failed. An attempt that fails for only one object counts as failed,
-	// too. An endpoint that is down is no failure.
+	// too. An endpoint that is down is not a failure.
 	Attempts, Failed uint64
 	// Batches counts the batches that were applied. Events counts the events after merging.
 	Batches, Events uint64

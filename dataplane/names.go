@@ -12,7 +12,7 @@ import (
 )
 
 // Node is a machine of the cluster, with the name, addresses and labels that it has in the
-// datastore. Several goroutines may read a Node if nobody changes it.
+// datastore. Several goroutines may read a Node that does not change.
 type Node struct {
 	// Name identifies the node.
 	Name string
@@ -28,8 +28,8 @@ type Node struct {
 	Labels map[string]string
 }
 
-// Pool is a range of addresses for workloads. Several goroutines may read a Pool if nobody changes
-// it.
+// Pool is a range of addresses for workloads. Several goroutines may read a Pool that does not
+// change.
 type Pool struct {
 	// Name identifies the pool.
 	Name string
@@ -48,7 +48,7 @@ type Pool struct {
 // Service has the backends that one resource, a policy.ServiceBackends, lists for a service. Each
 // of its Addresses serves each of its Ports. If several resources list backends of the same
 // service, as EndpointSlices do in Kubernetes, there is one Service for each of these resources.
-// Several goroutines may read a Service if nobody changes it.
+// Several goroutines may read a Service that does not change.
 type Service struct {
 	// Key is the key of the resource ServiceBackends. It identifies the Service.
 	Key policy.Key
@@ -60,8 +60,8 @@ type Service struct {
 	Ports []policy.ServicePort
 }
 
-// Namespace is a namespace with its labels. Several goroutines may read a Namespace if nobody
-// changes it.
+// Namespace is a namespace with its labels. Several goroutines may read a Namespace that does not
+// change.
 type Namespace struct {
 	// Name identifies the namespace.
 	Name string
@@ -70,7 +70,7 @@ type Namespace struct {
 }
 
 // ServiceAccount is a service account with its labels. Several goroutines may read a ServiceAccount
-// if nobody changes it.
+// that does not change.
 type ServiceAccount struct {
 	// Key identifies the service account.
 	Key ServiceAccountKey

@@ -16,7 +16,7 @@ import (
 // A Route through a tunnel exists only while the tunnel exists. Any other Route to a remote
 // workload in a pool exists only while the address of the workload's node is known.
 //
-// Several goroutines may read a Route that nobody changes.
+// Several goroutines may read a Route that does not change.
 type Route struct {
 	// Dst is the destination, without host bits. It identifies the route: there is at most one
 	// route to each Dst.

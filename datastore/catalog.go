@@ -89,7 +89,7 @@ func (c *catalog) pack(file string, resources []policy.Resource) []packed.Object
 	for _, r := range resources {
 		o := packed.Pack(r)
 		if o == nil {
-			c.rejected(file, errors.New("datastore: decoded to nothing"))
+			c.rejected(file, errors.New("datastore: the decoder returned a nil resource"))
 			continue
 		}
 		key := o.Key()

@@ -274,7 +274,8 @@ func TestDirDecodeHook(t *testing.T) {
 	r.wait(t, "a=1 b=1")
 	for _, want := range []string{
 		`1.txt: in 1.txt: "bad"`, `1.txt: in 1.txt: "worse"`, "1.txt: datastore: Profile/a is already in 1.txt",
-		"1.txt: datastore: decoded to nothing", "1.txt: datastore: decoded to nothing",
+		"1.txt: datastore: the decoder returned a nil resource",
+		"1.txt: datastore: the decoder returned a nil resource",
 	} {
 		f.expectRejected(want)
 	}

@@ -182,15 +182,15 @@ func (r *unionReceiver) Barrier(ctx context.Context) error { return Barrier(ctx,
 func (u *Union) applyLocked(source int, updates []policy.Update) (changed []policy.Update) {
 	before := make(map[policy.Key]packed.Object, len(updates))
 	keys := make([]policy.Key, 0, len(updates))
-	touch := func(key policy.Key) {
-		if _, touched := before[key]; !touched {
+	saveBefore := func(key policy.Key) {
+		if _, saved := before[key]; !saved {
 			before[key] = u.effectiveLocked(key)
 			keys = append(keys, key)
 		}
 	}
 	var declared, yielding []policy.Update
 	for _, up := range updates {
-		touch(up.Key)
+		saveBefore(up.Key)
 		u.setLocked(source, up)
 		switch {
 		case u.cfg.Exclude == nil:
@@ -203,7 +203,7 @@ func (u *Union) applyLocked(source int, updates []policy.Update) (changed []poli
 	if u.cfg.Exclude != nil {
 		answers := u.cfg.Exclude(declared, yielding)
 		for _, key := range slices.SortedFunc(maps.Keys(answers), policy.Key.Compare) {
-			touch(key)
+			saveBefore(key)
 			if delete(u.excluded, key); answers[key] {
 				u.excluded[key] = struct{}{}
 			}

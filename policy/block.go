@@ -55,7 +55,7 @@ func (b *Block) Validate() error {
 		seen[a.Address] = true
 		v.name("node", a.Node)
 		if a.Node != "" && a.Node == b.Node {
-			v.add("node", "%q is the block's own node, which needs to borrow nothing", clip(a.Node))
+			v.add("node", "%q is the block's own node, which does not need to borrow", clip(a.Node))
 		}
 		v.leave()
 	}

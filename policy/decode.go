@@ -85,7 +85,7 @@ func (d *decoder) resource(n *jsonNode) Resource {
 	if _, ok := r.(*Policy); ok {
 		d.closes = true
 		readers["staged"] = func(path string) {
-			d.add(path, "the kind says whether a policy is staged: Policy or StagedPolicy")
+			d.add(path, "use the kind Policy or StagedPolicy instead of this field")
 		}
 	}
 	switch {

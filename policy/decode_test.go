@@ -258,12 +258,12 @@ func TestDecodeNetworkErrors(t *testing.T) {
 	requireUndecodable(t, []undecodable{
 		{
 			`{"kind":"HostEndpoint","name":"p","expectedIPs":["10.0.0.1/24"]}`,
-			`expectedIPs[0]: "10.0.0.1/24" is no IP address`,
+			`expectedIPs[0]: "10.0.0.1/24" is not an IP address`,
 		},
 		{`{"kind":"HostEndpoint","name":"p","interfaceName":null}`, `interfaceName: want a string, not null`},
 		{`{"kind":"IPPool","name":"p","cidr":null}`, `IPPool/p: cidr: want a string, not null`},
 		{`{"kind":"IPPool","name":"p","cidr":"10.0.0.0/33"}`, `cidr: parse net "10.0.0.0/33"`},
-		{`{"kind":"IPPool","name":"p","CIDR":"10.0.0.0/8"}`, `CIDR: unknown field; it is written "cidr"`},
+		{`{"kind":"IPPool","name":"p","CIDR":"10.0.0.0/8"}`, `CIDR: unknown field: want "cidr"`},
 		{
 			`{"kind":"IPPool","name":"p","cidr":"10.0.0.0/8","GREMode":"Always"}`,
 			`GREMode: unknown field: GRE is not supported, use vxlanMode or ipipMode`,
@@ -278,19 +278,19 @@ func TestDecodeNetworkErrors(t *testing.T) {
 		},
 		{
 			`{"kind":"Node","name":"p","addresses":["192.168.0.5/33"]}`,
-			`addresses[0]: "192.168.0.5/33" is no IP address with the length of its subnet`,
+			`addresses[0]: "192.168.0.5/33" is not an IP address with the length of its subnet`,
 		},
 		{
 			`{"kind":"Node","name":"p","addresses":["fe80::1%eth0/64"]}`,
-			`addresses[0]: "fe80::1%eth0/64" is no IP address`,
+			`addresses[0]: "fe80::1%eth0/64" is not an IP address`,
 		},
 		{
 			`{"kind":"Node","name":"p","addresses":["::ffff:10.0.0.1%eth0"]}`,
-			`addresses[0]: "::ffff:10.0.0.1%eth0" is no IP address`,
+			`addresses[0]: "::ffff:10.0.0.1%eth0" is not an IP address`,
 		},
 		{
 			`{"kind":"Node","name":"p","addresses":["::ffff:10.0.0.1%eth0/120"]}`,
-			`addresses[0]: "::ffff:10.0.0.1%eth0/120" is no IP address`,
+			`addresses[0]: "::ffff:10.0.0.1%eth0/120" is not an IP address`,
 		},
 		{
 			`{"kind":"Node","name":"p","ipv4VXLANTunnelAddr":"::ffff:10.0.0.1%eth0"}`,
@@ -330,7 +330,7 @@ func TestDecodeNetworkErrors(t *testing.T) {
 		},
 		{`{"kind":"NetworkSet","name":"p","nets":["::ffff:10.0.0.1%eth0"]}`, `nets[0]: parse net`},
 		{`{"kind":"Node","name":"p","addresses":[{}]}`, `addresses[0]: want a string, not an object`},
-		{`{"kind":"Node","name":"p","ipv4VXLANTunnelAddr":""}`, `ipv4VXLANTunnelAddr: "" is no IP address`},
+		{`{"kind":"Node","name":"p","ipv4VXLANTunnelAddr":""}`, `ipv4VXLANTunnelAddr: "" is not an IP address`},
 		{`{"kind":"Node","name":"p","ipv6VXLANTunnelAddr":null}`, `ipv6VXLANTunnelAddr: want a string, not null`},
 		{`{"kind":"Node","name":"p","ipv4IPIPTunnelAddr":4}`, `ipv4IPIPTunnelAddr: want a string, not a number`},
 		{
@@ -346,11 +346,11 @@ func TestDecodeFieldErrors(t *testing.T) {
 		{`{"Kind":"Policy","name":"p"}`, `kind: required`},
 		{
 			`{"kind":"Policy","name":"p","Selector":"all()"}`,
-			`Policy/p: Selector: unknown field; it is written "selector"`,
+			`Policy/p: Selector: unknown field: want "selector"`,
 		},
 		{`{"kind":"Policy","name":"p","doNotTrack":null}`, `Policy/p: doNotTrack: want true or false, not null`},
-		{`{"kind":"Policy","name":"p","preDnat":true}`, `Policy/p: preDnat: unknown field; it is written "preDNAT"`},
-		{`{"kind":"Policy","name":"p","staged":true}`, `Policy/p: staged: the kind says`},
+		{`{"kind":"Policy","name":"p","preDnat":true}`, `Policy/p: preDnat: unknown field: want "preDNAT"`},
+		{`{"kind":"Policy","name":"p","staged":true}`, `Policy/p: staged: use the kind Policy or StagedPolicy`},
 		{`{"kind":"Tier","name":"p","namespace":"x"}`, `namespace: unknown field`},
 		{`{"kind":"Policy","name":"p","selector":"a","selector":"b"}`, `Policy/p: selector: given twice`},
 		{`{"kind":"Policy","kind":"Tier","name":"p"}`, `kind: given twice`},
@@ -375,9 +375,9 @@ func TestDecodeFieldErrors(t *testing.T) {
 		},
 		{
 			`{"kind":"WorkloadEndpoint","name":"p","addresses":["10.0.0.1/32"]}`,
-			`addresses[0]: "10.0.0.1/32" is no IP address`,
+			`addresses[0]: "10.0.0.1/32" is not an IP address`,
 		},
-		{`{"kind":"WorkloadEndpoint","name":"p","addresses":[""]}`, `addresses[0]: "" is no IP address`},
+		{`{"kind":"WorkloadEndpoint","name":"p","addresses":[""]}`, `addresses[0]: "" is not an IP address`},
 		{`{"kind":"WorkloadEndpoint","name":"p","addresses":[1]}`, `addresses[0]: want a string`},
 		{
 			`{"kind":"WorkloadEndpoint","name":"p","ipNATs":[{"internalIP":null}]}`,

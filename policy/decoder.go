@@ -60,13 +60,13 @@ func (d *decoder) unknown(path, name string, v reflect.Value, readers memberRead
 	for known := range fields(v) {
 		pool = pool || known == "vxlanMode"
 		if strings.EqualFold(known, name) {
-			d.add(path, "unknown field; it is written %q", known)
+			d.add(path, "unknown field: want %q", known)
 			return
 		}
 	}
 	for known := range readers {
 		if strings.EqualFold(known, name) {
-			d.add(path, "unknown field; it is written %q", known)
+			d.add(path, "unknown field: want %q", known)
 			return
 		}
 	}
@@ -167,7 +167,8 @@ func (d *decoder) interfaceAddresses(path string, n *jsonNode, to *[]netip.Prefi
 		}
 		p, ok := parsePrefix(item.text)
 		if !ok {
-			d.add(at, "%q is no IP address with the length of its subnet, as in \"192.168.0.5/24\"", clip(item.text))
+			d.add(at, "%q is not an IP address with the length of its subnet, as in \"192.168.0.5/24\"",
+				clip(item.text))
 			continue
 		}
 		*to = append(*to, p)
@@ -180,11 +181,11 @@ func (d *decoder) address(path string, n *jsonNode, to *netip.Addr) {
 	}
 	a, err := netip.ParseAddr(n.text)
 	if err != nil {
-		d.add(path, "%q is no IP address", clip(n.text))
+		d.add(path, "%q is not an IP address", clip(n.text))
 		return
 	}
 	if a.Zone() != "" {
-		d.add(path, "%q has a zone, which is of one machine alone", clip(n.text))
+		d.add(path, "%q has a zone: zones are not allowed", clip(n.text))
 		return
 	}
 	*to = a

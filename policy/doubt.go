@@ -196,7 +196,7 @@ func (v *validator) doubts(r *Rule) {
 	}
 	closed := *r
 	if closed.Close(); !r.equal(&closed) {
-		v.add("doubts", "a rule in doubt has no criteria, and at most %d doubts of plain text", maxDoubts)
+		v.add("doubts", "a closed rule must be as Close makes it, with at most %d doubts", maxDoubts)
 	}
 }
 
@@ -205,7 +205,7 @@ func (v *validator) doubts(r *Rule) {
 func (v *validator) noDoubts(field string, rules []Rule) {
 	for i := range rules {
 		if len(rules[i].Doubts) > 0 {
-			v.add(index(field, i)+".doubts", "only rules of policies have doubts")
+			v.add(index(field, i)+".doubts", "only rules of a policy may have doubts")
 		}
 	}
 }

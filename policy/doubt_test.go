@@ -247,7 +247,7 @@ func TestAdmitOthers(t *testing.T) {
 		Key: policy.Key{Kind: policy.KindPolicy, Name: "q"}, Resource: &policy.Policy{Name: "p"},
 	}.Admit()
 	require.Nil(t, got)
-	require.ErrorContains(t, err, "another object")
+	require.ErrorContains(t, err, "another key")
 	got, err = policy.Update{Key: bad.Key(), Resource: (*policy.Policy)(nil)}.Admit()
 	require.Nil(t, got)
 	require.Error(t, err)

@@ -135,7 +135,7 @@ func (v *validator) ipNATs(w *WorkloadEndpoint) {
 		case !n.InternalIP.IsValid():
 			v.add("internalIP", "required")
 		case !slices.Contains(w.Addresses, n.InternalIP):
-			v.add("internalIP", "%s is none of the endpoint's addresses", n.InternalIP)
+			v.add("internalIP", "%s is not an address of the endpoint", n.InternalIP)
 		}
 		why := addressProblem(n.ExternalIP)
 		switch {
@@ -143,7 +143,7 @@ func (v *validator) ipNATs(w *WorkloadEndpoint) {
 			why = "required"
 		case why != "":
 		case n.InternalIP.IsValid() && n.InternalIP.BitLen() != n.ExternalIP.BitLen():
-			why = "of another family than internalIP"
+			why = "not of the family of internalIP"
 		case slices.Contains(w.Addresses, n.ExternalIP):
 			why = "the endpoint's own address"
 		case seen[n.ExternalIP]:

@@ -76,7 +76,7 @@ func ExamplePolicy_preDNAT() {
 	fmt.Println(p.Validate())
 	// Output:
 	// <nil>
-	// policy: invalid Policy/close-node-ports: types[1]: a preDNAT policy is for Ingress alone; preDNAT: needs applyOnForward
+	// policy: invalid Policy/close-node-ports: types[1]: a preDNAT policy applies to Ingress only; preDNAT: needs applyOnForward
 }
 
 func ExampleServiceMatch() {
@@ -107,7 +107,7 @@ func ExampleCanonical() {
 	node := &policy.Node{Name: "n1", Addresses: []netip.Prefix{netip.MustParsePrefix("::ffff:192.168.0.5/120")}}
 	fmt.Println(policy.Canonical(node).(*policy.Node).Addresses)
 	// Output:
-	// policy: invalid Block/10.0.1.7/26: cidr: 10.0.1.7/26 is not canonical, which is 10.0.1.0/26 (see Canonical)
+	// policy: invalid Block/10.0.1.7/26: cidr: 10.0.1.7/26 is not canonical: want 10.0.1.0/26 (see Canonical)
 	// Block/10.0.1.0/26
 	// [192.168.0.5/24]
 }

@@ -95,7 +95,7 @@ func TestHostConfigValidate(t *testing.T) {
 		"policy: host config: failsafeOutbound[1].port: required": {
 			FailsafeOutbound: []policy.Failsafe{good, {Protocol: policy.ProtocolTCP}},
 		},
-		"policy: host config: failsafeInbound[0].net: 10.1.0.0/8 is not canonical, which is 10.0.0.0/8 " +
+		"policy: host config: failsafeInbound[0].net: 10.1.0.0/8 is not canonical: want 10.0.0.0/8 " +
 			"(see Canonical)": {
 			FailsafeInbound: []policy.Failsafe{
 				{Protocol: policy.ProtocolTCP, Port: 1, Net: netip.MustParsePrefix("10.1.0.0/8")},
@@ -169,7 +169,7 @@ func TestHostConfigStrictJSON(t *testing.T) {
 		{`{"failsafeOutbound":[{"protocol":"any","port":1}]}`, `failsafeOutbound[0].protocol: parse protocol "any"`},
 		{`{"failsafeOutbound":[null]}`, `failsafeOutbound[0]: want an object, not null`},
 		{`{"failsafeInbound":null}`, `failsafeInbound: want a list, not null`},
-		{`{"failsafeinbound":[]}`, `failsafeinbound: unknown field; it is written "failsafeInbound"`},
+		{`{"failsafeinbound":[]}`, `failsafeinbound: unknown field: want "failsafeInbound"`},
 		{`{"failsafeInbound":[],"failsafeInbound":[{"protocol":"TCP","port":22}]}`, `failsafeInbound: given twice`},
 		{`{"failsafeInbound":[{"protocol":"TCP","port":22,"port":23}]}`, `failsafeInbound[0].port: given twice`},
 		{`{"bogus":1}`, `bogus: unknown field`},

@@ -53,7 +53,7 @@ func (p *IPPool) Validate() error {
 			v.add("ipipMode", "excludes vxlanMode: one of them must be Never")
 		}
 		if p.CIDR.Addr().Is6() {
-			v.add("ipipMode", "IP in IP is for IPv4 alone")
+			v.add("ipipMode", "IP in IP supports IPv4 only")
 		}
 	}
 	return v.err(p.Key())

@@ -77,11 +77,11 @@ func unmapNet(p netip.Prefix) netip.Prefix {
 func netProblem(p netip.Prefix) string {
 	switch {
 	case !p.IsValid():
-		return "no prefix"
+		return "not a prefix"
 	case p.Addr().Is4In6() && p.Bits() < 96:
 		return "an IPv4-mapped prefix needs at least 96 bits"
 	case p != canonicalNet(p):
-		return fmt.Sprintf("%s is not canonical, which is %s (see Canonical)", p, canonicalNet(p))
+		return fmt.Sprintf("%s is not canonical: want %s (see Canonical)", p, canonicalNet(p))
 	}
 	return ""
 }

@@ -145,7 +145,7 @@ func (v *validator) nodeAddresses(addrs []netip.Prefix) {
 		why := addressProblem(p.Addr())
 		switch {
 		case !p.IsValid():
-			why = "no address with the length of its subnet"
+			why = "want an address with the length of its subnet"
 		case seen[p.Addr()]:
 			why = "given twice"
 		}
@@ -172,7 +172,7 @@ func (v *validator) wireguardKeys(keys []WireguardKey) {
 		}
 		for _, other := range keys[:i] {
 			if k.PublicKey == other.PublicKey || k.Port == other.Port {
-				v.add(at, "the same key or port as another device")
+				v.add(at, "another device has the same key or port")
 			}
 		}
 	}

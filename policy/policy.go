@@ -123,7 +123,7 @@ func (v *validator) policyScope(p *Policy) {
 	v.selector("selector", p.Selector)
 	v.prefixedSelector("namespaceSelector", p.NamespaceSelector, NamespaceLabelPrefix)
 	if p.Namespace != "" && p.NamespaceSelector != "" {
-		v.add("namespaceSelector", "not allowed in a policy that has a namespace")
+		v.add("namespaceSelector", "not allowed in a policy with a namespace")
 	}
 	v.prefixedSelector("serviceAccountSelector", p.ServiceAccountSelector, ServiceAccountLabelPrefix)
 	v.types(p.Types, p.PreDNAT)
@@ -149,7 +149,7 @@ func (v *validator) hostPolicy(p *Policy) {
 		set  bool
 	}{{"applyOnForward", p.ApplyOnForward}, {"doNotTrack", p.DoNotTrack}, {"preDNAT", p.PreDNAT}} {
 		if f.set && p.Namespace != "" {
-			v.add(f.name, "not allowed in a policy that has a namespace, which selects no host endpoint")
+			v.add(f.name, "not allowed in a policy with a namespace: it selects no host endpoints")
 		}
 		if f.set && !p.ApplyOnForward {
 			v.add(f.name, "needs applyOnForward")
@@ -170,7 +170,7 @@ func (v *validator) types(types []Type, preDNAT bool) {
 		case slices.ContainsFunc(before, func(b Type) bool { return b.canonical() == t }):
 			v.add(index("types", i), "%s is given twice", t)
 		case t == Egress && preDNAT:
-			v.add(index("types", i), "a preDNAT policy is for Ingress alone")
+			v.add(index("types", i), "a preDNAT policy applies to Ingress only")
 		}
 	}
 }

@@ -94,12 +94,12 @@ func (p Port) problem() string {
 	case p.Name != "" && (p.First != 0 || p.Last != 0):
 		return "a port has either a name or numbers"
 	case p.Name != "" && !isPortName(p.Name):
-		return fmt.Sprintf("%q is no port name: 1 to 128 of letters, digits, '_', '.' and '-', at least one letter",
-			clip(p.Name))
+		return fmt.Sprintf("%q is not a port name: want 1 to 128 of letters, digits, '_', '.' and '-', "+
+			"at least one letter", clip(p.Name))
 	case p.Name != "":
 		return ""
 	case p.First == 0 || p.Last == 0:
-		return "0 is no port: ports are 1 to 65535"
+		return "0 is not a port: ports are 1 to 65535"
 	case p.First > p.Last:
 		return fmt.Sprintf("the range %s ends before it starts", p)
 	}

@@ -30,7 +30,7 @@ func (p *Profile) Validate() error {
 	v.labels("labelsToApply", p.LabelsToApply)
 	if _, ok := p.LabelsToApply[LabelNamespace]; ok {
 		v.add(join("labelsToApply", LabelNamespace),
-			"not for a profile to set: it follows the namespace of the endpoint")
+			"not allowed in a profile: the label comes from the endpoint's namespace")
 	}
 	v.rules("ingress", p.Ingress, ruleScope{direction: Ingress})
 	v.rules("egress", p.Egress, ruleScope{direction: Egress})

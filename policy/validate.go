@@ -92,7 +92,7 @@ func (u Update) validateKey() error {
 	if absent(u.Resource) {
 		v.add("", "the resource is a nil %T; a deletion has a nil Resource", u.Resource)
 	} else if own := u.Resource.Key(); own != u.Key {
-		v.add("", "the update is for another object than its resource, %s", clip(own.String()))
+		v.add("", "the resource has another key: %s", clip(own.String()))
 	}
 	return v.err(u.Key)
 }
@@ -128,7 +128,7 @@ func (v *validator) nameAt(field string, i int, s string) {
 
 func (v *validator) order(order *float64) {
 	if order != nil && (math.IsNaN(*order) || math.IsInf(*order, 0)) {
-		v.add("order", "want a finite number, or none to come last")
+		v.add("order", "want a finite number, or no order: the object then comes last")
 	}
 }
 
@@ -185,7 +185,7 @@ func isLabelName(s string) bool {
 // namespaceLabel refuses a namespace label that contradicts the object's namespace.
 func (v *validator) namespaceLabel(labels map[string]string, namespace string) {
 	if got, ok := labels[LabelNamespace]; ok && (got != namespace || namespace == "") {
-		v.add(join("labels", LabelNamespace), "follows the namespace of the object; leave it out")
+		v.add(join("labels", LabelNamespace), "the label comes from the object's namespace: leave it out")
 	}
 }
 
@@ -216,7 +216,7 @@ func textProblem(s string, most int, allowed string) string {
 	for i, r := range s {
 		switch {
 		case r == utf8.RuneError:
-			return "no valid Unicode text"
+			return "not valid Unicode"
 		case unicode.IsControl(r) && !strings.ContainsRune(allowed, r):
 			return fmt.Sprintf("control characters are not allowed, as at byte %d", i)
 		}

@@ -49,13 +49,13 @@ func (v *validator) addresses(field string, addrs []netip.Addr, most int) {
 func addressProblem(a netip.Addr) string {
 	switch {
 	case !a.IsValid():
-		return "no address"
+		return "not an address"
 	case a.Is4In6():
 		return "an IPv4-mapped address is not canonical (see Canonical)"
 	case a.Zone() != "":
 		return "zones are not allowed"
 	case a.IsUnspecified(), a.IsLoopback(), a.IsMulticast(), a == netip.AddrFrom4([4]byte{255, 255, 255, 255}):
-		return "not an address of an interface that has peers"
+		return "unspecified, loopback, multicast and broadcast addresses are not allowed"
 	}
 	return ""
 }
@@ -78,7 +78,7 @@ func macProblem(s string) string {
 		all |= b
 	}
 	if first&1 != 0 || all == 0 {
-		return "not the address of one interface"
+		return "want a unicast address"
 	}
 	return ""
 }

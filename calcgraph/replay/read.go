@@ -183,7 +183,7 @@ func parse(data []byte) (Step, error) {
 		steps = append(steps, Step{Kind: StepFlush})
 	}
 	if len(steps) != 1 || (line.Error != "") != (line.Reject != nil) {
-		return Step{}, errors.New("the object is not one step")
+		return Step{}, errors.New("want exactly one step")
 	}
 	return steps[0], nil
 }
@@ -196,7 +196,7 @@ func decode(data []byte, into any) error {
 		return err
 	}
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return errors.New("something follows the object")
+		return errors.New("unexpected data after the object")
 	}
 	return nil
 }

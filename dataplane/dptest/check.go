@@ -22,7 +22,7 @@ func checkMembers(t dataplane.IPSetType, members []dataplane.Member) string {
 	return checkSorted("member", members, dataplane.Member.Compare)
 }
 
-// checkSorted checks that a list is sorted and has nothing twice.
+// checkSorted checks that a list is sorted and distinct.
 func checkSorted[T any](what string, list []T, compare func(a, b T) int) string {
 	for i := 1; i < len(list); i++ {
 		if compare(list[i-1], list[i]) >= 0 {
@@ -46,7 +46,7 @@ func checkMember(t dataplane.IPSetType, m dataplane.Member) string {
 		return "a prefix in a set of ports"
 	}
 	if !m.Protocol.HasPorts() || m.Port == 0 {
-		return "no protocol with ports, or no port, in a set of ports"
+		return "want a protocol with ports and a port in a set of ports"
 	}
 	return ""
 }
@@ -68,7 +68,7 @@ func checkPolicy(k policy.Key, p *dataplane.Policy) string {
 		return "no policy"
 	}
 	if want := policyKind(p); k.Kind != want || k.Name == "" {
-		return fmt.Sprintf("the key is not one of a %s", want)
+		return fmt.Sprintf("the key is not that of a %s", want)
 	}
 	switch {
 	case p.Tier == "":
@@ -155,7 +155,7 @@ func checkEndpoint(k policy.Key, e *dataplane.Endpoint) string {
 	case e == nil:
 		return "no endpoint"
 	case k.Kind != policy.KindWorkloadEndpoint || k.Name == "":
-		return "the key is not one of a " + string(policy.KindWorkloadEndpoint)
+		return "the key is not that of a " + string(policy.KindWorkloadEndpoint)
 	case e.Interface == "":
 		return "no interface" // S102
 	}
@@ -163,7 +163,7 @@ func checkEndpoint(k policy.Key, e *dataplane.Endpoint) string {
 		return msg
 	}
 	if repeated(e.Profiles) {
-		return "a profile twice"
+		return "duplicate profile"
 	}
 	if msg := checkSources(e); msg != "" {
 		return msg
@@ -192,10 +192,10 @@ func checkTiers(tiers []dataplane.TierPolicies) string {
 		policies = append(policies, t.Policies...)
 	}
 	if repeated(names) {
-		return "a tier twice in one direction"
+		return "duplicate tier in one direction"
 	}
 	if repeated(policies) {
-		return "a policy twice in one direction" // S16
+		return "duplicate policy in one direction" // S16
 	}
 	return ""
 }

@@ -31,17 +31,17 @@ func (s *State) checkStages(e dataplane.Event) string {
 	}
 	switch e := e.(type) {
 	case *dataplane.EndpointUpdate:
-		return check("is for host endpoints alone", tracked, e.Endpoint.Ingress, e.Endpoint.Egress)
+		return check("applies to host endpoints only", tracked, e.Endpoint.Ingress, e.Endpoint.Egress)
 	case *dataplane.HostEndpointUpdate:
 		h := e.HostEndpoint
 		forward := func(p *dataplane.Policy) bool { return p.Forward && tracked(p) }
 		untracked := func(p *dataplane.Policy) bool { return p.Untracked }
 		preDNAT := func(p *dataplane.Policy) bool { return p.PreDNAT }
 		return cmp.Or(
-			check("is not one for the tracked list", tracked, h.Ingress, h.Egress),
-			check("is not one for the forward list", forward, h.ForwardIngress, h.ForwardEgress),
-			check("is not one for the untracked list", untracked, h.UntrackedIngress, h.UntrackedEgress),
-			check("is not one for the pre-DNAT list", preDNAT, h.PreDNATIngress),
+			check("does not belong in the tracked list", tracked, h.Ingress, h.Egress),
+			check("does not belong in the forward list", forward, h.ForwardIngress, h.ForwardEgress),
+			check("does not belong in the untracked list", untracked, h.UntrackedIngress, h.UntrackedEgress),
+			check("does not belong in the pre-DNAT list", preDNAT, h.PreDNATIngress),
 		)
 	}
 	return ""
@@ -52,7 +52,7 @@ func checkHostEndpoint(k policy.Key, h *dataplane.HostEndpoint) string {
 	case h == nil:
 		return "no host endpoint"
 	case k.Kind != policy.KindHostEndpoint || k.Name == "":
-		return "the key is not one of a " + string(policy.KindHostEndpoint)
+		return "the key is not that of a " + string(policy.KindHostEndpoint)
 	case h.Interface == "" && len(h.Addresses) == 0:
 		return "neither an interface nor addresses" // S102
 	}
@@ -60,7 +60,7 @@ func checkHostEndpoint(k policy.Key, h *dataplane.HostEndpoint) string {
 		return msg
 	}
 	if repeated(h.Profiles) {
-		return "a profile twice"
+		return "duplicate profile"
 	}
 	for _, tiers := range listsOf(h) {
 		if msg := checkTiers(tiers); msg != "" {

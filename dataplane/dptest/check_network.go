@@ -29,30 +29,30 @@ func checkRoute(_ netip.Prefix, r *dataplane.Route) string {
 	case (r.Node == "") != (r.Type == dataplane.RoutePool):
 		return "a route without a node, or a pool with one"
 	case r.Type == dataplane.RoutePool && r.Pool == dataplane.PoolNone:
-		return "the extent of a pool that is not there"
+		return "a route of type RoutePool without a pool"
 	case address && !r.Dst.IsSingleIP():
-		return "a prefix where there must be an address"
+		return "want an address, not a prefix"
 	case (r.Borrowed && (host || !r.Dst.IsSingleIP())) || (r.Borrowed && r.Type == dataplane.RoutePool):
-		return "borrowed, but not an address that can be"
+		return "Borrowed is set, but the destination cannot be borrowed"
 	case r.NATOutgoing && r.Pool == dataplane.PoolNone:
-		return "NAT of a pool that is not there"
+		return "NATOutgoing is set without a pool"
 	}
-	return checkWay(r)
+	return checkNodeAddress(r)
 }
 
-// checkWay checks how a route leads to its node.
-func checkWay(r *dataplane.Route) string {
+// checkNodeAddress checks how a route leads to its node.
+func checkNodeAddress(r *dataplane.Route) string {
 	switch {
 	case !r.Type.Remote() && (r.NodeAddress.IsValid() || r.SameSubnet):
-		return "a way to a remote node on a route that leads to none"
+		return "NodeAddress or SameSubnet is set without a remote node"
 	case r.SameSubnet && (!r.Pool.CrossSubnet() || !r.NodeAddress.IsValid()):
-		return "in the same subnet, where that does not count or is not known"
+		return "SameSubnet is set without a cross-subnet pool or a NodeAddress"
 	case r.NodeAddress.IsValid():
 		if msg := checkAddr(r.NodeAddress, r.Dst.Addr().Is4()); msg != "" {
 			return "the node's address: " + msg
 		}
 	case r.Type == dataplane.RouteRemoteWorkload && r.Pool != dataplane.PoolNone:
-		return "a route with no way there"
+		return "no NodeAddress"
 	}
 	return ""
 }
@@ -85,11 +85,11 @@ func checkEncapsulation(t *dataplane.Tunnel) string {
 	case t.Encapsulation > dataplane.EncapIPIP:
 		return "unknown encapsulation"
 	case t.Encapsulation == dataplane.EncapIPIP && t.IPVersion == 6:
-		return "IP in IP of IPv6"
+		return "IP in IP supports IPv4 only"
 	case t.Encapsulation == dataplane.EncapIPIP && t.MAC != "":
-		return "a MAC address of a device that has none"
+		return "IP in IP devices have no MAC address"
 	case t.Encapsulation == dataplane.EncapVXLAN && (err != nil || len(mac) != 6 || t.MAC != mac.String()):
-		return fmt.Sprintf("%q is no MAC address in its canonical form", t.MAC)
+		return fmt.Sprintf("%q is not a MAC address in its canonical form", t.MAC)
 	}
 	return ""
 }
@@ -123,7 +123,7 @@ func checkPool(_ string, p *dataplane.Pool) string {
 
 func checkService(_ policy.Key, s *dataplane.Service) string {
 	if s.Key.Kind != policy.KindServiceBackends {
-		return "the key is not one of a " + string(policy.KindServiceBackends)
+		return "the key is not that of a " + string(policy.KindServiceBackends)
 	}
 	return cmp.Or(checkAddresses(s.Addresses), checkName(s.Key.Name), checkName(s.Name))
 }

@@ -29,7 +29,7 @@ type Faulty struct {
 
 	watching    sync.Mutex // held only to look at watchers
 	watchers    map[*watcher]struct{}
-	undelivered []dataplane.Drift // of before Watch
+	undelivered []dataplane.Drift // recorded before Watch was called
 }
 
 // watcher is one call of Watch.
@@ -66,7 +66,7 @@ func NewFaulty(inner dataplane.Dataplane, fault func(Call) error) *Faulty {
 func (f *Faulty) Apply(ctx context.Context, b dataplane.Batch) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	injected := f.askLocked(Call{Op: "apply", Batch: b})
+	injected := f.faultLocked(Call{Op: "apply", Batch: b})
 	f.pending = append(f.pending, b)
 	if injected != nil && general(injected) {
 		return injected
@@ -91,7 +91,7 @@ func (f *Faulty) catchUpLocked(ctx context.Context) error {
 func (f *Faulty) Resync(ctx context.Context) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	injected := f.askLocked(Call{Op: "resync"})
+	injected := f.faultLocked(Call{Op: "resync"})
 	if injected != nil && general(injected) {
 		return injected
 	}
@@ -104,7 +104,7 @@ func (f *Faulty) Resync(ctx context.Context) error {
 func (f *Faulty) Teardown(ctx context.Context) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if err := f.askLocked(Call{Op: "teardown"}); err != nil {
+	if err := f.faultLocked(Call{Op: "teardown"}); err != nil {
 		return err
 	}
 	f.pending = nil
@@ -149,7 +149,7 @@ func (f *Faulty) Watch(ctx context.Context, drifted func(dataplane.Drift)) error
 	return ctx.Err()
 }
 
-func (f *Faulty) askLocked(c Call) error {
+func (f *Faulty) faultLocked(c Call) error {
 	f.calls[c.Op]++
 	c.N = f.calls[c.Op]
 	return f.fault(c)

@@ -200,7 +200,7 @@ func (o objects[K, V]) play(p *player, e dataplane.Event) string {
 	}
 	old, ok := list[k]
 	if !ok {
-		return "removes what does not exist"
+		return "removes an object that does not exist"
 	}
 	// The check that no route uses a removed tunnel is at the end of the batch.
 	if n := p.refs[p.about]; n != 0 && p.about.kind != "Tunnel" {

@@ -137,7 +137,7 @@ func (p *player) finish() string {
 		for _, a := range []address{{k.IPVersion, t.Address.String()}, {k.IPVersion, t.MAC}} {
 			other, ok := seen[a]
 			if ok && other != k.Node && a.text != "" {
-				return fmt.Sprintf("tunnels %s and %s have one address, %s", min(other, k.Node),
+				return fmt.Sprintf("tunnels %s and %s have the same address %s", min(other, k.Node),
 					max(other, k.Node), a.text)
 			}
 			seen[a] = k.Node
@@ -157,7 +157,7 @@ func checkSetID(id dataplane.IPSetID, t dataplane.IPSetType) string {
 		return "the id does not fit the type " + t.String()
 	}
 	if strings.Trim(hash, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-") != "" {
-		return "a character that ids do not have"
+		return "the id has an invalid character"
 	}
 	return ""
 }

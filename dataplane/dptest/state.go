@@ -14,7 +14,7 @@ import (
 )
 
 // State has all objects of a dataplane, as plain data. In the States that functions of this package
-// return, no map is nil. Several goroutines may read a State that nobody changes.
+// return, no map is nil. Several goroutines may read a State that does not change.
 type State struct {
 	// InSync is true after the event InSync. The state then has everything that the datastore had
 	// at the start.

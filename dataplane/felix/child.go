@@ -77,14 +77,14 @@ func (c *child) wait() {
 	close(c.exited)
 }
 
-// run reads messages until the driver exits, closes its output or breaks the protocol. It kills a driver that breaks
-// the protocol at once, and one that closes its output after the grace. Then it waits for the driver to exit.
+// run reads messages until the driver exits, closes its output or violates the protocol. It kills a driver that
+// violates the protocol at once, and one that closes its output after the grace. Then it waits for the driver to exit.
 func (c *child) run(handle func(*felixpb.FromDataplane), atEnd func()) {
 	defer atEnd()
 	defer close(c.ended)
 	err := c.read(handle)
 	if !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, os.ErrDeadlineExceeded) {
-		c.kill(fmt.Errorf("the driver breaks the protocol: %w", err))
+		c.kill(fmt.Errorf("the driver violates the protocol: %w", err))
 	}
 	timer := time.NewTimer(c.cfg.Grace)
 	defer timer.Stop()

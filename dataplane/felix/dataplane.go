@@ -17,7 +17,7 @@ import (
 var (
 	// ErrNotRunning is wrapped by the errors of a Dataplane whose driver does not run: the driver has ended, cannot be
 	// started, or is not started again before the end of a back-off.
-	ErrNotRunning = errors.New("the driver does not run")
+	ErrNotRunning = errors.New("the driver is not running")
 	// ErrClosed is wrapped by the errors of a Dataplane after Close.
 	ErrClosed = errors.New("closed")
 )
@@ -190,7 +190,7 @@ func (d *Dataplane) backOffLocked(err error) {
 	}
 	d.backoff = min(max(2*d.backoff, minBackoff), d.cfg.MaxBackoff)
 	d.notBefore = time.Now().Add(d.backoff)
-	d.cfg.Logger.Warn("the driver does not run", "err", err, "retry_in", d.backoff)
+	d.cfg.Logger.Warn("the driver is not running", "err", err, "retry_in", d.backoff)
 }
 
 // release clears the field child, and returns its former value.

@@ -67,13 +67,13 @@ func (s *Snapshot) Named(name string) *Interface {
 }
 
 // Holding returns the interfaces that have the address, sorted by name.
-func (s *Snapshot) Holding(a netip.Addr) (holders []*Interface) {
+func (s *Snapshot) Holding(a netip.Addr) (found []*Interface) {
 	for _, i := range s.byName {
 		if i.Has(a) {
-			holders = append(holders, i)
+			found = append(found, i)
 		}
 	}
-	return holders
+	return found
 }
 
 // Equal reports whether both snapshots have the same interfaces with the same properties.

@@ -120,10 +120,10 @@ func hostChains() revoke.HostChains {
 func (c Config) validate() error {
 	var errs []error
 	if c.NetNS < 0 {
-		errs = append(errs, errors.New("nft: config: NetNS is no file descriptor"))
+		errs = append(errs, fmt.Errorf("nft: config: NetNS: %d is not a file descriptor", c.NetNS))
 	}
 	if c.ConntrackPolicy > conntrack.End {
-		errs = append(errs, fmt.Errorf("nft: config: ConntrackPolicy: %s", c.ConntrackPolicy))
+		errs = append(errs, fmt.Errorf("nft: config: ConntrackPolicy: unknown %s", c.ConntrackPolicy))
 	}
 	return errors.Join(errs...)
 }
@@ -133,12 +133,12 @@ func (c Config) validate() error {
 func (c FlowtableConfig) validate(r render.Config) error {
 	var errs []error
 	if c.Enabled && (r.ReversePath || len(r.Bridges) > 0) {
-		errs = append(errs, errors.New("nft: config: Flowtable works without ReversePath and Bridges only"))
+		errs = append(errs, errors.New("nft: config: Flowtable excludes ReversePath and Bridges"))
 	}
 	for _, name := range c.Uplinks {
 		switch {
 		case !ruleset.ValidIfname(name):
-			errs = append(errs, fmt.Errorf("nft: config: Flowtable: uplink %q: no name of an interface", name))
+			errs = append(errs, fmt.Errorf("nft: config: Flowtable: uplink %q is not an interface name", name))
 		case strings.HasPrefix(name, r.InterfacePrefix):
 			errs = append(errs, fmt.Errorf("nft: config: Flowtable: uplink %s has the prefix of workloads", name))
 		}

@@ -156,7 +156,7 @@ func (p *portTable) bind(
 		if e.MAC != "" {
 			mac, err := net.ParseMAC(e.MAC)
 			if err != nil || len(mac) != len(port.MAC) {
-				errs = append(errs, portError(key, fmt.Errorf("%q is no MAC address of six bytes", e.MAC)))
+				errs = append(errs, portError(key, fmt.Errorf("%q is not a MAC address of six bytes", e.MAC)))
 				port.Drop = true
 			} else {
 				port.MAC = ports.MAC(mac)
@@ -248,7 +248,7 @@ func (p *portTable) adopt() error {
 }
 
 // holdBack withholds an address from a port if another port has lost the address and the main table
-// is not programmed yet. A port that loses an address has it as withheld, too: until then, nobody
+// is not programmed yet. A port that loses an address has it as withheld, too: until then, no port
 // may send from the address.
 func (p *portTable) holdBack(bound map[string]boundPort) {
 	lost := map[string][]netip.Addr{}

@@ -149,11 +149,11 @@ func (c Config) withDefaults() Config {
 func (c Config) validate() error {
 	var errs []error
 	if c.Parent != "" && !validInterface(c.Parent) {
-		errs = append(errs, fmt.Errorf("routes: Parent: %q is no name of an interface", c.Parent))
+		errs = append(errs, fmt.Errorf("routes: Parent: %q is not an interface name", c.Parent))
 	}
 	for i, a := range c.Gateways {
 		if !workloadAddr(a.Unmap()) {
-			errs = append(errs, fmt.Errorf("routes: Gateways[%d]: %s is no address of a host", i, a))
+			errs = append(errs, fmt.Errorf("routes: Gateways[%d]: %s is not an address of a host", i, a))
 		}
 	}
 	errs = append(errs, validateKeeping(c.NetNS, c.Protocol, c.UnknownRouteTimeout), validateTables(c.Tables))
@@ -164,7 +164,7 @@ func (c Config) validate() error {
 func validateKeeping(namespace int, protocol uint8, unknownRoutes time.Duration) error {
 	var errs []error
 	if namespace < 0 {
-		errs = append(errs, fmt.Errorf("routes: NetNS: %d is no file descriptor", namespace))
+		errs = append(errs, fmt.Errorf("routes: NetNS: %d is not a file descriptor", namespace))
 	}
 	if protocol < firstFreeProtocol {
 		errs = append(errs, fmt.Errorf("routes: Protocol: %d is the kernel's or an administrator's", protocol))
@@ -181,7 +181,7 @@ func (c Config) validateDevices() error {
 	for i, field := range []string{"VXLAN.Device4", "VXLAN.Device6", "IPIP.Device"} {
 		switch {
 		case !validInterface(names[i]):
-			errs = append(errs, fmt.Errorf("routes: %s: %q is no name of an interface", field, names[i]))
+			errs = append(errs, fmt.Errorf("routes: %s: %q is not an interface name", field, names[i]))
 		case slices.Contains(names[:i], names[i]):
 			errs = append(errs, fmt.Errorf("routes: %s: %q is the name of another device", field, names[i]))
 		}
@@ -207,10 +207,10 @@ func (c Config) validateSysctls() error {
 			errs = append(errs, fmt.Errorf("routes: Sysctls[%d].Family: %d is neither 4 nor 6", i, s.Family))
 		}
 		if s.Name == "" || strings.Trim(s.Name, "abcdefghijklmnopqrstuvwxyz0123456789_") != "" {
-			errs = append(errs, fmt.Errorf("routes: Sysctls[%d].Name: %q is no name of a setting", i, s.Name))
+			errs = append(errs, fmt.Errorf("routes: Sysctls[%d].Name: %q is not a sysctl name", i, s.Name))
 		}
 		if s.Value == "" || strings.ContainsAny(s.Value, "\n\x00") {
-			errs = append(errs, fmt.Errorf("routes: Sysctls[%d].Value: %q is no value", i, s.Value))
+			errs = append(errs, fmt.Errorf("routes: Sysctls[%d].Value: %q is not a sysctl value", i, s.Value))
 		}
 	}
 	return errors.Join(errs...)

@@ -53,7 +53,7 @@ func validateAddresses(addresses []netip.Prefix) error {
 	var errs []error
 	for _, p := range addresses {
 		if !p.IsValid() || p.Addr().Is4In6() {
-			errs = append(errs, fmt.Errorf("address %s is none", p))
+			errs = append(errs, fmt.Errorf("address %s is invalid or IPv4-mapped", p))
 		}
 	}
 	return errors.Join(errs...)

@@ -32,12 +32,12 @@ func newEndpoint(e *dataplane.Endpoint) *endpoint {
 	var errs []error
 	if !validInterface(e.Interface) {
 		ep.iface = ""
-		errs = append(errs, fmt.Errorf("%w: %q is no name of an interface", ErrEndpoint, e.Interface))
+		errs = append(errs, fmt.Errorf("%w: %q is not an interface name", ErrEndpoint, e.Interface))
 	}
 	for _, addr := range e.Addresses {
 		addr = addr.Unmap()
 		if !workloadAddr(addr) {
-			errs = append(errs, fmt.Errorf("%w: %s is no address of a workload", ErrEndpoint, addr))
+			errs = append(errs, fmt.Errorf("%w: %s is not an address of a workload", ErrEndpoint, addr))
 			continue
 		}
 		if addr.Is6() && addr.IsLinkLocalUnicast() {
@@ -61,7 +61,7 @@ func newEndpoint(e *dataplane.Endpoint) *endpoint {
 func parseMAC(text string) (MAC, error) {
 	mac, err := net.ParseMAC(text)
 	if err != nil || len(mac) != len(MAC{}) {
-		return MAC{}, fmt.Errorf("%q is no MAC address of six bytes", text)
+		return MAC{}, fmt.Errorf("%q is not a MAC address of six bytes", text)
 	}
 	return MAC(mac), nil
 }

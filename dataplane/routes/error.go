@@ -21,10 +21,10 @@ var (
 	ErrForeign = errors.New("exists and is not ours")
 	// ErrCeded: another process had added a route or neighbour entry that is identical to the
 	// desired one, and has deleted it. The desired one is not added now. It is added when the
-	// interface goes down and up or is made anew, or when the desired object changes.
+	// interface goes down and up or is recreated, or when the desired object changes.
 	ErrCeded = errors.New("was deleted by the process that made it")
 	// ErrContested: another endpoint, with a smaller key, has the same address.
-	ErrContested = errors.New("address is that of another endpoint")
+	ErrContested = errors.New("address belongs to another endpoint")
 	// ErrEndpoint: a field of the endpoint is invalid.
 	ErrEndpoint = errors.New("invalid endpoint")
 	// ErrObject: a field of an object is invalid.

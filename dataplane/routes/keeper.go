@@ -69,7 +69,7 @@ func validateTables(tables []uint32) error {
 		case table == tableLocal || table == 0:
 			errs = append(errs, fmt.Errorf("routes: Tables[%d]: %d is the kernel's", i, table))
 		case slices.Contains(tables[:i], table):
-			errs = append(errs, fmt.Errorf("routes: Tables[%d]: %d is there twice", i, table))
+			errs = append(errs, fmt.Errorf("routes: Tables[%d]: %d is duplicated", i, table))
 		}
 	}
 	return errors.Join(errs...)
@@ -149,7 +149,7 @@ func (k *Keeper) newStores() *stores { return newStores(k.cfg.Protocol, k.cfg.Ta
 
 // Set adds objects to the desired state. An object replaces the object of the same type with the
 // same identity; the comment of each type says which fields are the identity. Set takes effect with
-// the next Apply. Until then, Watch goes on restoring the state of the last Apply.
+// the next Apply. Until then, Watch continues to restore the state of the last Apply.
 func (k *Keeper) Set(objects ...Object) { k.change(objects, false) }
 
 // change changes the desired state. After the first Apply, when Watch may be keeping the desired
@@ -277,9 +277,9 @@ func (k *Keeper) Foreign(device string) (bool, error) {
 }
 
 // Teardown clears the desired state and removes all our objects, also those of an earlier process.
-// It restores the former values of sysctls, if they are known (see KeeperConfig.SysctlFile) and
-// nobody has changed the sysctls since. It returns the same errors as Apply; after an error, it can
-// be called again.
+// It restores the former values of sysctls, if they are known (see KeeperConfig.SysctlFile) and the
+// sysctls have not changed since. It returns the same errors as Apply; after an error, it can be
+// called again.
 func (k *Keeper) Teardown(ctx context.Context) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()

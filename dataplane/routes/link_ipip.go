@@ -69,15 +69,15 @@ func (i IPIP) validate() error {
 	var errs []error
 	switch {
 	case !validInterface(i.Name):
-		errs = append(errs, fmt.Errorf("%q is no name of an interface", i.Name))
+		errs = append(errs, fmt.Errorf("%q is not an interface name", i.Name))
 	case i.Name == fallbackIPIP:
 		errs = append(errs, fmt.Errorf("%s is the kernel's own", fallbackIPIP))
 	}
 	if i.Parent != "" && !validInterface(i.Parent) {
-		errs = append(errs, fmt.Errorf("parent %q is no name of an interface", i.Parent))
+		errs = append(errs, fmt.Errorf("parent %q is not an interface name", i.Parent))
 	}
 	if !i.Local.Is4() || !workloadAddr(i.Local) {
-		errs = append(errs, fmt.Errorf("local address %s is no IPv4 address of a host", i.Local))
+		errs = append(errs, fmt.Errorf("local address %s is not an IPv4 address of a host", i.Local))
 	}
 	return errors.Join(append(errs, validateAddresses(i.Addresses))...)
 }

@@ -70,10 +70,10 @@ func (v VXLAN) String() string {
 func (v VXLAN) validate() error {
 	var errs []error
 	if !validInterface(v.Name) {
-		errs = append(errs, fmt.Errorf("%q is no name of an interface", v.Name))
+		errs = append(errs, fmt.Errorf("%q is not an interface name", v.Name))
 	}
 	if v.Parent != "" && !validInterface(v.Parent) {
-		errs = append(errs, fmt.Errorf("parent %q is no name of an interface", v.Parent))
+		errs = append(errs, fmt.Errorf("parent %q is not an interface name", v.Parent))
 	}
 	if v.VNI == 0 || v.VNI > maxVNI {
 		errs = append(errs, fmt.Errorf("VNI %d is not from 1 to %d", v.VNI, maxVNI))
@@ -82,10 +82,10 @@ func (v VXLAN) validate() error {
 		errs = append(errs, errors.New("no port"))
 	}
 	if v.Local != v.Local.Unmap() || v.Local.Zone() != "" || !workloadAddr(v.Local) {
-		errs = append(errs, fmt.Errorf("local address %s is none of a host", v.Local))
+		errs = append(errs, fmt.Errorf("local address %s is not an address of a host", v.Local))
 	}
 	if v.MAC == (MAC{}) || v.MAC[0]&1 != 0 {
-		errs = append(errs, fmt.Errorf("MAC address %s is none of a single device", v.MAC))
+		errs = append(errs, fmt.Errorf("MAC address %s is not a unicast address", v.MAC))
 	}
 	return errors.Join(append(errs, validateAddresses(v.Addresses))...)
 }

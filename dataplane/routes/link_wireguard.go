@@ -51,7 +51,7 @@ func (w Wireguard) String() string {
 func (w Wireguard) validate() error {
 	var errs []error
 	if !validInterface(w.Name) {
-		errs = append(errs, fmt.Errorf("%q is no name of an interface", w.Name))
+		errs = append(errs, fmt.Errorf("%q is not an interface name", w.Name))
 	}
 	return errors.Join(append(errs, validateAddresses(w.Addresses))...)
 }

@@ -160,4 +160,4 @@ func objectDone[K objectKind[K, V], V comparable](p *pass, c *kernelChange[K, V]
 }
 
 // errMadeByOther means that another process has made the same object. That object stays.
-var errMadeByOther = errors.New("made by another process, as wanted")
+var errMadeByOther = errors.New("another process made the same object")

@@ -99,14 +99,14 @@ func (p *pass) resolve(slot *routeSlot, out *rtnl.Route) bool {
 	r := &slot.claims[0]
 	err := r.validate()
 	if err == nil && !slices.Contains(p.view.stores.routes.tables, r.Table) {
-		err = fmt.Errorf("%w: table %d is not this Keeper's", ErrObject, r.Table)
+		err = fmt.Errorf("%w: the Keeper does not manage table %d", ErrObject, r.Table)
 	}
 	if err != nil {
 		p.result.fail("check route", *r, err)
 		return false
 	}
 	err = r.kernel(p.cfg.Protocol, p.view.links, out)
-	if err != nil && !errors.Is(err, errPort) { // that a port has no route is no fault
+	if err != nil && !errors.Is(err, errPort) { // a port without a route is not a fault
 		p.noInterface(r.Interface, *r, err)
 	}
 	return err == nil

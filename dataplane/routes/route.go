@@ -42,8 +42,8 @@ const (
 	Blackhole
 	// Unreachable rejects the packets with the ICMP error "destination unreachable".
 	Unreachable
-	// Throw ends the lookup in this table as if it had no matching route: the kernel goes on at the
-	// next rule.
+	// Throw ends the lookup in this table as if it had no matching route: the kernel continues at
+	// the next rule.
 	Throw
 )
 
@@ -132,17 +132,17 @@ func (t Type) String() string {
 // no memory.
 func (r *Route) validate() error {
 	six := r.Dst.Addr().Is6()
-	way := r.Interface != "" || r.Gateway.IsValid()
+	hasNextHop := r.Interface != "" || r.Gateway.IsValid()
 	wrong := ""
 	switch {
 	case !r.Dst.IsValid():
 		wrong = "no destination"
 	case int(r.Type) >= len(typeNumbers):
-		wrong = "no such type"
-	case way && r.Type != Unicast:
-		wrong = "both a way and a type that leads nowhere"
-	case !way && r.Type == Unicast:
-		wrong = "no way"
+		wrong = "unknown type"
+	case hasNextHop && r.Type != Unicast:
+		wrong = "an interface or a gateway with a type other than unicast"
+	case !hasNextHop && r.Type == Unicast:
+		wrong = "neither an interface nor a gateway"
 	case r.Gateway.IsValid() && r.Gateway.Is6() != six:
 		wrong = "gateway is of the other family"
 	case r.OnLink && r.Interface == "":
@@ -150,7 +150,7 @@ func (r *Route) validate() error {
 	case r.Source.IsValid() && r.Source.Is6() != six:
 		wrong = "source is of the other family"
 	case r.MTU < 0 || r.MTU > maxMTU:
-		wrong = "no such MTU"
+		wrong = "MTU is out of range"
 	default:
 		return nil
 	}

@@ -74,11 +74,11 @@ func (r Rule) validate() error {
 	case r.Family != 4 && r.Family != 6:
 		wrong = "family is neither 4 nor 6"
 	case r.Table != 0 && r.Goto != 0:
-		wrong = "both a table and a priority to go on at"
+		wrong = "both Table and Goto are set"
 	case r.Goto != 0 && r.Goto <= r.Priority:
-		wrong = "goes on at a priority that is not larger"
+		wrong = "Goto is not larger than Priority"
 	case !r.From.IsValid() && r.From != netip.Prefix{}, !r.To.IsValid() && r.To != netip.Prefix{}:
-		wrong = "no prefix"
+		wrong = "prefix is invalid"
 	case r.From.IsValid() && r.From.Addr().Is4() != (r.Family == 4),
 		r.To.IsValid() && r.To.Addr().Is4() != (r.Family == 4):
 		wrong = "prefix is of the other family"

@@ -21,7 +21,7 @@ const procSys = "/proc/sys/"
 
 func (s Setting) validate() error {
 	if path.Clean(s.Path) != s.Path || !strings.HasPrefix(s.Path, "net/") {
-		return fmt.Errorf("%w: no path below net/", ErrObject)
+		return fmt.Errorf("%w: path is not below net/", ErrObject)
 	}
 	return nil
 }

@@ -13,7 +13,7 @@ import (
 func peerUser(conn net.Conn) (uint32, error) {
 	socket, ok := conn.(*net.UnixConn)
 	if !ok {
-		return 0, errors.New("the connection is no Unix socket")
+		return 0, errors.New("the connection is not a Unix socket")
 	}
 	raw, err := socket.SyscallConn()
 	if err != nil {

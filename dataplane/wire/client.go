@@ -115,7 +115,7 @@ func (c *Client) reconnect(ctx context.Context, dial func(context.Context) (net.
 		if time.Since(began) > c.cfg.MaxBackoff {
 			wait = c.minBackoff()
 		}
-		c.cfg.Logger.Warn("no connection", "err", err, "retry_in", wait)
+		c.cfg.Logger.Warn("no connection to the server", "err", err, "retry_in", wait)
 		if err := c.idle(ctx, wait/2+rand.N(wait/2+1)); err != nil {
 			return err
 		}
@@ -196,4 +196,4 @@ func (c *Client) idle(ctx context.Context, wait time.Duration) error {
 }
 
 // errProtocol is wrapped by errors about messages that the protocol does not allow.
-var errProtocol = errors.New("wire: the server breaks the protocol")
+var errProtocol = errors.New("wire: the server violates the protocol")

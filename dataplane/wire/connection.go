@@ -98,7 +98,7 @@ func (l *connection) handshake(conn net.Conn) error {
 	hello := m.GetHello()
 	switch {
 	case hello == nil:
-		return fmt.Errorf("%w: the first message is no ServerHello", errProtocol)
+		return fmt.Errorf("%w: the first message is not a ServerHello", errProtocol)
 	case hello.GetError() != "":
 		return fmt.Errorf("wire: the server refuses the client: %s", hello.GetError())
 	case hello.GetVersion() != Version:

@@ -149,7 +149,7 @@ func (c *session) handshake() (*wirepb.ClientHello, error) {
 	}
 	hello := m.GetHello()
 	if hello == nil {
-		return nil, errors.New("the first message is no ClientHello")
+		return nil, errors.New("the first message is not a ClientHello")
 	}
 	cfg := &c.server.cfg
 	answer := &wirepb.ServerHello{
@@ -308,7 +308,7 @@ func (c *session) answered(number uint64, more bool, fill func(*answer)) error {
 	defer c.mu.Unlock()
 	pending := c.waiting[number]
 	if pending == nil || number != slices.Min(slices.Collect(maps.Keys(c.waiting))) {
-		return fmt.Errorf("answer to request %d, which does not wait for one", number)
+		return fmt.Errorf("unexpected answer to request %d", number)
 	}
 	fill(&pending.answer)
 	if !more {

@@ -94,7 +94,7 @@ func (w *worker) repair(ctx context.Context, d dataplane.Drift) {
 	}
 	w.log.Info("drift detected", "backend", d.Backend, "object", d.Object, "process", d.Process)
 	if err := w.dp.Resync(ctx); err != nil && ctx.Err() == nil {
-		w.log.Warn("cannot repair", "err", err)
+		w.log.Warn("cannot repair the dataplane", "err", err)
 	}
 }
 

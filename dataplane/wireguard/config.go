@@ -58,7 +58,7 @@ type Config struct {
 	Table uint32
 	// RulePriority is the first of three consecutive priorities of policy routing rules. The rules
 	// with the first priority are the exceptions (see the package comment). The rule with the
-	// second priority looks up Table. A packet that matches an exception goes on at the rule with
+	// second priority looks up Table. A packet that matches an exception continues at the rule with
 	// the third priority. RulePriority is at most MaxRulePriority. 0 means DefaultRulePriority.
 	RulePriority uint32
 	// HostEncryption means that packets between the nodes' own addresses are encrypted, too. Set it
@@ -154,7 +154,7 @@ func (c Config) validate() error {
 	}
 	for i, p := range c.UnencryptedHosts {
 		if !p.IsValid() {
-			errs = append(errs, fmt.Errorf("wireguard: UnencryptedHosts[%d]: no prefix", i))
+			errs = append(errs, fmt.Errorf("wireguard: UnencryptedHosts[%d]: not a prefix", i))
 		}
 	}
 	if c.RulePriority > MaxRulePriority {

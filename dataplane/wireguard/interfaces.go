@@ -68,7 +68,7 @@ func (o *interfaceObserver) update(s *state) error {
 	return nil
 }
 
-// read does the same as update, but watch goes on comparing with the last update.
+// read does the same as update, but watch continues to compare with the last update.
 func (o *interfaceObserver) read(s *state) error {
 	all, err := interfaces.Read(interfaces.Config{NetNS: o.namespace})
 	if err != nil {

@@ -51,10 +51,10 @@ func readKey(path string) (privateKey, error) {
 		return privateKey{}, fmt.Errorf("%w: %s has mode %04o, so others may have read it: delete it for a new key",
 			ErrKey, path, info.Mode().Perm())
 	case !trusted(info):
-		return privateKey{}, fmt.Errorf("%w: %s belongs to another user, who may know it: delete it for a new key",
+		return privateKey{}, fmt.Errorf("%w: %s belongs to another user, who may have read it: delete it for a new key",
 			ErrKey, path)
 	case info.Size() > maxKeyFile:
-		return privateKey{}, fmt.Errorf("%w: %s has %d bytes, and holds no key", ErrKey, path, info.Size())
+		return privateKey{}, fmt.Errorf("%w: %s has %d bytes, and does not hold a key", ErrKey, path, info.Size())
 	}
 	text, err := os.ReadFile(path)
 	if err != nil {

@@ -73,7 +73,7 @@ func (s *state) desiredObjects(nodes map[string]*remoteNode, deviceName func(*re
 				route.Type, route.Interface = routes.Unicast, deviceName(n)
 				route.Source = s.ownAddress(version(dst.Addr()))
 			}
-			all.add(route) // also if packets are dropped: it takes the place of a throw route of before
+			all.add(route) // also if packets are dropped: it replaces the throw route of the previous state
 		}
 	}
 	for dst, r := range s.routes {

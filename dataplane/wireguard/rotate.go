@@ -60,7 +60,7 @@ func (d *Dataplane) rotate(nodes map[string]*remoteNode) error {
 		return nil
 	}
 	if !d.devices.known() {
-		return nil // nobody knows which nodes use the device
+		return nil // it is not known which nodes use the device
 	}
 	if node := d.nodeUsingRotatedKey(nodes); node != "" {
 		if node != r.waiting {

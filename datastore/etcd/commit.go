@@ -83,8 +83,8 @@ type ownedWrite struct {
 	owner string // the new owner of the object; if it is empty, the object keeps its owner
 }
 
-// note is a key that records that an owner has an object.
-type note struct {
+// ownerKey is a key that records that an owner has an object.
+type ownerKey struct {
 	owner    string
 	key      policy.Key
 	revision int64
@@ -92,10 +92,10 @@ type note struct {
 
 // transaction reads the objects to write, and writes them if they have not changed since.
 type transaction struct {
-	client     *Client
-	writes     []ownedWrite
-	staleNotes []note // notes to delete
-	adopt      bool   // whether objects of other owners may be written
+	client         *Client
+	writes         []ownedWrite
+	staleOwnerKeys []ownerKey // owner keys to delete
+	adopt          bool       // whether objects of other owners may be written
 }
 
 func (t *transaction) commit(ctx context.Context) (Revision, error) {
@@ -133,8 +133,8 @@ func (t *transaction) commit(ctx context.Context) (Revision, error) {
 
 // check validates the writes, and makes the resources canonical.
 func (t *transaction) check() error {
-	if len(t.writes)+len(t.staleNotes) > MaxWrites {
-		return fmt.Errorf("etcd: write: %w: %d of %d", ErrTooMany, len(t.writes)+len(t.staleNotes), MaxWrites)
+	if len(t.writes)+len(t.staleOwnerKeys) > MaxWrites {
+		return fmt.Errorf("etcd: write: %w: %d of %d", ErrTooMany, len(t.writes)+len(t.staleOwnerKeys), MaxWrites)
 	}
 	seen := map[policy.Key]bool{}
 	for i := range t.writes {
@@ -154,7 +154,7 @@ func (t *transaction) check() error {
 			return err
 		}
 		if seen[w.Key] {
-			return fmt.Errorf("etcd: write %s: twice in one transaction", w.Key)
+			return fmt.Errorf("etcd: write %s: written twice in one transaction", w.Key)
 		}
 		seen[w.Key] = true
 	}
@@ -211,9 +211,9 @@ func (t *transaction) plan(kvs []*mvccpb.KeyValue) ([]clientv3.Cmp, []clientv3.O
 		conditions = append(conditions,
 			clientv3.Compare(clientv3.ModRevision(t.client.key(partState+path(w.Key))), "=", modRevision(kv)))
 	}
-	for _, n := range t.staleNotes {
+	for _, n := range t.staleOwnerKeys {
 		key := t.client.key(ownerPath(n.owner, n.key))
-		// Only if no other transaction has written the note again, because then its object exists.
+		// Only if no other transaction has written the owner key again, because then its object exists.
 		same := clientv3.Compare(clientv3.ModRevision(key), "=", n.revision)
 		ops = append(ops, clientv3.OpTxn([]clientv3.Cmp{same}, []clientv3.Op{clientv3.OpDelete(key)}, nil))
 	}

@@ -137,9 +137,9 @@ func (c *watchedConn) Read(b []byte) (int, error) {
 
 // explain adds the servers that cannot be reached, with their errors, to the error of a request.
 func (c *Client) explain(err error) error {
-	var said rpctypes.EtcdError
+	var etcdErr rpctypes.EtcdError
 	// An error of etcd itself needs no further cause.
-	if unreachable := c.dialErrors.text(); unreachable != "" && !errors.As(err, &said) {
+	if unreachable := c.dialErrors.text(); unreachable != "" && !errors.As(err, &etcdErr) {
 		return fmt.Errorf("%w (%s)", err, unreachable)
 	}
 	if len(c.config.Endpoints) == 0 {

@@ -17,7 +17,7 @@ var (
 	// ErrNotInitialised means that the mark (the key that Store.Init creates) is missing.
 	ErrNotInitialised = errors.New("the key space is not initialised (or it was lost)")
 	// ErrNewer means that a newer version of this package wrote a value, and this version cannot read all of it.
-	ErrNewer = errors.New("written in a newer form")
+	ErrNewer = errors.New("written by a newer version")
 	// ErrConflict means that an object does not have the expected revision. Functions return it as a *ConflictError.
 	ErrConflict = errors.New("changed by another writer")
 	// ErrOwned means that an object in the store has another owner than WriterConfig.Owner, or no owner. Functions
@@ -28,7 +28,7 @@ var (
 	// ErrTooMany means that a transaction has more than MaxWrites writes.
 	ErrTooMany = errors.New("too many writes in one transaction")
 	// ErrRunning is returned by a second call of Run during the first.
-	ErrRunning = errors.New("etcd: it runs already")
+	ErrRunning = errors.New("etcd: already running")
 )
 
 // ConflictError reports an object that does not have the expected revision. errors.Is finds ErrConflict in it.

@@ -19,9 +19,9 @@ import (
 )
 
 var (
-	errRestarted    = errors.New("etcd: the store has another history")
+	errRestarted    = errors.New("etcd: the store was replaced or restored")
 	errMissedEvents = errors.New("etcd: the watch has missed a change")
-	errFull         = errors.New("etcd: the receiver is behind")
+	errFull         = errors.New("etcd: the receiver is too slow")
 )
 
 // feed reads the store into the cache: first a list, then a watch from the revision of the list. After a failure it
@@ -54,7 +54,7 @@ func (f *feed) run(ctx context.Context) {
 				errors.Is(err, errMissedEvents)
 			listed = !again && !errors.Is(err, ErrNotInitialised) && !errors.Is(err, ErrNewer)
 			if !listed {
-				f.source.note(func(s *SourceStats) { s.Resyncs++ })
+				f.source.updateStats(func(s *SourceStats) { s.Resyncs++ })
 			}
 			if _, history := f.cache.position(); errors.Is(err, errRestarted) {
 				history.finish()
@@ -98,14 +98,14 @@ func (f *feed) decode(key policy.Key, rel string, value []byte, err error) chang
 }
 
 func (f *feed) reject(err error) {
-	f.source.note(func(s *SourceStats) { s.Rejected++ })
+	f.source.updateStats(func(s *SourceStats) { s.Rejected++ })
 	f.config.Hooks.Rejected(err)
 }
 
 // count counts a failure.
 func (f *feed) count(err error) {
 	kind := failureKind(err)
-	f.source.note(func(s *SourceStats) { s.Failures[kind]++ })
+	f.source.updateStats(func(s *SourceStats) { s.Failures[kind]++ })
 }
 
 func failureKind(err error) FailureKind {
@@ -137,7 +137,7 @@ func (f *feed) watch(ctx context.Context, retry *backOff) error {
 	// A server that is cut off from the others has no leader, and receives no changes. It must end the watch.
 	ctx, cancel := context.WithCancel(clientv3.WithRequireLeader(ctx))
 	defer cancel()
-	f.source.note(func(s *SourceStats) { s.Watches++ })
+	f.source.updateStats(func(s *SourceStats) { s.Watches++ })
 	// Watch returns when the server has healthy, so it needs a timeout.
 	timer := time.AfterFunc(f.client.timeout, cancel)
 	events := etcd.Watch(ctx, f.client.key(partState), clientv3.WithPrefix(), clientv3.WithRev(revision+1),
@@ -171,7 +171,7 @@ func (f *feed) watch(ctx context.Context, retry *backOff) error {
 			if !ok {
 				return fmt.Errorf("etcd: watch: %w", f.client.explain(errors.New("lost")))
 			}
-			if err := f.takeEvents(response, history); err != nil {
+			if err := f.processEvents(response, history); err != nil {
 				return err
 			}
 			switch {
@@ -206,8 +206,8 @@ func (f *feed) watch(ctx context.Context, retry *backOff) error {
 	}
 }
 
-// takeEvents merges the events of one response of a watch.
-func (f *feed) takeEvents(response clientv3.WatchResponse, history *History) error {
+// processEvents merges the events of one response of a watch.
+func (f *feed) processEvents(response clientv3.WatchResponse, history *History) error {
 	if err := response.Err(); err != nil {
 		return fmt.Errorf("etcd: watch: %w", f.client.explain(err))
 	}
@@ -218,10 +218,10 @@ func (f *feed) takeEvents(response clientv3.WatchResponse, history *History) err
 	if response.Created {
 		return nil
 	}
-	f.source.note(func(s *SourceStats) { s.Events += uint64(len(response.Events)) })
+	f.source.updateStats(func(s *SourceStats) { s.Events += uint64(len(response.Events)) })
 	markKey := f.client.key(mark)
 	if slices.ContainsFunc(response.Events, func(e *clientv3.Event) bool { return string(e.Kv.Key) == markKey }) {
-		return f.takeMark(response.Events)
+		return f.processMark(response.Events)
 	}
 	// While a watch catches up, the revision in its header is later than its events.
 	upTo := response.Header.Revision
@@ -234,8 +234,8 @@ func (f *feed) takeEvents(response clientv3.WatchResponse, history *History) err
 			return errFull
 		}
 		upTo = at
-		f.read.note(f.cache, event.Kv, event.Type == mvccpb.DELETE)
-		if c, ok := f.takeEvent(event); ok {
+		f.read.record(f.cache, event.Kv, event.Type == mvccpb.DELETE)
+		if c, ok := f.changeOf(event); ok {
 			changes = append(changes, c)
 		}
 	}
@@ -246,8 +246,8 @@ func (f *feed) takeEvents(response clientv3.WatchResponse, history *History) err
 	return nil
 }
 
-// takeEvent returns the change of an event; none if the key is not that of an object.
-func (f *feed) takeEvent(event *clientv3.Event) (change, bool) {
+// changeOf returns the change of an event; none if the key is not that of an object.
+func (f *feed) changeOf(event *clientv3.Event) (change, bool) {
 	rel := f.client.rel(event.Kv.Key)
 	key, err := parsePath(rel[len(partState):])
 	switch {
@@ -262,9 +262,9 @@ func (f *feed) takeEvent(event *clientv3.Event) (change, bool) {
 	return f.decode(key, rel, event.Kv.Value, err), true
 }
 
-// takeMark processes a change of the mark. The other events of its response are ignored, because everything is listed
-// after any change of the mark.
-func (f *feed) takeMark(events []*clientv3.Event) error {
+// processMark processes a change of the mark. The other events of its response are ignored, because everything is
+// listed after any change of the mark.
+func (f *feed) processMark(events []*clientv3.Event) error {
 	for _, event := range events {
 		if f.client.rel(event.Kv.Key) != mark {
 			continue
@@ -355,8 +355,8 @@ type keysRead struct {
 	last  keyRead // the newest key
 }
 
-// note records a key.
-func (k *keysRead) note(b *cache, kv *mvccpb.KeyValue, deleted bool) {
+// record records a key.
+func (k *keysRead) record(b *cache, kv *mvccpb.KeyValue, deleted bool) {
 	read := keyRead{key: string(kv.Key), revision: kv.ModRevision}
 	if !deleted {
 		read.hash = b.hash(kv.Value)
@@ -394,7 +394,7 @@ func (f *feed) recheck(ctx context.Context, etcd *clientv3.Client, after, upTo i
 func (f *feed) reportLost(err error) {
 	f.lost = true
 	f.count(err)
-	f.source.note(func(s *SourceStats) { s.Connected, s.LastError = false, err })
+	f.source.updateStats(func(s *SourceStats) { s.Connected, s.LastError = false, err })
 	f.config.Hooks.Lost(err)
 }
 
@@ -403,7 +403,7 @@ func (f *feed) reportFound() {
 		return
 	}
 	f.found, f.lost = true, false
-	f.source.note(func(s *SourceStats) { s.Connected, s.LastError = true, nil })
+	f.source.updateStats(func(s *SourceStats) { s.Connected, s.LastError = true, nil })
 	f.config.Hooks.Found()
 }
 

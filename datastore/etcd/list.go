@@ -22,7 +22,7 @@ const (
 func (f *feed) list(ctx context.Context) error {
 	f.cache.startList()
 	f.read = keysRead{}
-	f.source.note(func(s *SourceStats) { s.Lists++ })
+	f.source.updateStats(func(s *SourceStats) { s.Lists++ })
 	etcd, err := f.client.conn(ctx)
 	if err != nil {
 		return err
@@ -53,7 +53,7 @@ func (f *feed) list(ctx context.Context) error {
 		if page.More {
 			p.fetch(ctx) // while this page is processed
 		}
-		changes := f.takePage(kvs)
+		changes := f.changesOfPage(kvs)
 		if !page.More {
 			f.cache.endList(changes, p.revision, history)
 			f.read = keysRead{known: f.read.last, last: f.read.last}
@@ -125,11 +125,11 @@ func nextLimit(limit int64, size int, most int64) int64 {
 	return limit
 }
 
-// takePage returns the changes of one page.
-func (f *feed) takePage(kvs []*mvccpb.KeyValue) []change {
+// changesOfPage returns the changes of one page.
+func (f *feed) changesOfPage(kvs []*mvccpb.KeyValue) []change {
 	changes := make([]change, 0, len(kvs))
 	for _, kv := range kvs {
-		f.read.note(f.cache, kv, false)
+		f.read.record(f.cache, kv, false)
 		rel := f.client.rel(kv.Key)
 		key, err := parsePath(rel[len(partState):])
 		switch {

@@ -271,7 +271,7 @@ func (s *Source) deliver(ctx context.Context, b *cache, r datastore.Receiver) er
 			}
 			inSync = true
 		}
-		s.note(func(stats *SourceStats) {
+		s.updateStats(func(stats *SourceStats) {
 			stats.Updates += uint64(len(updates))
 			stats.InSync, stats.Delivered = inSync, Revision(revision)
 		})
@@ -298,7 +298,7 @@ func (s *Source) stop() {
 	s.running, s.stats.Connected, s.cache = false, false, nil
 }
 
-func (s *Source) note(f func(*SourceStats)) {
+func (s *Source) updateStats(f func(*SourceStats)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	f(&s.stats)

@@ -300,14 +300,14 @@ func TestSourceRejects(t *testing.T) {
 	r.waitInSync(t)
 	require.Equal(t, []string{"a=1 good=1", "in sync"}, r.take())
 	require.ElementsMatch(t, []string{
-		`etcd: read state/Profile//newer: written in a newer form: schema 2, this program knows 1`,
-		`etcd: read state/Profile//member: written in a newer form: unknown member "expires"`,
-		`etcd: read state/Profile//field: policy: decode Profile/field: mood: unknown field (or it is written in a newer form)`,
-		`etcd: read state/Profile//other: it holds Profile/a`,
+		`etcd: read state/Profile//newer: written by a newer version: schema 2, this version supports 1`,
+		`etcd: read state/Profile//member: written by a newer version: unknown member "expires"`,
+		`etcd: read state/Profile//field: policy: decode Profile/field: mood: unknown field (or it is written by a newer version)`,
+		`etcd: read state/Profile//other: the value is the object Profile/a`,
 		`etcd: read state/Profile//bare: schema: want a version number`,
 		`etcd: read state/Profile//twice: member "schema" is given twice`,
 		`etcd: read state/Profile//text: not JSON`,
-		`etcd: read state/Gadget//x: written in a newer form: unknown kind "Gadget"`,
+		`etcd: read state/Gadget//x: written by a newer version: unknown kind "Gadget"`,
 		`etcd: read state/Profile: not of the form <Kind>/<namespace>/<name>`,
 	}, w.rejections())
 	var unusable []string

@@ -57,7 +57,7 @@ func decodeObject(key policy.Key, value []byte) (object, error) {
 		}
 	}
 	if have := o.resource.Key(); have != key {
-		return object{}, fmt.Errorf("it holds %s", have)
+		return object{}, fmt.Errorf("the value is the object %s", have)
 	}
 	if p, isPolicy := o.resource.(*policy.Policy); isPolicy {
 		if doubt := p.Doubts(); doubt != nil && !isEncoded(p, body) {
@@ -81,7 +81,7 @@ func decodeMembers(value []byte) (object, error) {
 	var o object
 	if owner, ok := m["owner"]; ok {
 		if err := json.Unmarshal(owner, &o.owner); err != nil || o.owner == "" {
-			return object{}, errors.New("owner: want a text")
+			return object{}, errors.New("owner: want a string")
 		}
 	}
 	if o.resource, err = policy.Decode(m["resource"]); err != nil {
@@ -170,7 +170,7 @@ func members(value []byte, names ...string) (map[string]json.RawMessage, error) 
 	case err != nil || version == 0:
 		return nil, errors.New("schema: want a version number")
 	case version > Schema:
-		return nil, fmt.Errorf("%w: schema %d, this program knows %d", ErrNewer, version, Schema)
+		return nil, fmt.Errorf("%w: schema %d, this version supports %d", ErrNewer, version, Schema)
 	}
 	for name := range m {
 		if name != "schema" && !slices.Contains(names, name) {

@@ -102,7 +102,7 @@ func (w *Writer) Write(ctx context.Context, file string, data []byte) (Result, e
 	if err != nil {
 		return Result{}, err
 	}
-	held, err := w.held(ctx)
+	owned, err := w.ownerKeys(ctx)
 	if err != nil {
 		return Result{}, err
 	}
@@ -113,7 +113,7 @@ func (w *Writer) Write(ctx context.Context, file string, data []byte) (Result, e
 			Write: Write{Update: policy.Update{Key: r.Key(), Resource: r}}, owner: w.config.Owner,
 		})
 	}
-	gone, stale, err := w.gone(ctx, held, wanted)
+	gone, stale, err := w.deletions(ctx, owned, wanted)
 	if err != nil {
 		return Result{}, err
 	}
@@ -126,13 +126,13 @@ func (w *Writer) Write(ctx context.Context, file string, data []byte) (Result, e
 }
 
 // commit makes the writes in as few transactions as possible.
-func (w *Writer) commit(ctx context.Context, writes []ownedWrite, stale []note) (revision Revision, err error) {
+func (w *Writer) commit(ctx context.Context, writes []ownedWrite, stale []ownerKey) (revision Revision, err error) {
 	for done := false; !done; done = len(writes)+len(stale) == 0 {
 		t := &transaction{client: w.config.Store.client, adopt: w.config.Adopt}
 		n := min(len(writes), MaxWrites)
 		t.writes, writes = writes[:n], writes[n:]
 		n = min(len(stale), MaxWrites-n)
-		t.staleNotes, stale = stale[:n], stale[n:]
+		t.staleOwnerKeys, stale = stale[:n], stale[n:]
 		if revision, err = t.commit(ctx); err != nil {
 			return 0, err
 		}
@@ -147,7 +147,7 @@ func (w *Writer) read(file string, data []byte) (map[policy.Key]policy.Resource,
 	wanted := map[policy.Key]policy.Resource{}
 	for _, r := range resources {
 		if policy.Equal(r, nil) {
-			problems = append(problems, errors.New("decoded to nothing"))
+			problems = append(problems, errors.New("the decoder returned a nil resource"))
 			continue
 		}
 		r = policy.Canonical(r)
@@ -168,9 +168,9 @@ func (w *Writer) read(file string, data []byte) (map[policy.Key]policy.Resource,
 	return wanted, nil
 }
 
-// held returns the notes of the owner.
-func (w *Writer) held(ctx context.Context) ([]note, error) {
-	var notes []note
+// ownerKeys returns the owner keys of the Writer's owner.
+func (w *Writer) ownerKeys(ctx context.Context) ([]ownerKey, error) {
+	var keys []ownerKey
 	var problem error
 	prefix := partOwners + w.config.Owner + "/"
 	_, err := w.config.Store.scan(ctx, prefix, func(kv *mvccpb.KeyValue) {
@@ -179,17 +179,17 @@ func (w *Writer) held(ctx context.Context) ([]note, error) {
 		if err != nil && problem == nil {
 			problem = &ValueError{Key: rel, Err: err}
 		}
-		notes = append(notes, note{owner: w.config.Owner, key: key, revision: kv.ModRevision})
+		keys = append(keys, ownerKey{owner: w.config.Owner, key: key, revision: kv.ModRevision})
 	})
-	return notes, cmp.Or(err, problem)
+	return keys, cmp.Or(err, problem)
 }
 
-// gone returns the deletions of objects that the owner has and the stream lacks, and stale notes: their objects were
-// deleted or have another owner.
-func (w *Writer) gone(
-	ctx context.Context, held []note, wanted map[policy.Key]policy.Resource,
-) (gone []ownedWrite, stale []note, err error) {
-	for _, n := range held {
+// deletions returns the deletions of objects that the owner has and the stream lacks, and stale owner keys: their
+// objects were deleted or have another owner.
+func (w *Writer) deletions(
+	ctx context.Context, owned []ownerKey, wanted map[policy.Key]policy.Resource,
+) (gone []ownedWrite, stale []ownerKey, err error) {
+	for _, n := range owned {
 		if wanted[n.key] != nil {
 			continue
 		}

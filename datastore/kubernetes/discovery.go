@@ -162,7 +162,7 @@ func (s *Source) warnOfFormerKinds(ctx context.Context) {
 			s.cfg.Logger.Warn("the server has a kind that is not read: its policies have no effect here, use "+
 				clusterNetworkPolicy, "kind", kind)
 		case err != nil && ctx.Err() == nil:
-			s.cfg.Logger.Warn("the server may have policies that are not read: it does not list its kinds",
+			s.cfg.Logger.Warn("the server may have policies that are not read: listing its kinds failed",
 				"kind", kind, "err", err)
 		}
 	}

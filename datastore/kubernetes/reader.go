@@ -111,7 +111,7 @@ func (r *reader) follow(ctx context.Context) error {
 	case apierrors.IsNotFound(err):
 		return r.checkServed(ctx, err)
 	case errors.Is(err, errWentBack), apierrors.IsResourceExpired(err), apierrors.IsGone(err):
-		r.logger.Warn("list again", "kind", r.objects.kind.String(), "err", err)
+		r.logger.Warn("listing the kind again", "kind", r.objects.kind.String(), "err", err)
 		r.resourceVersion = ""
 		return nil
 	}
@@ -152,11 +152,11 @@ func (r *reader) checkServed(ctx context.Context, notFound error) error {
 		return notFound // the two responses differ, but not for long
 	}
 	if n := r.objects.count(); n > 0 && wasSynced && r.objects.kind.aggregated() {
-		return fmt.Errorf("%w: it has not deleted %d objects, which stay until it does or this process starts again",
+		return fmt.Errorf("%w: %d objects stay until the server deletes them or this process restarts",
 			errKindGone, n)
 	}
 	if r.objects.status.State != StateNotServed {
-		r.logger.Info("the server has no such kind", "kind", r.objects.kind.String())
+		r.logger.Info("the server does not have the kind", "kind", r.objects.kind.String())
 	}
 	r.resourceVersion = ""
 	r.objects.begin()
@@ -209,7 +209,8 @@ func (r *reader) compareHistory(ctx context.Context) error {
 		same = now == ""
 	}
 	if !same {
-		r.logger.Info("list again: the server may have been restored from a backup", "kind", r.objects.kind.String())
+		r.logger.Info("listing the kind again: the server may have been restored from a backup",
+			"kind", r.objects.kind.String())
 		last, r.recent = lastChange{}, nil
 	}
 	r.resourceVersion = last.resourceVersion

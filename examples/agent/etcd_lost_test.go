@@ -189,7 +189,7 @@ func TestSettingsChangeInTheStore(t *testing.T) {
 	require.NoError(t, err)
 	agent.status("problems", func(s api.Status) bool {
 		return len(s.Settings) > 0 &&
-			strings.Contains(strings.Join(s.Settings, " "), "etcd settings/node/n1: written in a newer form")
+			strings.Contains(strings.Join(s.Settings, " "), "etcd settings/node/n1: written by a newer version")
 	})
 	requireValue("2h0m0s", "etcd settings/node/n1", 2)
 	set("n1", "")

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package fieldwalk fills and changes each field of a value. With it, a test can check that a
-// function such as Equal considers every field. When somebody adds a field to the type, but does
-// not extend the function, the test fails.
+// function such as Equal considers every field. If the type has a new field that the function does
+// not consider, the test fails.
 //
 // # Usage
 //

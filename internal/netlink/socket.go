@@ -51,7 +51,7 @@ type SizeError struct {
 
 // Error names both sizes.
 func (e *SizeError) Error() string {
-	return fmt.Sprintf("netlink: datagram of %d bytes, and no more than %d may be sent", e.Size, e.Limit)
+	return fmt.Sprintf("netlink: datagram of %d bytes, at most %d can be sent", e.Size, e.Limit)
 }
 
 // Is reports whether the target is EMSGSIZE.

@@ -63,7 +63,7 @@ func (c Converter) CalicoProfile(profile *calico.Profile) (*policy.Profile, []er
 	for _, k := range slices.Sorted(maps.Keys(labels)) {
 		if k == labelOrchestrator || k == policy.LabelServiceAccount || strings.HasPrefix(k, NodeLabelPrefix) {
 			p.addf("spec.labelsToApply["+strconv.Quote(k)+"]",
-				"the label is reserved: it is derived from the object, never given")
+				"the label is reserved: Wayleave sets it itself")
 		}
 	}
 	if strings.HasPrefix(profile.Name, namespaceProfilePrefix) {

@@ -131,7 +131,7 @@ func appendCalicoPort(
 	p *problems, list []policy.EndpointPort, path, name string, protocol intstr.IntOrString, number int,
 ) []policy.EndpointPort {
 	if number < 1 || number > 65535 {
-		p.addf(path+".port", "%d is no port: ports are 1 to 65535", number)
+		p.addf(path+".port", "%d is not a port: ports are 1 to 65535", number)
 		return list
 	}
 	port := policy.EndpointPort{

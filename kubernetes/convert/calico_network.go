@@ -70,7 +70,7 @@ func (c Converter) CalicoNode(node *calico.Node) ([]policy.Resource, []error) {
 	if p.any() {
 		return nil, p.refused()
 	}
-	return resources, p.notes
+	return resources, p.warnings
 }
 
 // tunnelField is a field of a Node for its tunnels.

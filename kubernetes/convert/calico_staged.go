@@ -58,7 +58,7 @@ func staged(p *problems, action calico.StagedAction) bool {
 	case "", calico.StagedActionSet, calico.StagedActionLearn:
 		return true
 	case calico.StagedActionDelete, calico.StagedActionIgnore:
-		p.add("spec.stagedAction", fmt.Errorf("%w: %s gives no staged policy", ErrIgnored, action))
+		p.add("spec.stagedAction", fmt.Errorf("%w: %s creates no staged policy", ErrIgnored, action))
 	default:
 		p.addf("spec.stagedAction", "want Set, Delete, Learn or Ignore, not %q", action)
 	}

@@ -128,7 +128,7 @@ func TestReservedLabelInSelectors(t *testing.T) {
 				require.NotEmpty(t, problems)
 				for _, problem := range problems {
 					require.ErrorIs(t, problem, convert.ErrIgnored)
-					require.ErrorContains(t, problem, "reserved, no pod has it")
+					require.ErrorContains(t, problem, "reserved: no pod has it")
 				}
 				check(t, resources, []probe{want})
 			}

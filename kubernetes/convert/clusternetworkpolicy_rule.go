@@ -110,7 +110,7 @@ func clusterPeer(
 	}
 	switch {
 	case given == 0:
-		p.addf(path.String(), "a peer without a known field")
+		p.addf(path.String(), "want a peer with a known field")
 	case given > 1:
 		p.addf(path.String(), "a peer with more than one of its fields")
 	case peer.Namespaces != nil:
@@ -163,7 +163,7 @@ func (r *clusterRule) convertProtocols(p *problems) []protocolPorts {
 		return []protocolPorts{{}}
 	}
 	if len(r.protocols) == 0 {
-		p.addf(path.String(), "want at least one protocol, or the field left out for any")
+		p.addf(path.String(), "want at least one protocol; leave the field out for any protocol")
 	}
 	var groups portGroups
 	for i := range r.protocols {

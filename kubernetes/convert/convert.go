@@ -197,5 +197,5 @@ func finish[T any, P interface {
 	if p.any() {
 		return nil, p.refused()
 	}
-	return canonical, p.notes
+	return canonical, p.warnings
 }

@@ -28,7 +28,7 @@ func finishPolicy(out *policy.Policy, p, doubts *problems, path func(string) str
 		out = admit(out, p, doubts, path)
 	}
 	if p.any() {
-		p.notes = append(p.notes, doubts.all()...)
+		p.warnings = append(p.warnings, doubts.all()...)
 		return nil, p.refused()
 	}
 	return out, append(p.all(), doubts.all()...)

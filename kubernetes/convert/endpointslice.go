@@ -102,7 +102,7 @@ func slicePorts(p, omitted *problems, list []discoveryv1.EndpointPort) []policy.
 		case entry.Port == nil:
 			omitted.add(path+".port", fmt.Errorf("%w: a port without a number", ErrNotSupported))
 		case *entry.Port < 1 || *entry.Port > 65535:
-			p.addf(path+".port", "%d is no port: ports are 1 to 65535", *entry.Port)
+			p.addf(path+".port", "%d is not a port: ports are 1 to 65535", *entry.Port)
 		default:
 			port := policy.ServicePort{Protocol: protocol, Port: uint16(*entry.Port)}
 			if !slices.Contains(ports, port) {

@@ -18,7 +18,7 @@ var (
 	// ErrNotSupported means that the API has a field or a kind that Wayleave does not support.
 	ErrNotSupported = errors.New("not supported by Wayleave")
 	// ErrIgnored means that an object or a part of it intentionally has no effect: for example a Service, or a selector
-	// over a label that no pod has. It is no fault.
+	// over a label that no pod has. It is not a fault.
 	ErrIgnored = errors.New("ignored")
 )
 
@@ -51,9 +51,9 @@ func (e *Error) Unwrap() error { return e.Err }
 
 // problems collects the problems of one object.
 type problems struct {
-	object Object
-	list   []error // errors that prevent the conversion of the object, or of the present rule
-	notes  []error // parts that are left out, and ErrIgnored
+	object   Object
+	list     []error // errors that prevent the conversion of the object, or of the present rule
+	warnings []error // parts that are left out, and ErrIgnored
 }
 
 func (p *problems) add(field string, err error) {
@@ -64,17 +64,17 @@ func (p *problems) addf(field, format string, args ...any) {
 	p.add(field, fmt.Errorf(format, args...))
 }
 
-// note reports a problem that does not prevent the conversion.
-func (p *problems) note(field string, err error) {
-	p.notes = append(p.notes, &Error{Object: p.object, Field: field, Err: err})
+// warn reports a problem that does not prevent the conversion.
+func (p *problems) warn(field string, err error) {
+	p.warnings = append(p.warnings, &Error{Object: p.object, Field: field, Err: err})
 }
 
-func (p *problems) notef(field, format string, args ...any) {
-	p.note(field, fmt.Errorf(format, args...))
+func (p *problems) warnf(field, format string, args ...any) {
+	p.warn(field, fmt.Errorf(format, args...))
 }
 
 // all returns all problems.
-func (p *problems) all() []error { return slices.Concat(p.list, p.notes) }
+func (p *problems) all() []error { return slices.Concat(p.list, p.warnings) }
 
 // refused returns all problems of an object that gives no resource.
 func (p *problems) refused() []error {

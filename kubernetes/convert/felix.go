@@ -45,7 +45,7 @@ func FelixWireguard(f *calico.FelixConfiguration) (WireguardSettings, []error) {
 			return 0
 		}
 		if *value < least || *value > most {
-			p.notef("spec."+field, "%d is not from %d to %d", *value, least, most)
+			p.warnf("spec."+field, "%d is not from %d to %d", *value, least, most)
 			return 0
 		}
 		return uint32(*value)
@@ -53,7 +53,7 @@ func FelixWireguard(f *calico.FelixConfiguration) (WireguardSettings, []error) {
 	s.Port = uint16(number("wireguardListeningPort", spec.WireguardListeningPort, 1, math.MaxUint16))
 	ignored := func(field string, isSet bool) {
 		if isSet {
-			p.notef("spec."+field, "both families use one device: set the field for IPv4")
+			p.warnf("spec."+field, "both families use one device: set the field for IPv4")
 		}
 	}
 	ignored("wireguardListeningPortV6", spec.WireguardListeningPortV6 != nil)
@@ -61,5 +61,5 @@ func FelixWireguard(f *calico.FelixConfiguration) (WireguardSettings, []error) {
 	ignored("wireguardInterfaceNameV6", spec.WireguardInterfaceNameV6 != "")
 	s.MTU = number("wireguardMTU", spec.WireguardMTU, 68, math.MaxUint16)
 	s.RulePriority = number("wireguardRoutingRulePriority", spec.WireguardRoutingRulePriority, 1, maxRulePriority)
-	return s, p.notes
+	return s, p.warnings
 }

@@ -54,7 +54,7 @@ func fewLabels(p *problems, labels map[string]string) map[string]string {
 	for _, k := range slices.Sorted(maps.Keys(labels))[:maxOwnLabels] {
 		few[k] = labels[k]
 	}
-	p.notef("metadata.labels", "%d labels are more than %d: the last in order of their names are left out", len(labels),
+	p.warnf("metadata.labels", "%d labels are more than %d: the last in order of their names are left out", len(labels),
 		maxOwnLabels)
 	return few
 }
@@ -64,7 +64,7 @@ func ownLabels(p *problems, labels map[string]string) map[string]string {
 	own := maps.Clone(labels)
 	for _, k := range slices.Sorted(maps.Keys(labels)) {
 		if reserved(k) {
-			p.notef(labelPath(k), "the label is reserved and left out: it is derived from the object, never given")
+			p.warnf(labelPath(k), "the label is reserved and left out: Wayleave sets it itself")
 			delete(own, k)
 		}
 	}
@@ -101,7 +101,7 @@ func podSelector(p *problems, path *field.Path, s *metav1.LabelSelector) *select
 	}
 	rest, never := metav1.LabelSelector{MatchLabels: maps.Clone(s.MatchLabels)}, false
 	remark := func(key string) {
-		p.note(path.String(), fmt.Errorf("%w: the label %s is reserved, no pod has it", ErrIgnored, key))
+		p.warn(path.String(), fmt.Errorf("%w: the label %s is reserved: no pod has it", ErrIgnored, key))
 	}
 	for _, k := range slices.Sorted(maps.Keys(s.MatchLabels)) {
 		if reserved(k) {

@@ -113,7 +113,7 @@ func ipBlock(p *problems, path *field.Path, block *networkingv1.IPBlock) policy.
 // is meant.
 func parseCIDR(p *problems, path *field.Path, text string) (netip.Prefix, bool) {
 	if !strings.Contains(text, "/") {
-		p.addf(path.String(), "%q is no CIDR: want an address and a prefix length, as in 10.1.0.0/16", text)
+		p.addf(path.String(), "%q is not a CIDR: want an address and a prefix length, as in 10.1.0.0/16", text)
 		return netip.Prefix{}, false
 	}
 	if prefix, err := netip.ParsePrefix(text); err == nil && prefix.Addr().Is4In6() {
@@ -200,7 +200,7 @@ func rulePort(p *problems, path *field.Path, entry networkingv1.NetworkPolicyPor
 func portRange(port intstr.IntOrString, end *int32) (policy.Port, string, error) {
 	if port.Type == intstr.String {
 		if end != nil {
-			return policy.Port{}, "endPort", errors.New("endPort cannot stand beside a port name")
+			return policy.Port{}, "endPort", errors.New("endPort needs a port number")
 		}
 		if msgs := validation.IsValidPortName(port.StrVal); len(msgs) > 0 {
 			return policy.Port{}, "port", errors.New("not a port name: " + strings.Join(msgs, "; "))

@@ -78,7 +78,7 @@ func (c Converter) Node(node *corev1.Node) ([]policy.Resource, []error) {
 	if c.PodCIDRs {
 		resources = append(resources, podBlocks(p, node)...)
 	}
-	return resources, p.notes
+	return resources, p.warnings
 }
 
 // setNodeField sets one field of the node. If the text is invalid, it reports an error instead.
@@ -89,7 +89,7 @@ func setNodeField(p *problems, node *policy.Node, path, text string, field tunne
 		wrong.add(path, err)
 	}
 	if wrong.any() {
-		p.notes = append(p.notes, wrong.list...)
+		p.warnings = append(p.warnings, wrong.list...)
 		if field.refused != nil {
 			field.refused(node)
 		}
@@ -106,7 +106,7 @@ func fewAddresses(p *problems, list []netip.Prefix) []netip.Prefix {
 	if len(list) <= maxNodeAddresses {
 		return list
 	}
-	p.notef("status.addresses", "%d addresses are more than %d: only rules use the others", len(list),
+	p.warnf("status.addresses", "%d addresses are more than %d: only rules use the others", len(list),
 		maxNodeAddresses)
 	return list[:maxNodeAddresses]
 }
@@ -122,7 +122,7 @@ func appendNodeAddress(p *problems, list []netip.Prefix, path, text string) []ne
 		}
 	}
 	if wrong.any() {
-		p.notes = append(p.notes, wrong.list...)
+		p.warnings = append(p.warnings, wrong.list...)
 		return list
 	}
 	return longer
@@ -224,13 +224,13 @@ func podBlocks(p *problems, node *corev1.Node) []policy.Resource {
 		}
 		cidr, err := policy.ParseNet(text)
 		if err != nil {
-			p.note(path, err)
+			p.warn(path, err)
 			continue
 		}
 		mine := &problems{object: p.object}
 		block, problems := finish(&policy.Block{CIDR: cidr, Node: node.Name}, mine,
 			renamed("cidr", path, "node", "metadata.name"))
-		p.notes = append(p.notes, problems...)
+		p.warnings = append(p.warnings, problems...)
 		if block != nil && !seen[cidr] {
 			seen[cidr] = true
 			blocks = append(blocks, block)
@@ -245,7 +245,7 @@ func appendSubnet(p *problems, list []netip.Prefix, path, text string) []netip.P
 	if err != nil {
 		a, err := netip.ParseAddr(text)
 		if err != nil || a.Zone() != "" {
-			p.addf(path, "%q is no IP address", text)
+			p.addf(path, "%q is not an IP address", text)
 			return list
 		}
 		a = a.Unmap()
@@ -269,7 +269,7 @@ func addSubnet(list []netip.Prefix, subnet netip.Prefix) []netip.Prefix {
 func parseAddress(p *problems, path, text string) netip.Addr {
 	a, err := netip.ParseAddr(text)
 	if err != nil || a.Zone() != "" {
-		p.addf(path, "%q is no IP address", text)
+		p.addf(path, "%q is not an IP address", text)
 		return netip.Addr{}
 	}
 	return a.Unmap()

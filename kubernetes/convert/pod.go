@@ -85,7 +85,7 @@ func (c Converter) annotate(p *problems, endpoint *policy.WorkloadEndpoint, anno
 		if probe.Interface = name; probe.Validate() == nil {
 			endpoint.Interface = name
 		} else {
-			p.note(annotationPath(AnnotationInterface), refusal(probe))
+			p.warn(annotationPath(AnnotationInterface), refusal(probe))
 		}
 	}
 	if text, ok := annotations[AnnotationMAC]; ok {
@@ -94,9 +94,9 @@ func (c Converter) annotate(p *problems, endpoint *policy.WorkloadEndpoint, anno
 		probe.MAC = parseMAC(wrong, annotationPath(AnnotationMAC), text)
 		switch err := refusal(probe); {
 		case wrong.any():
-			p.notes = append(p.notes, wrong.list...)
+			p.warnings = append(p.warnings, wrong.list...)
 		case err != nil:
-			p.note(annotationPath(AnnotationMAC), err)
+			p.warn(annotationPath(AnnotationMAC), err)
 		default:
 			endpoint.MAC = probe.MAC
 		}
@@ -112,7 +112,7 @@ func probeEndpoint() *policy.WorkloadEndpoint {
 func parseMAC(p *problems, path, text string) string {
 	mac, err := net.ParseMAC(text)
 	if err != nil || len(mac) != 6 {
-		p.addf(path, "%q is no MAC address of 6 bytes", text)
+		p.addf(path, "%q is not a MAC address of 6 bytes", text)
 		return ""
 	}
 	return mac.String()
@@ -136,11 +136,11 @@ func podAddresses(p *problems, pod *corev1.Pod, known Attachment) []netip.Addr {
 	addresses := statusAddresses(status, pod)
 	for _, a := range known.Addresses {
 		if !slices.Contains(addresses, a) {
-			p.notes = append(p.notes, status.all()...)
+			p.warnings = append(p.warnings, status.all()...)
 			return slices.Clone(known.Addresses)
 		}
 	}
-	p.list, p.notes = append(p.list, status.list...), append(p.notes, status.notes...)
+	p.list, p.warnings = append(p.list, status.list...), append(p.warnings, status.warnings...)
 	return addresses
 }
 
@@ -173,7 +173,7 @@ func statusAddresses(p *problems, pod *corev1.Pod) []netip.Addr {
 	if len(addresses) == 0 {
 		p.list = append(p.list, wrong.list...) // a pod without a valid address is refused
 	} else {
-		p.notes = append(p.notes, wrong.list...)
+		p.warnings = append(p.warnings, wrong.list...)
 	}
 	return addresses
 }
@@ -225,25 +225,25 @@ func appendPorts(
 		field := fmt.Sprintf("%s.ports[%d]", path, i)
 		protocol, ok := kubernetesProtocol(port.Protocol)
 		if !ok {
-			p.notef(field+".protocol", "%q is not TCP, UDP or SCTP", port.Protocol)
+			p.warnf(field+".protocol", "%q is not TCP, UDP or SCTP", port.Protocol)
 			continue
 		}
 		if port.ContainerPort < 1 || port.ContainerPort > 65535 {
-			p.notef(field+".containerPort", "%d is no port: ports are 1 to 65535", port.ContainerPort)
+			p.warnf(field+".containerPort", "%d is not a port: ports are 1 to 65535", port.ContainerPort)
 			continue
 		}
 		named := policy.EndpointPort{Name: port.Name, Protocol: protocol, Port: uint16(port.ContainerPort)}
 		probe := probeEndpoint()
 		probe.Ports = []policy.EndpointPort{named}
 		if err := refusal(probe); err != nil {
-			p.note(field+".name", err)
+			p.warn(field+".name", err)
 			continue
 		}
 		if slices.Contains(ports, named) {
 			continue
 		}
 		if len(ports) == maxPodPorts {
-			p.notef(field, "more than %d named ports: the others are left out", maxPodPorts)
+			p.warnf(field, "more than %d named ports: the others are left out", maxPodPorts)
 			break
 		}
 		ports = append(ports, named)

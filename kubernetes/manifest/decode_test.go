@@ -192,7 +192,7 @@ func TestStreams(t *testing.T) {
 		{
 			"a tag that lies", "apiVersion: v1\nkind: Namespace\nmetadata: {name: a, labels: !!null x}\n",
 			[]string{},
-			`f: document 1: line 3: Namespace a: metadata.labels: "x" is no value of type !!null`,
+			`f: document 1: line 3: Namespace a: metadata.labels: "x" is not a value of type !!null`,
 		},
 		{"aliases", "apiVersion: v1\nkind: Namespace\nmetadata: {name: &n a, labels: {x: *n}}\n", first, ""},
 		{
@@ -230,7 +230,7 @@ func TestStreams(t *testing.T) {
 			`f: document 1: line 2: SecretList: kind: unknown kind: "SecretList" of apiVersion "v1"`,
 		},
 		{"twice", a + "---\n" +
-			a, first, "f: document 2: line 5: Namespace a: given more than once: f line 1 has it already"},
+			a, first, "f: document 2: line 5: Namespace a: given more than once: first at f line 1"},
 		{"not UTF-8", a + "---\n# \xff\n", []string{}, "f: the file is not UTF-8"},
 		{"UTF-16", "\xff\xfea\x00", []string{}, "f: the file is not UTF-8"},
 		{"control character", a + "---\n\x01: x\n", first, "f: document 2: line 4: control characters are not allowed"},
@@ -333,7 +333,7 @@ func TestReadDir(t *testing.T) {
 	resources, problems := manifest.ReadDir(dir)
 	require.Equal(t, []string{"Profile/kns.a", "Profile/kns.b"}, keys(resources))
 	require.Equal(t, dir+"/c.json: document 1: line 1: want an object with apiVersion and kind\n"+
-		dir+"/d.yaml: document 1: line 1: Namespace b: given more than once: "+dir+"/b.yaml line 1 has it already",
+		dir+"/d.yaml: document 1: line 1: Namespace b: given more than once: first at "+dir+"/b.yaml line 1",
 		texts(problems))
 
 	resources, problems = manifest.ReadFiles(filepath.Join(dir, "none.yaml"), filepath.Join(dir, "b.yaml"))

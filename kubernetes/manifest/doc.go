@@ -41,7 +41,7 @@
 // Three errors make all rules of a direction unreadable:
 //
 //   - The value of the field ingress or egress is not a list.
-//   - The field ingress or egress is there twice.
+//   - The field ingress or egress is duplicated.
 //   - The value of ingress or egress is null. In a NetworkPolicy of Kubernetes, null is no error: it means that there
 //     are no rules.
 //

@@ -32,7 +32,7 @@ type Error struct {
 	// nearest parent that is in the file. 0 means unknown.
 	Line int
 	// Object is the API object, as far as it could be read. If a list itself has an error, Object has only the kind
-	// "List". If the error is in a value that is no object, Object is empty.
+	// "List". If the error is in a value that is not an object, Object is empty.
 	Object convert.Object
 	// Field is the path of the field in the document, as in "spec.ingress[0].ports[1]" or, in a
 	// list, "items[4].spec.order". Empty means the object as a whole.

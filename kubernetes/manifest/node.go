@@ -213,7 +213,7 @@ func scalar(n *yaml.Node) (any, error) {
 		case "", "~", "null", "Null", "NULL":
 			return nil, nil
 		}
-		return nil, fmt.Errorf("%q is no value of type %s", n.Value, tag)
+		return nil, fmt.Errorf("%q is not a value of type %s", n.Value, tag)
 	case "!!bool":
 		var b bool
 		return b, decode(n, &b)
@@ -241,7 +241,7 @@ func number(n *yaml.Node) (any, error) {
 
 func decode(n *yaml.Node, into any) error {
 	if err := n.Decode(into); err != nil {
-		return fmt.Errorf("%q is no value of type %s", n.Value, n.ShortTag())
+		return fmt.Errorf("%q is not a value of type %s", n.Value, n.ShortTag())
 	}
 	return nil
 }

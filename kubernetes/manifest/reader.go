@@ -142,7 +142,7 @@ func unique(entries []entry, errs []error) ([]policy.Resource, []error) {
 	for _, e := range entries {
 		again := func(f Error, what string) {
 			wrong := e.origin
-			wrong.Err = fmt.Errorf("%w: %s%s line %d has it already", ErrDuplicate, what, cmp.Or(f.File, "document"),
+			wrong.Err = fmt.Errorf("%w: %sfirst at %s line %d", ErrDuplicate, what, cmp.Or(f.File, "document"),
 				f.Line)
 			errs = append(errs, &wrong)
 		}

@@ -127,19 +127,19 @@ func notList(id identity, value any) error {
 	switch {
 	case value != nil:
 		return errors.New("want a list")
-	case !nullIsNothing(id):
+	case !permitsNull(id):
 		return errNull
 	}
 	return nil
 }
 
-// nullIsNothing reports whether null means no rules in the kind.
-func nullIsNothing(id identity) bool { return id.apiVersion == "networking.k8s.io/v1" }
+// permitsNull reports whether the kind permits null, which means no rules.
+func permitsNull(id identity) bool { return id.apiVersion == "networking.k8s.io/v1" }
 
 // ruleProblems returns the errors of a rule.
 func ruleProblems(id identity, rule map[string]any, newRule func() any) []fieldError {
 	var found []fieldError
-	if !nullIsNothing(id) {
+	if !permitsNull(id) {
 		found = findNulls(rule, "")
 	}
 	for _, side := range []string{"from", "to"} {

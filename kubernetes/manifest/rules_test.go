@@ -219,8 +219,8 @@ func TestFirstNodeHasSharedBlock(t *testing.T) {
 		"Block/10.2.2.0/24",
 	}, keys(resources))
 	require.Equal(t,
-		"f: document 2: line 7: Node n2: given more than once: block 10.1.0.0/24: f line 1 has it already\n"+
-			"f: document 3: line 13: Node n2: given more than once: f line 7 has it already", texts(problems))
+		"f: document 2: line 7: Node n2: given more than once: block 10.1.0.0/24: first at f line 1\n"+
+			"f: document 3: line 13: Node n2: given more than once: first at f line 7", texts(problems))
 	block, ok := resources[2].(*policy.Block)
 	require.True(t, ok)
 	require.Equal(t, &policy.Block{CIDR: netip.MustParsePrefix("10.1.0.0/24"), Node: "n1"}, block)

@@ -165,7 +165,7 @@ func (p *Pods) Attach(ref Ref, a convert.Attachment) error {
 	defer p.mu.Unlock()
 	if owner, taken := p.links[a.Interface]; taken && owner != ref.name() {
 		return fmt.Errorf(
-			"pods: attach %s: interface %s is that of pod %s/%s", ref, a.Interface, owner.namespace, owner.name,
+			"pods: attach %s: interface %s belongs to pod %s/%s", ref, a.Interface, owner.namespace, owner.name,
 		)
 	}
 	p.changeLocked(ref, false, func(e *entry) {

@@ -105,7 +105,7 @@ func TestAttachRefusesInterfaceOfAnotherPod(t *testing.T) {
 	s.Set(pod("a"))
 	require.NoError(t, s.Attach(ref("a"), attachment("veth7", "10.0.0.1")))
 	other := pods.Ref{Namespace: "shop", Name: "db", UID: "d"}
-	require.ErrorContains(t, s.Attach(other, attachment("veth7", "10.0.0.2")), "veth7 is that of pod shop/web")
+	require.ErrorContains(t, s.Attach(other, attachment("veth7", "10.0.0.2")), "veth7 belongs to pod shop/web")
 	require.NoError(t, s.Attach(ref("a"), attachment("veth8", "10.0.0.1")), "another interface of the same pod")
 	require.NoError(t, s.Attach(other, attachment("veth7", "10.0.0.2")))
 	require.True(t, s.Detach(ref("a")))

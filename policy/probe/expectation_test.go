@@ -69,7 +69,7 @@ func TestCheck(t *testing.T) {
 		says string
 	}{
 		{[]string{"shop/no"}, `"shop/no"`},
-		{[]string{"shop/db"}, "shop/db and shop/db are one"},
+		{[]string{"shop/db"}, "shop/db and shop/db are the same party"},
 		{[]string{"fd00::1"}, "fd00::1 has no flow to shop/db on icmp"},
 		{nil, "want a sender"},
 	} {

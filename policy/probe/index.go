@@ -46,7 +46,7 @@ type Excluded struct {
 // Index finds the parties of a world by name, pattern or address.
 type Index struct {
 	endpoints []Party // sorted by name
-	holders   map[netip.Addr]int
+	owners    map[netip.Addr]int
 	services  map[string][]netip.Addr
 	excluded  []Excluded
 }
@@ -54,7 +54,7 @@ type Index struct {
 // NewIndex returns an index of the workload endpoints and services of a world. The argument excluded has the pods that
 // are not workload endpoints, such as pods in the network of their node. Find finds these pods by name, too.
 func NewIndex(world verdict.World, excluded ...Excluded) *Index {
-	x := &Index{holders: map[netip.Addr]int{}, services: map[string][]netip.Addr{}, excluded: excluded}
+	x := &Index{owners: map[netip.Addr]int{}, services: map[string][]netip.Addr{}, excluded: excluded}
 	for _, resource := range world {
 		switch r := resource.(type) {
 		case *policy.WorkloadEndpoint:
@@ -69,7 +69,7 @@ func NewIndex(world verdict.World, excluded ...Excluded) *Index {
 	slices.SortFunc(x.endpoints, func(p, q Party) int { return strings.Compare(p.Name, q.Name) })
 	for i, endpoint := range slices.Backward(x.endpoints) {
 		for _, addr := range endpoint.Addresses {
-			x.holders[addr] = i // the first, as in package verdict
+			x.owners[addr] = i // the first, as in package verdict
 		}
 	}
 	for _, addrs := range x.services {
@@ -124,7 +124,7 @@ func (x *Index) Find(text string) ([]Party, error) {
 func (x *Index) at(addr netip.Addr) Party {
 	addr = addr.Unmap()
 	p := Party{Name: addr.String(), Addresses: []netip.Addr{addr}}
-	if i, ok := x.holders[addr]; ok {
+	if i, ok := x.owners[addr]; ok {
 		p.Ports = x.endpoints[i].Ports
 	}
 	return p
@@ -155,7 +155,7 @@ func (x *Index) service(name string) ([]Party, error) {
 	var found []Party
 	for _, addr := range slices.Compact(slices.Clone(addrs)) {
 		p := x.at(addr)
-		if i, held := x.holders[addr]; held {
+		if i, owned := x.owners[addr]; owned {
 			p.Name, p.Endpoint = x.endpoints[i].Name, x.endpoints[i].Endpoint
 		}
 		found = append(found, p)

@@ -26,7 +26,7 @@ func (p *Partition) Outside() []Party {
 	slices.SortFunc(nets, comparePrefixes)
 	nets = slices.Compact(nets)
 	taken := slices.Clone(nets)
-	for addr := range p.holders {
+	for addr := range p.ownerCounts {
 		taken = append(taken, netip.PrefixFrom(addr, addr.BitLen()))
 	}
 	slices.SortFunc(taken, comparePrefixes)
@@ -61,7 +61,7 @@ func (p *Partition) free(n netip.Prefix, taken []netip.Prefix) (netip.Addr, bool
 			narrower = append(narrower, t)
 		}
 	}
-	if n.IsSingleIP() && p.holders[n.Addr()] > 0 {
+	if n.IsSingleIP() && p.ownerCounts[n.Addr()] > 0 {
 		return netip.Addr{}, false
 	}
 	candidates := []netip.Addr{n.Addr().Next(), n.Addr()} // .0 only if no other is free

@@ -18,11 +18,11 @@ import (
 // Partition divides the endpoints, outside addresses and ports of given worlds into groups. No policy of these worlds
 // distinguishes the members of a group. A world has all resources of a cluster at one moment, see verdict.World.
 type Partition struct {
-	worlds   []verdict.World
-	mentions *mentions
-	nets     []netip.Prefix                 // mentioned networks, sorted and distinct
-	backends map[netip.Addr]map[string]bool // services and ports of an address
-	holders  map[netip.Addr]int             // number of endpoints with an address, the maximum of all worlds
+	worlds      []verdict.World
+	mentions    *mentions
+	nets        []netip.Prefix                 // mentioned networks, sorted and distinct
+	backends    map[netip.Addr]map[string]bool // services and ports of an address
+	ownerCounts map[netip.Addr]int             // number of endpoints with an address, the maximum of all worlds
 }
 
 // Group is a list of parties that policy cannot distinguish. It has at least one party. The first party represents all.
@@ -42,15 +42,15 @@ func (g Group) Names() []string {
 func NewPartition(worlds ...verdict.World) *Partition {
 	p := &Partition{
 		worlds: worlds, mentions: readMentions(worlds),
-		backends: map[netip.Addr]map[string]bool{}, holders: map[netip.Addr]int{},
+		backends: map[netip.Addr]map[string]bool{}, ownerCounts: map[netip.Addr]int{},
 	}
 	for i, world := range worlds {
-		held := map[netip.Addr]int{}
+		counts := map[netip.Addr]int{}
 		for _, resource := range world {
-			p.read(i, resource, held)
+			p.read(i, resource, counts)
 		}
-		for addr, n := range held {
-			p.holders[addr] = max(p.holders[addr], n)
+		for addr, n := range counts {
+			p.ownerCounts[addr] = max(p.ownerCounts[addr], n)
 		}
 	}
 	slices.SortFunc(p.nets, comparePrefixes)
@@ -59,11 +59,11 @@ func NewPartition(worlds ...verdict.World) *Partition {
 }
 
 // read collects the networks that a resource mentions, and counts the endpoints of each address.
-func (p *Partition) read(world int, resource policy.Resource, held map[netip.Addr]int) {
+func (p *Partition) read(world int, resource policy.Resource, counts map[netip.Addr]int) {
 	switch r := resource.(type) {
 	case *policy.WorkloadEndpoint:
 		for _, addr := range r.Addresses {
-			held[addr]++
+			counts[addr]++
 		}
 		for _, nat := range r.IPNATs {
 			p.mention(nat.InternalIP, nat.ExternalIP)
@@ -207,7 +207,7 @@ func (p *Partition) addresses(addrs []netip.Addr) string {
 func (p *Partition) sharesAddress(party Party) bool {
 	for _, world := range p.worlds {
 		if endpoint, ok := world[party.Endpoint].(*policy.WorkloadEndpoint); ok &&
-			slices.ContainsFunc(endpoint.Addresses, func(a netip.Addr) bool { return p.holders[a] > 1 }) {
+			slices.ContainsFunc(endpoint.Addresses, func(a netip.Addr) bool { return p.ownerCounts[a] > 1 }) {
 			return true
 		}
 	}

@@ -91,7 +91,7 @@ func (x *Index) Queries(from, to []string, ports []Port) ([]Query, error) {
 		return nil, fmt.Errorf("%s -> %s: want a sender, a receiver and a port", strings.Join(from, ", "),
 			strings.Join(to, ", "))
 	}
-	return nil, fmt.Errorf("%s and %s are one party: no policy applies to its flows to itself",
+	return nil, fmt.Errorf("%s and %s are the same party: policy does not apply between them",
 		from[0], to[0])
 }
 

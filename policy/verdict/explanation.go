@@ -102,7 +102,7 @@ const (
 	ByFalseSource Cause = "FalseSource"
 	// ByEncapsulation: the packet from the workload has one of policy.HostConfig.ForbiddenEncapsulations.
 	ByEncapsulation Cause = "Encapsulation"
-	// ByEncapsulationSource: the packet to the node is encapsulated, and its source is no address of a node; see
+	// ByEncapsulationSource: the packet to the node is encapsulated, and its source is not an address of a node; see
 	// policy.HostConfig.NodeEncapsulations.
 	ByEncapsulationSource Cause = "EncapsulationSource"
 	// ByEstablished: the packet belongs to a connection that was allowed before.

@@ -105,7 +105,7 @@ func (f Flow) Validate() error {
 	case "", StateNew, StateEstablished, StateRelated, StateInvalid:
 		return nil
 	default:
-		return fmt.Errorf("verdict: flow has the state %q, which does not exist", f.State)
+		return fmt.Errorf("verdict: flow has the unknown state %q", f.State)
 	}
 }
 

@@ -78,7 +78,7 @@ func (p *traversal) evalIncoming() {
 	}
 }
 
-// checkEncapsulation denies encapsulated packets to the node itself whose source is no address of a node.
+// checkEncapsulation denies encapsulated packets to the node itself whose source is not an address of a node.
 func (p *traversal) checkEncapsulation() {
 	if !p.to.isProcess() || p.from.iface == loopback || p.e.nodeAddresses[p.after.Src] {
 		return

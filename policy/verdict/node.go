@@ -69,26 +69,26 @@ func (n *node) hasAddress(addr netip.Addr) bool { return n.addresses[addr] || ad
 
 // entry returns the end at which a flow enters its node.
 func (e *Evaluator) entry(f Flow) (end, error) {
-	return e.place(f.Node, f.SrcEndpoint, f.InInterface, f.Src, "source", "InInterface")
+	return e.resolveEnd(f.Node, f.SrcEndpoint, f.InInterface, f.Src, "source", "InInterface")
 }
 
 // exit returns the end at which a flow leaves its node.
 func (e *Evaluator) exit(f Flow) (end, error) {
-	return e.place(f.Node, f.DstEndpoint, f.OutInterface, f.Dst, "destination", "OutInterface")
+	return e.resolveEnd(f.Node, f.DstEndpoint, f.OutInterface, f.Dst, "destination", "OutInterface")
 }
 
-func (e *Evaluator) place(
+func (e *Evaluator) resolveEnd(
 	name string, endpoint policy.Key, iface string, addr netip.Addr, side, field string,
 ) (end, error) {
 	n := e.nodes[name]
 	if n == nil {
-		return end{}, fmt.Errorf("verdict: the world has nothing on node %q", name)
+		return end{}, fmt.Errorf("verdict: the world has no objects of node %q", name)
 	}
 	o := n.workloads[iface]
 	switch {
 	case endpoint != (policy.Key{}):
 		if o = e.workloads[endpoint]; o == nil || o.workload.Node != name {
-			return end{}, fmt.Errorf("verdict: %s is no workload endpoint on node %s", endpoint, name)
+			return end{}, fmt.Errorf("verdict: %s is not a workload endpoint on node %s", endpoint, name)
 		}
 		if iface != "" && iface != o.workload.Interface {
 			return end{}, fmt.Errorf("verdict: the interface of %s is %s, not %s", endpoint, o.workload.Interface,

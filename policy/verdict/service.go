@@ -61,7 +61,7 @@ func (c *entityChecks) addService(m *policy.ServiceMatch, namespace string, serv
 	at := fmt.Sprintf(" of service %s/%s", name.Namespace, name.Name)
 	if c.name == "source" {
 		c.add("services", func(_ *packet, from *side) bool { return s.has(from.addr) },
-			func(_ *packet, from *side) string { return from.addr.String() + " is no backend" + at })
+			func(_ *packet, from *side) string { return from.addr.String() + " is not a backend" + at })
 		return
 	}
 	c.add("services",
@@ -72,6 +72,6 @@ func (c *entityChecks) addService(m *policy.ServiceMatch, namespace string, serv
 			if !p.Protocol.HasPorts() {
 				return fmt.Sprintf("%s has no ports", p.Protocol)
 			}
-			return fmt.Sprintf("%s port %d of %s is no backend%s", p.Protocol, to.port, to.addr, at)
+			return fmt.Sprintf("%s port %d of %s is not a backend%s", p.Protocol, to.port, to.addr, at)
 		})
 }

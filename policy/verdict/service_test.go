@@ -95,10 +95,10 @@ func TestServices(t *testing.T) {
 	p.Selector = ""
 	x := verdict.Explain(worldOf(web, one, p), flowOf(t, "tcp 10.0.0.1 10.0.1.1:81"))
 	require.Equal(t, &verdict.Mismatch{
-		Field: "destination.services", Reason: "TCP port 81 of 10.0.1.1 is no backend of service n/web",
+		Field: "destination.services", Reason: "TCP port 81 of 10.0.1.1 is not a backend of service n/web",
 	}, x.Egress.Tiers[0].Policies[0].Rules[0].Mismatch)
 	x = verdict.Explain(worldOf(web, ingress("p", allowFrom(of("n/web")))), flowOf(t, "tcp 10.0.1.1 10.0.0.1:81"))
 	require.Equal(t, &verdict.Mismatch{
-		Field: "source.services", Reason: "10.0.1.1 is no backend of service n/web",
+		Field: "source.services", Reason: "10.0.1.1 is not a backend of service n/web",
 	}, x.Ingress.Tiers[0].Policies[0].Rules[0].Mismatch)
 }

@@ -195,7 +195,7 @@ func (d Decision) String() string {
 	case ByEncapsulation:
 		return "workloads may not send encapsulated packets"
 	case ByEncapsulationSource:
-		return "only nodes may send " + d.Detail + ", and the source is no address of a node"
+		return "only nodes may send " + d.Detail + ", and the source is not an address of a node"
 	case ByEstablished:
 		return "the connection was allowed before"
 	case ByInvalidState:

@@ -14,14 +14,14 @@ drop TCP 203.0.114.1 10.0.0.1 port 80
 pass TCP 2001:db8::7 fd00::1 port 80
 drop TCP 2001:db9::7 fd00::1 port 80
 `},
-		{name: "S43: source and destination are two sides", text: `
+		{name: "S43: source and destination are matched separately", text: `
 policy p types Egress select app=="web"
   egress Allow dst.nets 203.0.113.0/24
   egress Deny src.nets 203.0.113.0/24
 pass TCP 10.0.0.1 203.0.113.7 port 80
 drop TCP 10.0.0.1 192.0.2.7 port 80
 `},
-		{name: "S68: prefixes count in their own family", text: `
+		{name: "S68: prefixes match only their own family", text: `
 policy p types Ingress
   ingress Allow src.nets 203.0.113.0/24
 pass TCP 203.0.113.7 10.0.0.1 port 80
@@ -58,7 +58,7 @@ pass TCP 10.0.0.2 10.0.0.1 port 80
 drop TCP 10.0.1.1 10.0.0.1 port 80
 drop TCP 203.0.113.7 10.0.0.1 port 80
 `},
-		{name: "S72: a negated selector lets pass who is nobody's", text: `
+		{name: "S72: a negated selector matches addresses without an object", text: `
 policy p types Ingress
   ingress Allow src.not role=="bad"
 drop TCP 203.0.113.7 10.0.0.1 port 80
@@ -86,7 +86,7 @@ pass TCP 10.0.1.1 10.0.0.1 port 80
 pass TCP fd00:1::1 fd00::1 port 80
 drop TCP fd00:1::2 fd00::1 port 80
 `},
-		{name: "S80: an address that two endpoints give stays until neither does", text: `
+		{name: "S80: an address of two endpoints stays until both are gone", text: `
 endpoint shop/twin node n2 addrs 10.0.1.1 labels role=fe
 policy p types Ingress
   ingress Allow src role=="fe"
@@ -96,7 +96,7 @@ pass TCP 10.0.1.1 10.0.0.1 port 80
 delete WorkloadEndpoint/shop/far
 drop TCP 10.0.1.1 10.0.0.1 port 80
 `},
-		{name: "S81: an address comes and another goes", text: `
+		{name: "S81: an address replaces another", text: `
 policy p types Ingress
   ingress Allow src role=="fe"
 pass TCP 10.0.1.1 10.0.0.1 port 80
@@ -106,7 +106,7 @@ drop TCP 10.0.1.1 10.0.0.1 port 80
 pass TCP 10.0.1.2 10.0.0.1 port 80
 drop TCP fd00:1::1 fd00::1 port 80
 `},
-		{name: "S89: a member that a broader one covers comes and goes", text: `
+		{name: "S89: a member that a broader one covers is added and removed", text: `
 netset wide labels role=bad nets 203.0.113.0/24
 policy p types Ingress
   ingress Allow src role=="bad"

@@ -49,7 +49,7 @@ pass TCP 203.0.113.7 10.0.0.1 port 1
 pass TCP 203.0.113.7 10.0.0.1 port 65534
 drop TCP 203.0.113.7 10.0.0.1 port 65535
 `},
-		{name: "S51: the name of a port brings its protocol", text: `
+		{name: "S51: a port name implies its protocol", text: `
 policy p types Ingress
   ingress Allow dst.ports http,dns
 pass TCP 203.0.113.7 10.0.0.1 port 80
@@ -57,7 +57,7 @@ drop UDP 203.0.113.7 10.0.0.1 port 80
 pass UDP 203.0.113.7 10.0.0.2 port 53
 drop TCP 203.0.113.7 10.0.0.2 port 53
 `},
-		{name: "S54: a name means the port that each address defines", text: `
+		{name: "S54: a port name resolves to a port for each address", text: `
 policy p types Ingress
   ingress Allow proto TCP dst.ports http
 pass TCP 203.0.113.7 10.0.0.1 port 80
@@ -67,7 +67,7 @@ drop TCP 203.0.113.7 10.0.0.2 port 80
 pass TCP 2001:db8::7 fd00::1 port 80
 drop TCP 2001:db8::7 fd00::1 port 8080
 `},
-		{name: "S59: a name that nobody defines matches nothing", text: `
+		{name: "S59: an undefined port name matches nothing", text: `
 policy p types Ingress
   ingress Deny proto TCP dst.ports nobody
   ingress Allow proto TCP dst.notports nobody dst.ports 81
@@ -89,7 +89,7 @@ drop TCP 203.0.113.7 10.0.0.1 port 3868 sport 2905
 // protocolCases are about protocols, ICMP, and header fields.
 func protocolCases() []judgeCase {
 	return []judgeCase{
-		{name: "S41: a rule that says nothing", text: `
+		{name: "S41: a rule without conditions", text: `
 policy p types Ingress
   ingress Allow
 pass 253 203.0.113.7 10.0.0.1
@@ -135,7 +135,7 @@ drop ICMPv6 2001:db8::7 fd00::1 icmp 1/4
 pass ICMPv6 2001:db8::7 fd00::1 icmp 1/3
 pass ICMPv6 2001:db8::7 fd00::1 icmp 2/4
 `},
-		{name: "S66: ICMP is IPv4's, ICMPv6 is IPv6's", text: `
+		{name: "S66: ICMP is for IPv4, ICMPv6 for IPv6", text: `
 policy p types Ingress
   ingress Allow proto ICMP
 pass ICMP 203.0.113.7 10.0.0.1 icmp 8/0

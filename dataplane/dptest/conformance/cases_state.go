@@ -21,7 +21,7 @@ pass UDP 10.1.0.9 10.0.0.1 port 80
 pass UDP 10.1.0.9 10.0.0.1 port 81
 drop UDP 10.1.0.9 10.0.0.1 port 82
 `},
-		{name: "S20: a tier of staged policies alone has no end", state: stagedTier, text: `
+		{name: "S20: a tier with only staged policies does not decide", state: stagedTier, text: `
 pass TCP 10.1.0.1 10.0.0.1 port 9
 drop UDP 10.1.0.1 10.0.0.1 port 9
 `},

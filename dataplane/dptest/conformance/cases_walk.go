@@ -5,7 +5,7 @@ package conformance
 // orderCases are about which policies apply, and about their order.
 func orderCases() []judgeCase {
 	return []judgeCase{
-		{name: "S5: policies in their order, those without one last", text: `
+		{name: "S5: policies in order, those without an order last", text: `
 policy a types Ingress order 2
   ingress Deny
 policy b types Ingress order -1.5
@@ -26,7 +26,7 @@ drop UDP 203.0.113.7 10.0.0.1 port 80
 tier sec order 3
 drop TCP 203.0.113.7 10.0.0.1 port 80
 `},
-		{name: "S12: directions have rules of their own", text: `
+		{name: "S12: each direction has its own rules", text: `
 policy p types Ingress,Egress select app=="web"
   ingress Allow proto TCP
   egress Allow proto UDP
@@ -84,14 +84,14 @@ drop TCP 203.0.113.7 10.0.0.1 port 81
 pass TCP 203.0.113.7 10.0.0.1 port 82
 drop TCP 203.0.113.7 10.0.0.1 port 83
 `},
-		{name: "S22: what an early tier allows no later one denies", text: `
+		{name: "S22: an Allow in an early tier is final", text: `
 policy a tier sec types Ingress
   ingress Allow
 policy b tier app types Ingress
   ingress Deny
 pass TCP 203.0.113.7 10.0.0.1 port 80
 `},
-		{name: "S23: what an early tier denies no later one allows", text: `
+		{name: "S23: a Deny in an early tier is final", text: `
 policy a tier sec types Ingress
   ingress Deny
 policy b tier app types Ingress
@@ -129,7 +129,7 @@ tier sec order 1 default Pass
 pass TCP 203.0.113.7 10.0.0.1 port 81
 drop UDP 203.0.113.7 10.0.0.1 port 81
 `},
-		{name: "S27: a policy without rules makes its tier count", text: `
+		{name: "S27: a policy without rules makes its tier decide", text: `
 policy a types Ingress select app=="web"
 drop TCP 203.0.113.7 10.0.0.1 port 80
 pass TCP 10.0.0.1 203.0.113.7 port 80
@@ -197,7 +197,7 @@ pass TCP 10.0.0.2 10.0.0.1 port 81
 drop TCP 10.0.0.2 10.0.0.1 port 82
 pass TCP 10.0.0.1 10.0.0.2 port 9
 `},
-		{name: "S167: a rule that is not understood opens nothing", text: `
+		{name: "S167: a closed rule allows nothing", text: `
 policy p types Ingress
   ingress Allow proto TCP dst.ports 80,0
   ingress Allow proto UDP

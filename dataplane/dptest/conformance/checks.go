@@ -27,11 +27,11 @@ func (k kit) nothingBeforeInSync(t *testing.T) {
 		full := fullWorld(n.Interfaces)
 		n.reach(t, early(otherWorld(n.Interfaces)))
 		n.reach(t, early(full))
-		require.Equal(t, before, n.Dump(t), "a batch before in-sync touched the kernel")
+		require.Equal(t, before, n.Dump(t), "a batch before in-sync changed the kernel")
 		require.NoError(t, n.resync(t))
-		require.Equal(t, before, n.Dump(t), "Resync before in-sync touched the kernel")
+		require.Equal(t, before, n.Dump(t), "Resync before in-sync changed the kernel")
 		n.reach(t, full)
-		require.Equal(t, want, n.Dump(t), "what was sent before in-sync was not remembered")
+		require.Equal(t, want, n.Dump(t), "the batches before in-sync were lost")
 		require.NotEqual(t, before, want, "Dump does not show what is programmed")
 	})
 }
@@ -58,12 +58,12 @@ func (k kit) idempotent(t *testing.T) {
 func (k kit) pathIndependence(t *testing.T) {
 	want := k.fresh(t, fullWorld)
 	for name, path := range map[string][]func([3]string) dptest.State{
-		"from nothing":         {noWorld, fullWorld},
-		"from a small world":   {smallWorld, fullWorld},
-		"from another world":   {otherWorld, fullWorld},
-		"there and back":       {fullWorld, otherWorld, fullWorld},
-		"all gone and back":    {fullWorld, noWorld, fullWorld},
-		"by way of all others": {smallWorld, otherWorld, noWorld, otherWorld, smallWorld, fullWorld},
+		"from an empty world":   {noWorld, fullWorld},
+		"from a small world":    {smallWorld, fullWorld},
+		"from another world":    {otherWorld, fullWorld},
+		"there and back":        {fullWorld, otherWorld, fullWorld},
+		"remove all, add again": {fullWorld, noWorld, fullWorld},
+		"through all others":    {smallWorld, otherWorld, noWorld, otherWorld, smallWorld, fullWorld},
 	} {
 		t.Run(name, func(t *testing.T) {
 			n := k.start(t)
@@ -81,7 +81,7 @@ func (k kit) removal(t *testing.T) {
 		n := k.start(t)
 		n.reach(t, fullWorld(n.Interfaces))
 		n.reach(t, emptyWorld())
-		require.Equal(t, want, n.Dump(t), "something is left")
+		require.Equal(t, want, n.Dump(t), "objects remain")
 	})
 }
 
@@ -117,10 +117,10 @@ func (k kit) restart(t *testing.T) {
 			n.reach(t, left(n.Interfaces))
 			before := n.Dump(t)
 			n.restart(t)
-			require.Equal(t, before, n.Dump(t), "opening touched the kernel")
+			require.Equal(t, before, n.Dump(t), "Open changed the kernel")
 			other := otherWorld(n.Interfaces)
 			n.reach(t, early(other))
-			require.Equal(t, before, n.Dump(t), "a batch before in-sync touched the kernel")
+			require.Equal(t, before, n.Dump(t), "a batch before in-sync changed the kernel")
 			n.reach(t, other)
 			require.Equal(t, want, n.Dump(t))
 		})
@@ -130,17 +130,17 @@ func (k kit) restart(t *testing.T) {
 func (k kit) teardown(t *testing.T) {
 	n := k.start(t)
 	before := n.Dump(t)
-	require.NoError(t, n.dp.Teardown(t.Context()), "when there is nothing")
+	require.NoError(t, n.dp.Teardown(t.Context()), "Teardown without objects")
 	require.Equal(t, before, n.Dump(t))
 	n.reach(t, fullWorld(n.Interfaces))
 	require.NoError(t, n.dp.Teardown(t.Context()))
-	require.Equal(t, before, n.Dump(t), "something is left")
+	require.Equal(t, before, n.Dump(t), "objects remain")
 
 	n.restart(t)
 	n.reach(t, fullWorld(n.Interfaces))
 	n.restart(t)
-	require.NoError(t, n.dp.Teardown(t.Context()), "what an earlier run left")
-	require.Equal(t, before, n.Dump(t), "something of an earlier run is left")
+	require.NoError(t, n.dp.Teardown(t.Context()), "Teardown of objects of an earlier run")
+	require.Equal(t, before, n.Dump(t), "objects of an earlier run remain")
 }
 
 func (k kit) resync(t *testing.T) {
@@ -151,7 +151,7 @@ func (k kit) resync(t *testing.T) {
 		return
 	}
 	n.Damage(t)
-	require.NotEqual(t, dump, n.Dump(t), "Damage does no damage that Dump shows")
+	require.NotEqual(t, dump, n.Dump(t), "Dump does not show the damage")
 	require.NoError(t, n.resync(t))
 	require.Equal(t, dump, n.Dump(t), "Resync did not repair")
 }
@@ -194,19 +194,19 @@ func (k kit) plan(t *testing.T) {
 	text, err := p.Plan(t.Context(), b)
 	require.NoError(t, err)
 	require.NotEmpty(t, text, "the plan for a new world")
-	require.Equal(t, before, n.Dump(t), "Plan touched the kernel")
+	require.Equal(t, before, n.Dump(t), "Plan changed the kernel")
 	require.NoError(t, n.apply(t, dataplane.Batch{}))
 	require.Equal(t, before, n.Dump(t), "Plan brought the dataplane in sync")
 	require.NoError(t, n.apply(t, b))
 	done := n.Dump(t)
 	text, err = p.Plan(t.Context(), dataplane.Batch{})
 	require.NoError(t, err)
-	require.Empty(t, text, "the plan when all is done")
+	require.Empty(t, text, "the plan after the batch")
 	text, err = p.Plan(t.Context(), n.batchTo(otherWorld(n.Interfaces)))
 	require.NoError(t, err)
 	require.NotEmpty(t, text, "the plan for another world")
 	require.NoError(t, n.apply(t, dataplane.Batch{}))
-	require.Equal(t, done, n.Dump(t), "Plan touched the desired state")
+	require.Equal(t, done, n.Dump(t), "Plan changed the desired state")
 }
 
 // badObject checks that an object that cannot be programmed is the only one reported, and does not hold up the
@@ -219,7 +219,7 @@ func (k kit) badObject(t *testing.T) {
 	full, other := fullWorld(n.Interfaces), otherWorld(n.Interfaces)
 	spoilt, otherSpoilt := full.Clone(), other.Clone()
 	bad := n.Spoil(spoilt)
-	require.Equal(t, bad, n.Spoil(otherSpoilt), "Spoil has another key each time")
+	require.Equal(t, bad, n.Spoil(otherSpoilt), "Spoil returns different keys")
 	requireReported := func(err error) {
 		t.Helper()
 		objects, general := dataplane.ApplyErrors(err)
@@ -234,14 +234,14 @@ func (k kit) badObject(t *testing.T) {
 	want := n.Dump(t)
 	requireReported(n.apply(t, dataplane.Batch{}))
 	requireReported(n.resync(t))
-	require.Equal(t, want, n.Dump(t), "trying again")
+	require.Equal(t, want, n.Dump(t), "after retries")
 
 	with := k.start(t)
 	requireReported(with.apply(t, with.batchTo(otherSpoilt)))
 	requireReported(with.apply(t, with.batchTo(spoilt)))
-	require.Equal(t, want, with.Dump(t), "the others were held up")
+	require.Equal(t, want, with.Dump(t), "other objects were not programmed")
 	with.reach(t, full)
-	require.Equal(t, clean, with.Dump(t), "something of the bad object is left")
+	require.Equal(t, clean, with.Dump(t), "parts of the bad object remain")
 }
 
 // foreignState checks that objects of another program stay unchanged.
@@ -267,5 +267,5 @@ func (k kit) foreignState(t *testing.T) {
 	check()
 	require.NoError(t, n.dp.Teardown(t.Context()))
 	check()
-	require.Equal(t, before, n.Dump(t), "something is left")
+	require.Equal(t, before, n.Dump(t), "objects remain")
 }

@@ -65,7 +65,7 @@ func (j *judged) play(t *testing.T, updates []policy.Update) {
 // apply applies a batch to the dataplane and to the reference.
 func (j *judged) apply(t *testing.T, b dataplane.Batch) {
 	t.Helper()
-	require.NoError(t, j.mirror.Play(b), "a fault of the kit: the contract does not allow the batch")
+	require.NoError(t, j.mirror.Play(b), "a bug of the kit: the contract does not allow the batch")
 	require.NoError(t, j.node.apply(t, b), "apply:\n%s", b)
 }
 
@@ -108,7 +108,7 @@ func (k kit) judgeCase(t *testing.T, c judgeCase) {
 		for _, p := range s.packets {
 			packet := j.located(p.packet)
 			require.Equal(t, p.allowed, j.mirror.Judge(packet).Allowed(),
-				"a fault of the kit: the case and the reference differ: %s\n%s", describe(packet), j.mirror.State())
+				"a bug of the kit: the case and the reference differ: %s\n%s", describe(packet), j.mirror.State())
 			if wrong := j.wrong(t, packet); wrong != "" {
 				t.Errorf("%s\nthe case:\n%s\nthe dataplane's desired state:\n%s", wrong, c.text, j.mirror.State())
 				return

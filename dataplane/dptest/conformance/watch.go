@@ -79,7 +79,7 @@ func (w *watching) repaired(t *testing.T) (drifts int) {
 			t.Fatalf("Watch ended: %v", err)
 		default:
 		}
-		require.False(t, time.Now().After(deadline), "what another has changed is not reported, nor repaired")
+		require.False(t, time.Now().After(deadline), "a change by another program is neither reported nor repaired")
 	}
 	for len(w.drifts) > 0 { // requests for a Resync that came meanwhile
 		if !w.onlyFaults(t, <-w.drifts) {
@@ -112,7 +112,7 @@ func (w *watching) quiet(t *testing.T) {
 		w.node.reach(t, fullWorld(w.node.Interfaces))
 		with += w.repaired(t)
 	}
-	require.Less(t, with, without+rounds/2, "what the dataplane does itself is reported as drift")
+	require.Less(t, with, without+rounds/2, "changes by the dataplane itself are reported as drift")
 }
 
 // end ends the Watch.
@@ -130,7 +130,7 @@ func (w *watching) end(t *testing.T) {
 		if left == "" {
 			return
 		}
-		require.False(t, time.Now().After(deadline), "goroutines are left of a Watch that has ended:\n%s", left)
+		require.False(t, time.Now().After(deadline), "goroutines remain after Watch has ended:\n%s", left)
 	}
 }
 

@@ -187,8 +187,8 @@ func (a *Applier) Update(ctx context.Context, d *ruleset.Delta) error {
 	if direct && len(change.Ops) > 0 {
 		err = a.updater.transact(change.Ops, a.desired.State)
 	} else if direct {
-		_, touched, failed := a.tracker.drain()
-		if err = failed; touched {
+		_, changed, failed := a.tracker.drain()
+		if err = failed; changed {
 			err = errChanged
 		}
 	}
@@ -305,8 +305,8 @@ func (a *Applier) Resync(ctx context.Context) error {
 	if !a.desired.given {
 		return ErrUnknown
 	}
-	_, touched, err := a.tracker.drain()
-	if err == nil && !touched && a.desired.isProgrammed() {
+	_, changed, err := a.tracker.drain()
+	if err == nil && !changed && a.desired.isProgrammed() {
 		return nil
 	}
 	return a.reconciler.reconcile(ctx)
@@ -374,7 +374,7 @@ func (a *Applier) Watch(ctx context.Context, notify func(Drift)) error {
 	stop := context.AfterFunc(ctx, a.tracker.monitor.Wake)
 	defer stop()
 	for {
-		drift, ok, err := a.tracker.news()
+		drift, ok, err := a.tracker.lastDrift()
 		if err == nil && !ok {
 			err = a.tracker.monitor.Wait()
 		}

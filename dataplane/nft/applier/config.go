@@ -4,6 +4,7 @@ package applier
 
 import (
 	"errors"
+	"fmt"
 	"log/slog"
 
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
@@ -76,7 +77,7 @@ func (c Config) validate() error {
 		errs = append(errs, errors.New("applier: config: Name is missing"))
 	}
 	if c.NetNS < 0 {
-		errs = append(errs, errors.New("applier: config: NetNS is no file descriptor"))
+		errs = append(errs, fmt.Errorf("applier: config: NetNS: %d is not a file descriptor", c.NetNS))
 	}
 	if c.MaxBatch < leastBatch {
 		errs = append(errs, errors.New("applier: config: MaxBatch is smaller than 4096"))

@@ -12,7 +12,7 @@ import (
 )
 
 // errForm reports that package ruleset cannot represent the table in the kernel.
-var errForm = errors.New("unknown form")
+var errForm = errors.New("the table has unsupported objects")
 
 // desiredState has the desired state, and records whether the kernel has it.
 type desiredState struct {
@@ -84,7 +84,7 @@ func kernelState(desired *ruleset.State, d *readback.Difference) (*ruleset.State
 	actual := desired.Clone()
 	inverse, err := actual.Prepare(&d.Inverse)
 	if err != nil {
-		return nil, fmt.Errorf("applier: understand table: %w: %w", errForm, err)
+		return nil, fmt.Errorf("applier: represent table: %w: %w", errForm, err)
 	}
 	actual.Commit(inverse)
 	return actual, nil

@@ -7,7 +7,7 @@
 // with nft, use version 1.0.6 or later.)
 //
 //	Update(delta) ─▶ ruleset.State ─▶ operations ─▶ one transaction ─▶ nf_tables
-//	                     ▲                              │ refused, or the table was touched
+//	                     ▲                              │ refused, or the table was changed
 //	                     └── compare ◀── read back ◀────┘      ▲
 //	                                          notifications ───┘ Watch
 //

@@ -39,7 +39,7 @@ func (x *executor) program(ops []ruleset.Op, d *readback.Difference, view *rules
 	// The kernel's limit is known only now, when parts of the change may already be committed.
 	if errors.As(err, &size) && size.Limit < x.tx.limit {
 		x.tx.limit = size.Limit
-		return fmt.Errorf("%w, by ourselves: %w", errChanged, err)
+		return fmt.Errorf("%w, or by a part of this change: %w", errChanged, err)
 	}
 	if err != nil || d == nil {
 		return err
@@ -55,7 +55,7 @@ func (x *executor) inParts(ops []ruleset.Op, d *readback.Difference, view *rules
 	x.cfg.Logger.Debug("nftables: transaction in parts", "table", x.cfg.Name, "limit", x.tx.limit)
 	defer func() {
 		if isRefused(err) && x.stats.Transactions != before { // the operations no longer fit the kernel's table
-			err = fmt.Errorf("%w, by ourselves: %w", errChanged, err)
+			err = fmt.Errorf("%w, or by a part of this change: %w", errChanged, err)
 		}
 	}()
 	fits, err := x.fits(p.live, nil, x.epochs.writeEpoch)
@@ -77,7 +77,7 @@ func (x *executor) inParts(ops []ruleset.Op, d *readback.Difference, view *rules
 			case fits:
 				return x.byShadows(s, d)
 			}
-			reason = "the transaction that leads to shadows is too large"
+			reason = "the transaction that switches to shadow chains is too large"
 		}
 		x.cfg.Logger.Debug("nftables: chains drop all packets while they change", "table", x.cfg.Name, "reason", reason)
 	}
@@ -175,7 +175,7 @@ func (x *executor) planShadows(p *phases, d *readback.Difference, view *ruleset.
 // byShadows carries out a plan. If d is not nil, it has the foreign objects in the table. Foreign
 // base chains may look up sets that change after the step live, so that step deletes them.
 func (x *executor) byShadows(s *shadowPlan, d *readback.Difference) error {
-	x.cfg.Logger.Debug("nftables: change by shadows", "table", x.cfg.Name, "chains", len(s.back))
+	x.cfg.Logger.Debug("nftables: change through shadow chains", "table", x.cfg.Name, "chains", len(s.back))
 	err := x.tx.cut(s.build)
 	if err == nil {
 		_ = x.grace.synchronize() // if the kernel refuses to wait, a packet under way may use parts of both states

@@ -9,7 +9,7 @@ type gracePeriods struct {
 	mu          sync.Mutex
 	running     bool
 	synchronize func() error
-	// next is closed at the end of the next grace period; nil if nobody has requested one.
+	// next is closed at the end of the next grace period; nil if none was requested.
 	next chan struct{}
 }
 

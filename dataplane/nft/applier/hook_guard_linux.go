@@ -177,7 +177,7 @@ func (h *hookGuards) remove() error {
 		encode.New(h.writer.batch, h.cfg.Family, table, nil).DeleteTable()
 		_, err = h.tx.commit(h.writer.batch, nil)
 		if isRefused(err) {
-			return fmt.Errorf("%w, by ourselves: delete table %s: %w", errChanged, table, err)
+			return fmt.Errorf("%w: delete table %s: %w", errChanged, table, err)
 		}
 		if err != nil {
 			return err

@@ -63,13 +63,13 @@ func (i *isolator) isolate(ctx context.Context, d *readback.Difference, refusal 
 		if len(blamed) == 0 || i.blamesBase(blamed) {
 			blamed = i.bisect(actual, d, held, rejection{refusal, detailOf(refusal)})
 		}
-		news := false
+		found := false
 		for o, c := range blamed {
 			if _, known := held[o]; !known {
-				held[o], news = c, true
+				held[o], found = c, true
 			}
 		}
-		if !news {
+		if !found {
 			return false, nil // nothing to hold back, or the kernel refuses the rest, too
 		}
 		ops, s, err := i.without(actual, held)

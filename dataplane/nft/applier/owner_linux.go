@@ -34,8 +34,8 @@ const unowned = "the table has no owner and cannot get one"
 // maxRelease limits how long Close waits until the table has no owner.
 const maxRelease = time.Second
 
-// attemptsAnew limits the attempts to replace a table by one with an owner.
-const attemptsAnew = 3
+// maxOwnerAttempts limits the attempts to replace a table by one with an owner.
+const maxOwnerAttempts = 3
 
 // canOwn reports whether the kernel supports the given flags of a table: OWNER alone since Linux
 // 5.12, OWNER with PERSIST since 6.9. Older kernels refuse them: up to 5.11 with EINVAL, later ones
@@ -62,7 +62,7 @@ func dialOwnerQuery(cfg Config, conn *nfnl.Conn) (*nfnl.Conn, error) {
 		return nil, err
 	} else if !owns {
 		cfg.Logger.Info("nftables: other processes can change the table: "+
-			"a table that has an owner and outlives it came with Linux 6.9", "table", cfg.Name)
+			"tables with the flags owner and persist need Linux 6.9", "table", cfg.Name)
 		return nil, nil
 	}
 	return nfnl.Dial(nfnl.Config{NetNS: cfg.NetNS})
@@ -77,10 +77,10 @@ type owner struct {
 	writer  *writer
 	tx      *transactor
 	stats   *Stats
-	// owns is set if the table should have an owner, and can have one. anew is the number of failed
-	// attempts to replace the table for that.
-	owns bool
-	anew int
+	// owns is set if the table should have an owner, and can have one. attempts is the number of
+	// failed attempts to recreate the table with an owner.
+	owns     bool
+	attempts int
 	// query is a second socket, with which close queries the table's owner. It is nil if the table
 	// will never have an owner.
 	query *nfnl.Conn
@@ -169,9 +169,9 @@ func (o *owner) ownedError(port uint32) *OwnedError {
 // returns errChanged, because the table must be read again.
 func (o *owner) disown(err error) error {
 	var size *netlink.SizeError
-	if o.anew++; o.anew >= attemptsAnew || errors.As(err, &size) {
+	if o.attempts++; o.attempts >= maxOwnerAttempts || errors.As(err, &size) {
 		o.owns = false
-		o.cfg.Logger.Warn("nftables: other processes can change the table: it cannot be made anew with an owner",
+		o.cfg.Logger.Warn("nftables: other processes can change the table: it cannot be recreated with an owner",
 			"table", o.cfg.Name, "error", err)
 	}
 	return fmt.Errorf("%w: %w", errChanged, err)

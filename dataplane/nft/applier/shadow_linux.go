@@ -92,9 +92,9 @@ func (p *phases) obstacle(view *ruleset.State, adopting bool) string {
 	for i := range p.live {
 		switch op := &p.live[i]; {
 		case op.Kind == ruleset.DeleteChain || op.Kind == ruleset.AddChain && op.Chain.Hook == nil:
-			return "chain " + op.Chain.Name + " is deleted and made again"
+			return "chain " + op.Chain.Name + " is deleted and recreated"
 		case op.Kind == ruleset.DeleteSet || op.Kind == ruleset.AddSet:
-			return "set " + op.Set.Name + " is deleted and made again"
+			return "set " + op.Set.Name + " is deleted and recreated"
 		case op.Set != nil && op.Set.Timed(): // the shadow would have elements again that have expired
 			return "elements of set " + op.Set.Name + " have timeouts"
 		}
@@ -103,7 +103,7 @@ func (p *phases) obstacle(view *ruleset.State, adopting bool) string {
 	shadowed := p.shadowed(view, sets)
 	for _, c := range shadowed {
 		if looksByRaw(c, sets) {
-			return "chain " + c.Name + " looks into a set by an expression of its own"
+			return "chain " + c.Name + " looks up a set in a raw expression"
 		}
 	}
 	depth := 2*view.Depth() + 1 // each chain on the way may go to its shadow
@@ -111,7 +111,7 @@ func (p *phases) obstacle(view *ruleset.State, adopting bool) string {
 		depth = p.depth(shadowed, view)
 	}
 	if depth > ruleset.MaxDepth {
-		return fmt.Sprintf("chains would follow one another %d deep", depth)
+		return fmt.Sprintf("jumps would be %d deep, more than %d", depth, ruleset.MaxDepth)
 	}
 	return ""
 }

@@ -99,7 +99,7 @@ func (s *stageGuards) add(
 		err = s.tx.cut(bases)
 	}
 	if isRefused(err) && s.stats.Transactions == before {
-		s.cfg.Logger.Warn("nftables: a packet may meet two states of policy while stages change together",
+		s.cfg.Logger.Warn("nftables: a packet may use two states of policy while stages change together",
 			"table", s.cfg.Name, "err", err)
 		return [2][]ruleset.Op{}, nil
 	}

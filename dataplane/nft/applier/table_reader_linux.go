@@ -41,7 +41,7 @@ func (r *tableReader) readBack() (*readback.Difference, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, touched, err := r.tracker.drain(); err != nil || touched {
+	if _, changed, err := r.tracker.drain(); err != nil || changed {
 		return nil, errors.Join(errChanged, err)
 	}
 	if r.owner.owns && !r.stats.Owned && d.RebuildReason == "" {

@@ -24,9 +24,9 @@ type tracker struct {
 	generation uint32
 	// inside is set if the transaction whose notifications are arriving changed our table.
 	inside bool
-	// touched is set if another process changed our table, or may have changed it, since the last
+	// changed is set if another process changed our table, or may have changed it, since the last
 	// setKnown. drift is the last of these changes.
-	touched bool
+	changed bool
 	drift   Drift
 	// drifts is the number of these changes.
 	drifts uint64
@@ -38,7 +38,7 @@ type tracker struct {
 func (t *tracker) setKnown(generation uint32) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.touched, t.generation = false, generation
+	t.changed, t.generation = false, generation
 }
 
 // yield records whether another process owns the table.
@@ -49,39 +49,39 @@ func (t *tracker) yield(yielded bool) {
 }
 
 // drain reads all notifications. It returns the last generation whose changes are known, and
-// touched.
-func (t *tracker) drain() (generation uint32, touched bool, err error) {
+// changed.
+func (t *tracker) drain() (generation uint32, changed bool, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	_, err = t.drainLocked()
-	return t.generation, t.touched, err
+	return t.generation, t.changed, err
 }
 
-// news does what drain does, for a Watch. It returns the last change of our table, if there was one
-// since the notifications were last read.
-func (t *tracker) news() (drift Drift, ok bool, err error) {
+// lastDrift does what drain does, for a Watch. It returns the last change of our table, if there
+// was one since the notifications were last read.
+func (t *tracker) lastDrift() (drift Drift, ok bool, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	ok, err = t.drainLocked()
 	return t.drift, ok, err
 }
 
-func (t *tracker) drainLocked() (news bool, err error) {
+func (t *tracker) drainLocked() (drifted bool, err error) {
 	before := t.drifts
-	missed, err := t.monitor.Events(t.takeLocked)
+	missed, err := t.monitor.Events(t.processLocked)
 	if missed {
-		t.noteLocked(Drift{Missed: true})
+		t.recordLocked(Drift{Missed: true})
 	}
 	return t.drifts != before, err
 }
 
-// takeLocked processes one notification.
-func (t *tracker) takeLocked(e nfnl.Event) {
+// processLocked processes one notification.
+func (t *tracker) processLocked(e nfnl.Event) {
 	if e.Generation == 0 {
 		switch {
 		case e.Table != t.table || e.Family != t.family || e.Port == t.own:
 		case e.Port == 0: // the kernel itself, for example when a device is removed: there is no transaction
-			t.noteLocked(Drift{})
+			t.recordLocked(Drift{})
 		default:
 			t.inside = true
 		}
@@ -91,22 +91,22 @@ func (t *tracker) takeLocked(e nfnl.Event) {
 	t.inside = false
 	switch age := int32(e.Generation - t.generation); {
 	case age == 0 && inside: // the reading began after it got its generation, but before it was complete
-		t.noteLocked(Drift{PID: e.PID, Process: e.Process, Generation: e.Generation})
+		t.recordLocked(Drift{PID: e.PID, Process: e.Process, Generation: e.Generation})
 		return
 	case age <= 0: // its changes are known already
 		return
 	}
 	switch {
 	case e.Generation != following(t.generation):
-		t.noteLocked(Drift{Missed: true, Generation: e.Generation})
+		t.recordLocked(Drift{Missed: true, Generation: e.Generation})
 	case inside:
-		t.noteLocked(Drift{PID: e.PID, Process: e.Process, Generation: e.Generation})
+		t.recordLocked(Drift{PID: e.PID, Process: e.Process, Generation: e.Generation})
 	}
 	t.generation = e.Generation
 }
 
-func (t *tracker) noteLocked(d Drift) {
-	t.touched, t.drift = true, d
+func (t *tracker) recordLocked(d Drift) {
+	t.changed, t.drift = true, d
 	if !t.yielded {
 		t.drifts++
 	}
@@ -127,7 +127,7 @@ func (t *tracker) withMonitorPaused(commit, now func() (uint32, error)) error {
 	}
 	reached, failed := commit()
 	if err := t.monitor.Resume(); err != nil {
-		t.noteLocked(Drift{Missed: true})
+		t.recordLocked(Drift{Missed: true})
 		return err
 	}
 	if reached != 0 && reached == following(t.generation) {
@@ -138,7 +138,7 @@ func (t *tracker) withMonitorPaused(commit, now func() (uint32, error)) error {
 		_, err = t.drainLocked()
 	}
 	if err != nil || int32(at-t.generation) > 0 {
-		t.noteLocked(Drift{Missed: true, Generation: at})
+		t.recordLocked(Drift{Missed: true, Generation: at})
 		t.generation = at
 	}
 	if failed != nil {

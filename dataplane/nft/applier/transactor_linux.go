@@ -59,11 +59,11 @@ func (t *transactor) send(b *nfnl.Batch) (echoed map[uint32]uint64, err error) {
 		return nil, err
 	}
 	for range restarts {
-		generation, touched, err := t.tracker.drain()
+		generation, changed, err := t.tracker.drain()
 		if err != nil {
 			return nil, err
 		}
-		if touched {
+		if changed {
 			return nil, errChanged
 		}
 		b.Guard(generation)
@@ -217,8 +217,8 @@ func (t *transactor) removeForeign(d *readback.Difference) error {
 //
 // Errors: errChanged if another process has changed the ruleset; those of nfnl.Conn.Check.
 func (t *transactor) checkBatch() error {
-	generation, touched, err := t.tracker.drain()
-	if err != nil || touched {
+	generation, changed, err := t.tracker.drain()
+	if err != nil || changed {
 		return errors.Join(errChanged, err)
 	}
 	t.writer.batch.Guard(generation)

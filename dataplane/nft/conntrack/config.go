@@ -128,7 +128,7 @@ func (c Config) withDefaults() Config {
 func (c Config) validate() error {
 	var errs []error
 	if c.NetNS < 0 {
-		errs = append(errs, fmt.Errorf("conntrack: NetNS: %d is no file descriptor", c.NetNS))
+		errs = append(errs, fmt.Errorf("conntrack: NetNS: %d is not a file descriptor", c.NetNS))
 	}
 	if c.JudgeRate < 0 {
 		errs = append(errs, fmt.Errorf("conntrack: JudgeRate: %d is less than 0", c.JudgeRate))

@@ -228,7 +228,7 @@ func (s *Sweeper) announce(now time.Time) bool {
 		return false
 	}
 	if err := s.cfg.BeforeEnd(p.queue); err != nil {
-		p.failed = append(p.failed, fmt.Errorf("conntrack: before the end of flows: %w", err))
+		p.failed = append(p.failed, fmt.Errorf("conntrack: BeforeEnd: %w", err))
 	}
 	return true
 }

@@ -123,19 +123,21 @@ func (p *prover) incomplete() (reasons []string) {
 		reasons = append(reasons, "a rule compares "+test)
 	}
 	if len(p.own[0])+len(p.own[1]) == 0 {
-		reasons = append(reasons, fmt.Sprintf("the world has no address of node %s: nothing from and to its own "+
-			"processes", p.cfg.Node))
+		reasons = append(reasons, fmt.Sprintf("the world has no address of node %s: "+
+			"packets from and to its own processes are not tried", p.cfg.Node))
 	}
 	if len(p.cfg.Bridges) > 0 {
-		reasons = append(reasons,
-			"to addresses behind a bridge that no endpoint has, and from the spoofed sources of endpoints there")
+		reasons = append(reasons, "packets to addresses behind a bridge that no endpoint has, "+
+			"and from the spoofed sources of endpoints there, are not tried")
 	}
 	if len(p.hostKeys) > 0 {
-		reasons = append(reasons, "of packets forwarded between host interfaces, not every pair of addresses")
+		reasons = append(reasons,
+			"packets forwarded between host interfaces: not every pair of addresses is tried")
 	}
 	for _, g := range p.groups {
 		if e := g.members[0]; len(e.AllowSpoofedSourcePrefixes) > 0 {
-			reasons = append(reasons, fmt.Sprintf("from the spoofed sources of %s, one destination", e.Key()))
+			reasons = append(reasons, fmt.Sprintf(
+				"packets from the spoofed sources of %s: only one destination is tried", e.Key()))
 		}
 	}
 	slices.Sort(reasons)
@@ -147,7 +149,7 @@ func (p *prover) explain(c comparison) (Difference, error) {
 	flow := p.flow(&c)
 	d := Difference{Flow: flow, Allowed: !c.want, Explanation: p.full.Explain(flow)}
 	if allowed := d.Explanation.Result.Combined != verdict.Deny; allowed != c.want {
-		return d, fmt.Errorf("prove: %s: a part of the world has another verdict than the whole", flow)
+		return d, fmt.Errorf("prove: %s: the partial world has another verdict than the whole world", flow)
 	}
 	_, steps, err := p.simulate(&c, true)
 	d.Steps = steps

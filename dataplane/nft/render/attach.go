@@ -82,7 +82,7 @@ func (a *attachments) forwardRules(
 }
 
 // partialRules returns the rules of untracked or pre-DNAT policy. A packet about which this policy
-// does not decide goes on to the next rule. It returns no rules if no policy is enforced.
+// does not decide continues at the next rule. It returns no rules if no policy is enforced.
 func (a *attachments) partialRules(
 	s *subject, k match.List, tiers []dataplane.TierPolicies,
 ) ([]ruleset.Rule, error) {

@@ -131,7 +131,7 @@ func (b *bridges) markOthers(at bridgeAddress, s *subject) {
 func (b *bridges) conflict(s *subject, bridge string) error {
 	for _, a := range s.workload.Addresses {
 		if other := first(b.at[bridgeAddress{bridge, a}], s); other != nil {
-			return fmt.Errorf("address %s is also that of %s, at the same bridge %s", a, other.key, bridge)
+			return fmt.Errorf("address %s also belongs to %s, at the same bridge %s", a, other.key, bridge)
 		}
 	}
 	return nil

@@ -239,11 +239,11 @@ func (c Config) validate() error {
 		errs = append(errs, fmt.Errorf("nft: renderer config: "+format, args...))
 	}
 	if !ruleset.ValidName(c.Table) {
-		bad("Table %q is no name", c.Table)
+		bad("Table %q is not a name", c.Table)
 	}
 	if !ruleset.ValidIfname(c.InterfacePrefix) || len(c.InterfacePrefix) > maxInterfacePrefix ||
 		sets.Clean(c.InterfacePrefix) != c.InterfacePrefix {
-		bad("InterfacePrefix %q is no beginning of an interface name", c.InterfacePrefix)
+		bad("InterfacePrefix %q cannot begin an interface name", c.InterfacePrefix)
 	}
 	if c.UnknownWorkloads != policy.HostDrop && c.UnknownWorkloads != policy.HostAccept {
 		bad("UnknownWorkloads %q is not %s or %s", c.UnknownWorkloads, policy.HostDrop, policy.HostAccept)
@@ -251,11 +251,11 @@ func (c Config) validate() error {
 	for i, name := range c.Bridges {
 		switch {
 		case !ruleset.ValidIfname(name) || sets.Clean(name) != name || name == loopback:
-			bad("Bridges: %q is no name of a bridge", name)
+			bad("Bridges: %q is not a bridge name", name)
 		case strings.HasPrefix(name, c.InterfacePrefix):
 			bad("Bridges: %q begins with InterfacePrefix %q", name, c.InterfacePrefix)
 		case slices.Contains(c.Bridges[:i], name):
-			bad("Bridges: %q is there twice", name)
+			bad("Bridges: %q is duplicated", name)
 		}
 	}
 	if c.EgressPriority >= c.IngressPriority {
@@ -297,17 +297,17 @@ func (c NATConfig) validate() (errs []error) {
 		errs = append(errs, fmt.Errorf("nft: renderer config: NAT: "+format, args...))
 	}
 	if c.Source4.IsValid() && !c.Source4.Is4() {
-		bad("Source4 %s is no IPv4 address", c.Source4)
+		bad("Source4 %s is not an IPv4 address", c.Source4)
 	}
 	if a := c.Source6; a.IsValid() && (!a.Is6() || a.Is4In6() || a.Zone() != "") {
-		bad("Source6 %s is no IPv6 address", a)
+		bad("Source6 %s is not an IPv6 address", a)
 	}
 	if c.FirstPort > c.LastPort || c.FirstPort == 0 && c.LastPort != 0 {
-		bad("FirstPort %d and LastPort %d are no range", c.FirstPort, c.LastPort)
+		bad("FirstPort %d and LastPort %d are not a range", c.FirstPort, c.LastPort)
 	}
 	for _, p := range c.Exclude {
 		if !p.IsValid() || p != p.Masked() || p.Addr().Is4In6() {
-			bad("Exclude %s is no prefix, or has host bits", p)
+			bad("Exclude %s is not a prefix, or has host bits", p)
 		}
 	}
 	return errs

@@ -114,7 +114,7 @@ func (i *ipSets) refer(o *ruleOwner) {
 // set changed in more than its members: for example, it became empty.
 func (i *ipSets) markUsers(changed func(*ruleOwner)) {
 	for s := range i.dirty.objects {
-		if s.Settle() {
+		if s.ComputeShape() {
 			for o := range i.users[s] {
 				changed(o)
 			}
@@ -133,7 +133,7 @@ func (i *ipSets) forgetUnused() {
 
 // flush appends the changes of the sets in the kernel to the delta.
 func (i *ipSets) flush(d *ruleset.Delta) {
-	maps.Copy(i.changed.objects, i.lists.TakeLooked())
+	maps.Copy(i.changed.objects, i.lists.TakeUsageChanged())
 	byID := func(a, b *sets.IPSet) int { return cmp.Compare(a.ID, b.ID) }
 	for _, s := range slices.SortedFunc(maps.Keys(i.changed.objects), byID) {
 		s.Flush(d)

@@ -40,12 +40,12 @@ func (m Master) fault(name string) error {
 	case m == UnknownMaster():
 		return fmt.Errorf("interface %s cannot be looked up: it may be a port of a bridge", name)
 	}
-	master, from := m.Kind+" "+m.Name, "out of the "+m.Kind
+	master, from := m.Kind+" "+m.Name, "the "+m.Kind
 	if m.Kind == "" {
-		master, from = m.Name, "away from "+m.Name
+		master, from = m.Name, m.Name
 	}
-	return fmt.Errorf("interface %s is a port of %s: its packets pass the hooks as %s's, "+
-		"so policy cannot see them; take it %s and route it", name, master, m.Name, from)
+	return fmt.Errorf("interface %s is a port of %s: the hooks see its packets on %s, "+
+		"so policy cannot match them; remove it from %s and route it", name, master, m.Name, from)
 }
 
 // SetInterfaces sets the interfaces of the host, by name. The Renderer keeps the map, so the caller

@@ -16,11 +16,11 @@ const backend = "nft"
 //	IP set ──▶ policy, profile ──▶ tier ──▶ endpoint ──▶ interface, host endpoints ──▶ base chains
 //
 // An object to the right of an arrow refers to those on the left. When an object changes, it is
-// rendered anew. The objects that refer to it are rendered anew only if their rules change, too. So
-// a new member of a set changes one element in the kernel, and a new rule changes one chain.
+// rendered again. The objects that refer to it are rendered again only if their rules change, too.
+// So a new member of a set changes one element in the kernel, and a new rule changes one chain.
 //
 // An empty IP set is not in the kernel. So if an IP set becomes empty or ceases to be empty, the
-// rules that refer to it are rendered anew.
+// rules that refer to it are rendered again.
 //
 // A Renderer is not safe for concurrent use.
 type Renderer struct {

@@ -41,16 +41,16 @@ func (w *ruleWriter) rule(
 	if once {
 		statements = append(statements, build.Return())
 	}
-	note := sets.Comment(strings.Join(rule.IDs, " "))
+	comment := sets.Comment(strings.Join(rule.IDs, " "))
 	out := make([]ruleset.Rule, len(alts))
 	for i, matches := range alts {
-		out[i] = ruleset.Rule{Matches: matches, Statements: statements, Comment: note}
+		out[i] = ruleset.Rule{Matches: matches, Statements: statements, Comment: comment}
 	}
 	if !once {
 		return out, nil, nil
 	}
 	c := &ruleset.Chain{Name: logChain, Rules: out}
-	return []ruleset.Rule{{Statements: []ruleset.Statement{build.Jump(c.Name)}, Comment: note}}, []*ruleset.Chain{
+	return []ruleset.Rule{{Statements: []ruleset.Statement{build.Jump(c.Name)}, Comment: comment}}, []*ruleset.Chain{
 		c,
 	}, nil
 }

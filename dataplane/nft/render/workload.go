@@ -28,14 +28,14 @@ type workloads struct {
 func (w *workloads) render(s *subject) {
 	e := s.workload
 	if !ruleset.ValidIfname(e.Interface) {
-		s.err = fmt.Errorf("%q is no interface name", e.Interface) // no interface can have such a name
+		s.err = fmt.Errorf("%q is not an interface name", e.Interface) // no interface can have such a name
 		return
 	}
 	if s.err = w.interfaces.fault(e.Interface); s.err != nil { // S170
 		return
 	}
 	if other := w.interfaces.otherClaim(s); other != nil {
-		s.err = fmt.Errorf("interface %s is also that of %s", e.Interface, other.key)
+		s.err = fmt.Errorf("interface %s also belongs to %s", e.Interface, other.key)
 		return
 	}
 	if bridge := w.interfaces.bridge(e.Interface); bridge != "" { // S171

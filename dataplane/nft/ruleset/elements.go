@@ -204,7 +204,7 @@ func (p *planner) changeElements(c *setChange, add, remove []Element) {
 			}
 			gone.put(old)
 		}
-		c.take(rec, add, i)
+		c.recordAdded(rec, add, i)
 	}
 	if st.ranges() && !p.v.failedSince(before) {
 		p.checkOverlaps(c, gone)
@@ -212,7 +212,7 @@ func (p *planner) changeElements(c *setChange, add, remove []Element) {
 	if n := st.n - gone.n + len(c.adds); c.new.Size != 0 && n > int(c.new.Size) {
 		p.v.addf("%d elements, at most %d", n, c.new.Size)
 	}
-	c.collectGone(gone)
+	c.recordRemoved(gone)
 	c.opAdd, c.opDelete = c.adds, remove
 	if gone.n != len(remove) || deleted != gone.n {
 		c.opDelete = nil
@@ -235,8 +235,8 @@ func (c *setChange) sameElement(old, rec []byte, e *Element) bool {
 	return bytes.Equal(old[st.id:end], rec[st.id:end]) && c.o.extras[string(old[:st.id])] == e.extra()
 }
 
-// take records the element at i as added.
-func (c *setChange) take(rec []byte, add []Element, i int) {
+// recordAdded records the element at i as added.
+func (c *setChange) recordAdded(rec []byte, add []Element, i int) {
 	e := &add[i]
 	if c.o.store.verdicts {
 		binary.NativeEndian.PutUint32(rec[len(rec)-verdictLen:], uint32(len(c.adds)))
@@ -263,8 +263,8 @@ func (c *setChange) count(v Verdict, by int) {
 	c.tally[v] += by
 }
 
-// collectGone records the removed elements.
-func (c *setChange) collectGone(gone *store) {
+// recordRemoved records the removed elements.
+func (c *setChange) recordRemoved(gone *store) {
 	c.gone = gone.sorted()
 	for at := 0; at < len(c.gone) && gone.verdicts; at += gone.stride {
 		c.count(c.o.verdicts.entries[verdictNumber(c.gone[at:at+gone.stride])].verdict, -1)
@@ -287,7 +287,7 @@ func (p *planner) checkOverlaps(c *setChange, gone *store) {
 			from = st.search(a[:st.keyLen])
 		}
 		for i := from; i < st.count(); i++ {
-			if !st.taken(i) {
+			if !st.hasRecord(i) {
 				continue
 			}
 			b := st.slot(i)

@@ -115,7 +115,7 @@ func (l *levelFinder) targets(o *object, yield func(*object)) {
 	}
 }
 
-// exactLevels computes all levels anew, and reports loops and paths that are too long.
+// exactLevels computes all levels again, and reports loops and paths that are too long.
 func (l *levelFinder) exactLevels() {
 	all := map[*object]bool{}
 	for _, o := range l.plan.chains {

@@ -102,7 +102,7 @@ func (w *opWriter) rules(c *Chain, old []Rule) {
 	})
 }
 
-// released has deleted rules and elements. They refer to objects that are deleted and made again.
+// released has deleted rules and elements. They refer to objects that are deleted and recreated.
 // After that, the elements are added again, and so are the rules that the chain still has.
 type released struct {
 	chains   []*object
@@ -131,7 +131,7 @@ func (h *released) without(o *object, rules []Rule) []Rule {
 	return out
 }
 
-// release deletes the objects that are made again. Before that, it deletes the rules and elements
+// release deletes the objects that are recreated. Before that, it deletes the rules and elements
 // that refer to them.
 func (w *opWriter) release() *released {
 	h := &released{rules: map[*object][]bool{}}
@@ -149,14 +149,14 @@ func (w *opWriter) release() *released {
 	if len(going) == 0 {
 		return h
 	}
-	holders := map[*object]bool{}
+	referrers := map[*object]bool{}
 	for o := range going {
 		for from := range o.refs {
-			holders[from] = !going[from]
+			referrers[from] = !going[from]
 		}
 	}
-	for from, holds := range holders {
-		if holds && from.chain != nil {
+	for from, stays := range referrers {
+		if stays && from.chain != nil {
 			h.chains = append(h.chains, from)
 		}
 	}
@@ -165,8 +165,8 @@ func (w *opWriter) release() *released {
 		w.releaseRules(h, from, going)
 	}
 	var maps []*object
-	for from, holds := range holders {
-		if holds && from.chain == nil {
+	for from, stays := range referrers {
+		if stays && from.chain == nil {
 			maps = append(maps, from)
 		}
 	}
@@ -198,9 +198,9 @@ func (w *opWriter) releaseRules(h *released, from *object, going map[*object]boo
 // releaseElements deletes the elements of a map that lead to deleted chains. Those that the table
 // keeps are added again later.
 func (w *opWriter) releaseElements(h *released, from *object, going map[*object]bool) {
-	leads := make([]bool, len(from.verdicts.entries))
+	deletes := make([]bool, len(from.verdicts.entries))
 	for i, e := range from.verdicts.entries {
-		e.verdict.reference(func(r reference) { leads[i] = going[w.plan.before(r)] })
+		e.verdict.reference(func(r reference) { deletes[i] = going[w.plan.before(r)] })
 	}
 	c := w.plan.setOf[from.name]
 	gone := newIndex(from.set)
@@ -211,7 +211,7 @@ func (w *opWriter) releaseElements(h *released, from *object, going map[*object]
 	}
 	var out, back []Element
 	for rec := range from.store.records() {
-		if !leads[verdictNumber(rec)] {
+		if !deletes[verdictNumber(rec)] {
 			continue
 		}
 		out = append(out, from.element(rec))
@@ -239,8 +239,8 @@ func (w *opWriter) releaseElements(h *released, from *object, going map[*object]
 	}
 }
 
-// destroy deletes chains and sets: those that are made again, or those that are removed for good.
-// An object that refers to another one has a lower level, and is deleted before it.
+// destroy deletes chains and sets: those that are recreated, or those that are removed for good. An
+// object that refers to another one has a lower level, and is deleted before it.
 func (w *opWriter) destroy(which func(again, last bool) bool) {
 	type victim struct {
 		o  *object
@@ -300,7 +300,7 @@ func (w *opWriter) buildBases() {
 	}
 }
 
-// fresh returns the chains that are new or made again.
+// fresh returns the chains that are new or recreated.
 func (w *opWriter) fresh(base bool) []*Chain {
 	var chains []*Chain
 	for _, c := range w.plan.change.chains {

@@ -91,8 +91,9 @@ func listedNames(t Type) string {
 			" mobility-header=135 mpls-in-ip=137 manet=138 hip=139 shim6=140 wesp=141 rohc=142"
 	case TypeICMP:
 		return "echo-reply=0 destination-unreachable=3 source-quench=4 redirect=5 echo-request=8" +
-			" router-advertisement=9 router-solicitation=10 time-exceeded=11 parameter-problem=12 timestamp-request=13" +
-			" timestamp-reply=14 info-request=15 info-reply=16 address-mask-request=17 address-mask-reply=18"
+			" router-advertisement=9 router-solicitation=10 time-exceeded=11 parameter-problem=12" +
+			" timestamp-request=13 timestamp-reply=14 info-request=15 info-reply=16 address-mask-request=17" +
+			" address-mask-reply=18"
 	case TypeICMPv6:
 		return "destination-unreachable=1 packet-too-big=2 time-exceeded=3 parameter-problem=4 echo-request=128" +
 			" echo-reply=129 mld-listener-query=130 mld-listener-report=131 mld-listener-done=132" +

@@ -48,7 +48,7 @@ func (p *ruleParser) reread(r *Rule, start token) {
 	again.lexer.text, again.phrases, again.family = r.text(p.family), p.phrases, p.family
 	again.next()
 	if got := again.rule(); again.err != nil || again.tok.kind != tokenEnd || !got.Equal(*r) {
-		p.fail(start, "the model can hold this rule, but its text would mean another: %s", again.text)
+		p.fail(start, "the model supports this rule, but its text would mean another rule: %s", again.text)
 	}
 }
 
@@ -77,13 +77,13 @@ func (p *ruleParser) fieldItem(r *Rule) {
 	case p.is("set"):
 		p.assign(r, start, fields)
 	case len(r.Statements) > 0:
-		p.fail(start, "a match after a statement, which the model has no place for")
+		p.fail(start, "a match after a statement, which the model does not support")
 	default:
 		p.derive(r, start, named)
 		p.ranged = false
 		r.Matches = append(r.Matches, p.match(fields))
 		if end := apart(r.Matches, len(r.Matches)-1); p.err == nil && end != "" && !p.ranged {
-			p.fail(start, "nft 1.0.6 makes one comparison of this and the one before: want the value as a range, %s%s",
+			p.fail(start, "nft 1.0.6 merges this comparison with the previous one: want the value as a range, %s%s",
 				end[1:], end)
 		}
 	}
@@ -101,7 +101,7 @@ func (p *ruleParser) derive(r *Rule, at token, named []phrase) {
 		switch {
 		case needed == 0 || needed == current:
 		case current != 0:
-			p.fail(at, "the packets are of another family because of the matches before, or of the table's family")
+			p.fail(at, "an earlier match or the table's family excludes packets of this family")
 		case p.family == FamilyBridge:
 			p.add(r, at, Compare{Field: Protocol, Value: EtherTypeOf(needed)})
 		case needed == etherARP:
@@ -114,7 +114,7 @@ func (p *ruleParser) derive(r *Rule, at token, named []phrase) {
 		switch {
 		case proto == 0 || known && have[0] == proto:
 		case known:
-			p.fail(at, "the packets are of another protocol because of the matches before")
+			p.fail(at, "an earlier match excludes packets of this protocol")
 		default:
 			p.add(r, at, Compare{Field: L4Proto, Value: Byte(proto)})
 		}
@@ -124,7 +124,7 @@ func (p *ruleParser) derive(r *Rule, at token, named []phrase) {
 // add adds a match that nft derives.
 func (p *ruleParser) add(r *Rule, at token, m Match) {
 	if len(r.Statements) > 0 {
-		p.fail(at, "nft derives %q from this, a match after a statement, which the model has no place for",
+		p.fail(at, "nft derives %q from this, a match after a statement, which the model does not support",
 			matchText(m, ""))
 		return
 	}
@@ -186,7 +186,7 @@ func (p *ruleParser) match(fields []Field) Match {
 		at := p.tok
 		in := In{Fields: fields, Not: not, Elements: p.elements(&Set{Key: fieldTypes(fields)})}
 		if _, single := singleBits(in); single {
-			p.fail(at, "nft reads a set of one value of bits as any of them: want the value without braces")
+			p.fail(at, "nft reads a set with one value of bits as any of the bits: want the value without braces")
 		}
 		return in
 	default:
@@ -200,7 +200,7 @@ func (p *ruleParser) compare(fields []Field, not bool) Match {
 	t := c.Field.Type()
 	switch {
 	case len(fields) > 1:
-		p.fail(p.tok, "want a set, which is what a concatenation can be compared with")
+		p.fail(p.tok, "want a set: a concatenation can be compared only with a set")
 	case p.accept("&"):
 		c.Mask = p.mask(t)
 		if c.Not = p.accept("!="); !c.Not {
@@ -235,7 +235,7 @@ func (p *ruleParser) compareBits(c *Compare, t Type) {
 	c.Value = p.bits(t, separators)
 	switch {
 	case p.is("|"):
-		p.fail(p.tok, `nft reads this as any of the bits, and lists all of them so: want "==" before the first, or ","`)
+		p.fail(p.tok, `nft reads and lists this as any of the bits: want "==" before the first, or ","`)
 	case none:
 		c.Not = true
 	case !exact && p.accept("/"):

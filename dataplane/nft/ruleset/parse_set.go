@@ -202,7 +202,7 @@ func (p *setParser) extras(s *Set, e *Element) {
 			e.Comment = p.quoted("a comment")
 		case p.accept("counter"):
 			if !s.Counter {
-				p.fail(word, "an element with a counter in a set without")
+				p.fail(word, "an element with a counter in a set without counters")
 			}
 			p.counts()
 		default:

@@ -110,7 +110,7 @@ func (p *valueParser) valueOrRange(t Type) (first, last Value) {
 	case bytes.Equal(first, last):
 		last = nil
 	case last != nil && t.HostOrder():
-		p.fail(at, "a range of %s, which is in host byte order: the kernel compares none", t)
+		p.fail(at, "a range of %s: the kernel cannot compare ranges in host byte order", t)
 	case last != nil && bytes.Compare(first, last) > 0:
 		p.fail(at, "the range ends before it begins")
 	}

@@ -30,7 +30,7 @@ type edge struct{ from, to *object }
 type chainChange struct {
 	o        *object
 	old, new *Chain // nil if the chain does not exist
-	// going is set if the chain must be deleted and made again, because more than its rules and its
+	// going is set if the chain must be deleted and recreated, because more than its rules and its
 	// policy changes.
 	going bool
 }
@@ -39,10 +39,10 @@ type chainChange struct {
 type setChange struct {
 	o        *object
 	old, new *Set // nil if the set does not exist
-	// going is set if the set must be deleted and made again, because more than its elements
+	// going is set if the set must be deleted and recreated, because more than its elements
 	// changes.
 	going bool
-	// content has the elements of a set that is new or made again.
+	// content has the elements of a set that is new or recreated.
 	content *object
 	recordChange
 	opAdd, opDelete []Element
@@ -59,7 +59,7 @@ type recordChange struct {
 	tally       map[Verdict]int // the change in the number of elements with each verdict
 }
 
-// fresh reports whether the set is new or made again.
+// fresh reports whether the set is new or recreated.
 func (c *setChange) fresh() bool { return c.new != nil && (c.old == nil || c.going) }
 
 // planner has the state of one call of Prepare. It collects the changes and checks them.
@@ -77,18 +77,18 @@ type planner struct {
 // rules, Prepare may replace some rules that could have stayed.) The state does not change until
 // Commit.
 //
-// If the hook, type or priority of a chain changes, the chain is made again: it is deleted, and a
-// new one is added. A set is made again if anything except its elements changes, such as its type.
+// If the hook, type or priority of a chain changes, the chain is recreated: it is deleted, and a
+// new one is added. A set is recreated if anything except its elements changes, such as its type.
 //
 // Prepare takes time in proportion to the Delta, with two exceptions:
 //
-//   - An object that is made again takes time in proportion to the references to it.
+//   - An object that is recreated takes time in proportion to the references to it.
 //   - A range that is added to an interval set of a concatenation is compared with the whole set.
 //
 // The operations come in this order:
 //
 //  1. changes of base chain policies from accept to drop
-//  2. deletions of the rules and elements that refer to objects that are made again, then deletions
+//  2. deletions of the rules and elements that refer to objects that are recreated, then deletions
 //     of these objects
 //  3. new sets, and new chains that are not base chains, with their elements and rules
 //  4. additions of the elements in ElementDelta.Early
@@ -104,7 +104,7 @@ type planner struct {
 // those to drop, then those to accept. So between two of these changes, packets are dropped rather
 // than accepted.
 //
-// If no object is made again, the caller may split the list anywhere into several transactions.
+// If no object is recreated, the caller may split the list anywhere into several transactions.
 //
 // Errors: a join of one error for each problem, as Validate returns them. It is also an error if
 // something still refers to a deleted object.
@@ -208,7 +208,7 @@ func (p *planner) collectSets(d *Delta) {
 	}
 	for _, e := range d.Elements {
 		if o := p.sets[e.Set]; o == nil {
-			p.v.addf("set %s: elements of a set that is not there", e.Set)
+			p.v.addf("set %s: elements of a set that does not exist", e.Set)
 		} else {
 			put(e.Set, o.set)
 		}

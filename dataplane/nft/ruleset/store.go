@@ -107,7 +107,7 @@ func (e *Element) appendID(b []byte, ranges bool) []byte {
 // element returns the element of a record, without its verdict.
 func (s *store) element(rec []byte) Element {
 	own := bytes.Clone(rec[:s.stride])
-	take := func(sizes []int) []Value {
+	read := func(sizes []int) []Value {
 		var values []Value
 		for _, n := range sizes {
 			values = append(values, Value(own[:n:n]))
@@ -115,9 +115,9 @@ func (s *store) element(rec []byte) Element {
 		}
 		return values
 	}
-	e := Element{Key: take(s.key)}
+	e := Element{Key: read(s.key)}
 	if s.ranges() {
-		ends := take(s.key)
+		ends := read(s.key)
 		switch {
 		case bytes.Equal(rec[:s.keyLen], rec[s.keyLen:s.id]):
 		case len(s.key) == 1:
@@ -126,7 +126,7 @@ func (s *store) element(rec []byte) Element {
 			e.Ends = ends
 		}
 	}
-	e.Data = take(s.data)
+	e.Data = read(s.data)
 	return e
 }
 
@@ -141,14 +141,14 @@ func (s *store) count() int {
 // slot returns the record in a slot.
 func (s *store) slot(i int) []byte { return s.slots[i*s.stride : (i+1)*s.stride] }
 
-// taken reports whether the slot has a record.
-func (s *store) taken(i int) bool { return s.ordered || s.tags[i] != 0 }
+// hasRecord reports whether the slot has a record.
+func (s *store) hasRecord(i int) bool { return s.ordered || s.tags[i] != 0 }
 
 // records yields all records.
 func (s *store) records() iter.Seq[[]byte] {
 	return func(yield func([]byte) bool) {
 		for i := range s.count() {
-			if s.taken(i) && !yield(s.slot(i)) {
+			if s.hasRecord(i) && !yield(s.slot(i)) {
 				return
 			}
 		}
@@ -187,7 +187,7 @@ func (s *store) index(id []byte) int {
 	if s.n == 0 {
 		return -1
 	}
-	home, tag := s.place(id)
+	home, tag := s.home(id)
 	for i := home; s.tags[i] != 0; i = s.next(i) {
 		if s.tags[i] == tag && bytes.Equal(s.slot(i)[:s.id], id[:s.id]) {
 			return i
@@ -201,8 +201,8 @@ func (s *store) search(key []byte) int {
 	return sort.Search(s.n, func(i int) bool { return bytes.Compare(s.slot(i)[s.keyLen:s.id], key) >= 0 })
 }
 
-// place returns the slot at which the search for an id begins, and the tag of the id.
-func (s *store) place(id []byte) (int, byte) {
+// home returns the slot at which the search for an id begins, and the tag of the id.
+func (s *store) home(id []byte) (int, byte) {
 	h := maphash.Bytes(s.seed, id[:s.id])
 	high, _ := bits.Mul64(h, uint64(len(s.tags)))
 	return int(high), byte(h) | 0x80
@@ -266,7 +266,7 @@ func (s *store) put(rec []byte) {
 		s.n++
 		return
 	}
-	i, tag := s.place(rec)
+	i, tag := s.home(rec)
 	for s.tags[i] != 0 {
 		i = s.next(i)
 	}
@@ -288,7 +288,7 @@ func (s *store) remove(id []byte) {
 	}
 	// Move back the records that this one displaced, so that no search stops at the gap.
 	for j := s.next(i); s.tags[j] != 0; j = s.next(j) {
-		home, _ := s.place(s.slot(j))
+		home, _ := s.home(s.slot(j))
 		stays := i < home && home <= j
 		if j < i { // the search went past the end
 			stays = i < home || home <= j

@@ -123,8 +123,8 @@ type Element struct {
 	// last address.
 	Last Value
 	// Ends is used only in interval sets with several key fields. If a field of the element is a
-	// range, Ends has the inclusive end of each field. The end of a field that is no range is the
-	// value itself, or nil. If no field is a range, Ends may be nil.
+	// range, Ends has the inclusive end of each field. The end of a field that is not a range is
+	// the value itself, or nil. If no field is a range, Ends may be nil.
 	Ends []Value
 	// Verdict is set for an element of a verdict map.
 	Verdict *Verdict

@@ -64,16 +64,17 @@ func isLetter(c byte) bool { return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
 
 // isKeyword reports whether the name is a keyword that nft 1.0.6 refuses as a name.
 func isKeyword(name string) bool {
-	const keywords = " accept add ah all and arp at auto-merge bridge bytes cgroup chain chains comment comp constant continue counter" +
-		" counters cpu create ct day dccp define delete describe destroy device devices dnat drop dst dup dynamic ecn element" +
-		" elements esp ether exists expires export exthdr fib flags flow flowtable flush frag fwd gc-interval get goto" +
-		" handle hbh hook hour ibridgename ibriport ibrname icmp icmpv6 igmp iif iifgroup iifname iiftype import include" +
-		" index inet insert interface interval ip ip6 ipsec jhash jump limit list ll log map mark masquerade meta meter" +
-		" mh missing monitor nat netdev nftrace nh not notrack numgen obriport obrname offload oif oifgroup oifname" +
-		" oiftype or osf over packets pkttype policy position priority queue quota random redefine redirect reject rename" +
-		" replace reset return rt rt0 rt2 rtclassid rule ruleset sctp secmark set sets size skgid skuid snat socket srh" +
-		" symhash synproxy table tables tcp th time timeout to tproxy type typeof udp udplite undefine until update vlan" +
-		" vmap xor xt "
+	const keywords = "" +
+		" accept add ah all and arp at auto-merge bridge bytes cgroup chain chains comment comp constant continue" +
+		" counter counters cpu create ct day dccp define delete describe destroy device devices dnat drop dst dup" +
+		" dynamic ecn element elements esp ether exists expires export exthdr fib flags flow flowtable flush frag" +
+		" fwd gc-interval get goto handle hbh hook hour ibridgename ibriport ibrname icmp icmpv6 igmp iif iifgroup" +
+		" iifname iiftype import include index inet insert interface interval ip ip6 ipsec jhash jump limit list" +
+		" ll log map mark masquerade meta meter mh missing monitor nat netdev nftrace nh not notrack numgen" +
+		" obriport obrname offload oif oifgroup oifname oiftype or osf over packets pkttype policy position" +
+		" priority queue quota random redefine redirect reject rename replace reset return rt rt0 rt2 rtclassid" +
+		" rule ruleset sctp secmark set sets size skgid skuid snat socket srh symhash synproxy table tables tcp th" +
+		" time timeout to tproxy type typeof udp udplite undefine until update vlan vmap xor xt "
 	return strings.Contains(keywords, " "+name+" ")
 }
 

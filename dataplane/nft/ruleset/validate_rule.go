@@ -137,7 +137,7 @@ func (v *validator) compare(m Compare) {
 		return
 	case t == TypeIfname && len(m.Value) < IfnameSize:
 		if m.Last != nil || !ValidIfname(string(m.Value)) {
-			v.addf("%q is no beginning of an interface name", m.Value)
+			v.addf("%q cannot begin an interface name", m.Value)
 		}
 		return
 	}
@@ -227,7 +227,7 @@ func (v *validator) last(last bool, what string) {
 
 func (v *validator) limit(s Limit) {
 	if s.Rate == 0 {
-		v.addf("limit of nothing")
+		v.addf("limit of zero")
 	}
 	if unitText(s.Per) == "" {
 		v.addf("limit per %s: want a second, minute, hour, day or week", s.Per)
@@ -307,7 +307,7 @@ func (v *validator) onlyCompared(fields []Field) {
 func (v *validator) noFib(fields []Field) {
 	for _, f := range fields {
 		if o := f.Load().Origin; o == FromFib || o == FromExthdr {
-			v.addf("a map by %s, for which nft 1.0.6 has no words", f)
+			v.addf("a map by %s, which nft 1.0.6 cannot express", f)
 		}
 	}
 }

@@ -104,7 +104,7 @@ func (v *validator) checkElement(s *Set, e *Element) bool {
 	if e.Timeout != 0 {
 		v.duration(e.Timeout)
 		if !s.Timed() {
-			v.addf("element %s: a timeout in a set without", elementText(s.Key, *e))
+			v.addf("element %s: a timeout in a set without timeouts", elementText(s.Key, *e))
 		}
 	}
 	return !v.failedSince(before)
@@ -126,7 +126,7 @@ func (v *validator) checkKey(s *Set, e *Element) bool {
 	switch {
 	case !s.Interval || e.Last != nil && len(s.Key) != 1 || e.Ends != nil && len(e.Ends) != len(s.Key) ||
 		e.Last != nil && e.Ends != nil:
-		v.addf("element %s: a range where none may be", elementText(s.Key, *e))
+		v.addf("element %s: a range is not allowed here", elementText(s.Key, *e))
 		return false
 	case e.Last != nil:
 		v.checkRange(s, e, 0, e.Last)
@@ -145,10 +145,10 @@ func (v *validator) checkRange(s *Set, e *Element, part int, last Value) {
 	case len(first) != len(last) || bytes.Compare(first, last) > 0:
 		v.addf("element %s: the range ends before it begins", elementText(s.Key, *e))
 	case s.Key[part].Bits() && !bytes.Equal(first, last):
-		v.addf("element %s: a range of %s, for which nft has no words", elementText(s.Key, *e), s.Key[part])
+		v.addf("element %s: a range of %s, which nft cannot express", elementText(s.Key, *e), s.Key[part])
 	case s.Key[part].HostOrder() && !bytes.Equal(first, last):
 		v.addf(
-			"element %s: the kernel compares no range of %s, which is in host byte order", elementText(s.Key, *e),
+			"element %s: a range of %s: the kernel cannot compare ranges in host byte order", elementText(s.Key, *e),
 			s.Key[part],
 		)
 	}
@@ -190,6 +190,6 @@ func (v *validator) value(t Type, value Value) {
 		v.addf("%s of %d, at most %d", t, t.number(value), most)
 	}
 	if t == TypeIfname && (value[IfnameSize-1] != 0 || !ValidIfname(ifnameString(value))) {
-		v.addf("%q is no interface name", ifnameString(value))
+		v.addf("%q is not an interface name", ifnameString(value))
 	}
 }

@@ -53,7 +53,7 @@ func (p Peer) process() (*os.File, error) {
 		pidfd, err = p.processByNumber()
 	}
 	if err != nil {
-		return nil, fmt.Errorf("no file descriptor of the process: %w", err)
+		return nil, fmt.Errorf("get a file descriptor of the process: %w", err)
 	}
 	return os.NewFile(uintptr(pidfd), "pidfd"), nil
 }
@@ -102,7 +102,7 @@ func (p Peer) inWorkload() error {
 // any length.
 func (p Peer) hasAddresses() error {
 	if len(p.Endpoint.Addresses) == 0 {
-		return errors.New("the endpoint has no address by which to know its network namespace")
+		return errors.New("the endpoint has no address that identifies its network namespace")
 	}
 	return p.inNamespace(func(fd int) error {
 		return nsthread.In(fd, func() error {

@@ -142,7 +142,7 @@ func (s *Server) stopAll() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, e := range s.served {
-		e.stopLocked(status.Error(codes.Unavailable, "the server ends"))
+		e.stopLocked(status.Error(codes.Unavailable, "the server is shutting down"))
 	}
 }
 

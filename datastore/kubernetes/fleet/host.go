@@ -96,7 +96,7 @@ func (h *host) FailNow() { runtime.Goexit() }
 func (h *host) Failed() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return len(h.errs) > 0 && h.ctx.Err() == nil // an interrupt is no reason to print logs
+	return len(h.errs) > 0 && h.ctx.Err() == nil // an interrupt does not need logs
 }
 
 // Skip records why the servers cannot run, and ends the function that withHost called.

@@ -218,7 +218,7 @@ func short(d time.Duration) string {
 	case d >= time.Millisecond:
 		return fmt.Sprintf("%.0f ms", float64(d.Microseconds())/1000)
 	}
-	return fmt.Sprintf("%d us", d.Microseconds())
+	return fmt.Sprintf("%d µs", d.Microseconds())
 }
 
 // machine describes the machine of the run.

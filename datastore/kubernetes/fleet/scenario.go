@@ -30,7 +30,7 @@ func scenarios() []scenario {
 		{"label", "a label of one pod changes, and a set of every node gets or loses the pod", true, label},
 		{"policy", "the port of a policy of all nodes changes", true, editPolicy},
 		{"namespace", "a namespace of 50 pods is relabelled", true, relabel},
-		{"churn", "--rate pods a second come, and go 10 s later, for --churn", false, churn},
+		{"churn", "--rate pods a second are created, and deleted after 10 s, for --churn", false, churn},
 		{"reconnect", "the server is killed and starts again: all nodes reconnect", false, reconnect},
 		{"restart", "all nodes restart at once with empty state", false, restart},
 	}
@@ -219,7 +219,7 @@ func churn(ctx context.Context, f *fleet, m *measurement) error {
 	err = label(ctx, f, &measurement{})
 	m.Changes = count
 	m.Notes = append(m.Notes,
-		fmt.Sprintf("%d pods came and went; the last write ended %s after its time", count, round(lateness)),
+		fmt.Sprintf("%d pods were created and deleted; the last write ended %s after its time", count, round(lateness)),
 		fmt.Sprintf("%d of %d pods were seen by all nodes, %.1f %% of all arrivals", len(m.Latencies), count,
 			100*float64(nodes)/float64(count*f.cfg.Nodes)),
 		fmt.Sprintf("all nodes had everything %s after the last deletion", round(time.Since(begin))))

@@ -114,7 +114,7 @@ func (w *Worker) Start(_ None, _ *None) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.cancel != nil {
-		return errors.New("the nodes run already")
+		return errors.New("the nodes are already running")
 	}
 	nodes := make([]*node, len(w.names))
 	for i, name := range w.names {

@@ -33,7 +33,7 @@ func (r *Reporter) elect(ctx context.Context) {
 		LeaseDuration: leaseDuration, RenewDeadline: renewDeadline, RetryPeriod: retryPeriod,
 		ReleaseOnCancel: true,
 		Callbacks: leaderelection.LeaderCallbacks{
-			OnStartedLeading: r.lead,
+			OnStartedLeading: r.becomeLeader,
 			OnStoppedLeading: func() {}, // the context of lead is done
 		},
 	}
@@ -48,9 +48,9 @@ func (r *Reporter) elect(ctx context.Context) {
 	}
 }
 
-// lead makes this node the leader until ctx is done. It schedules the Events that are due, and all
-// conditions, because it is unknown which of these the last leader wrote.
-func (r *Reporter) lead(ctx context.Context) {
+// becomeLeader makes this node the leader until ctx is done. It schedules the Events that are due,
+// and all conditions, because it is unknown which of these the last leader wrote.
+func (r *Reporter) becomeLeader(ctx context.Context) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.term = ctx
@@ -58,7 +58,8 @@ func (r *Reporter) lead(ctx context.Context) {
 		o.condition.written = notice{}
 		r.schedule(id, o)
 	}
-	r.cfg.Logger.Info("reports for all nodes", "lease", r.cfg.LeaseNamespace+"/"+r.cfg.LeaseName)
+	r.cfg.Logger.Info("this node is the leader: it reports for all nodes",
+		"lease", r.cfg.LeaseNamespace+"/"+r.cfg.LeaseName)
 }
 
 // lock is a lock whose requests have a timeout and whose errors are recorded.

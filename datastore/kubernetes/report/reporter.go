@@ -20,7 +20,7 @@ import (
 )
 
 // ErrRunning is returned by a second call of Run during the first.
-var ErrRunning = errors.New("report: the Reporter runs already")
+var ErrRunning = errors.New("report: the Reporter is already running")
 
 // Stats are the counters and the present state of a Reporter.
 type Stats struct {
@@ -209,7 +209,7 @@ func (r *Reporter) Stats() Stats {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	s := r.stats
-	s.Leading, s.Errors = r.leads(), maps.Clone(s.Errors)
+	s.Leading, s.Errors = r.isLeader(), maps.Clone(s.Errors)
 	for _, o := range r.objects {
 		if o.finding().reason != "" {
 			s.Objects++
@@ -218,8 +218,8 @@ func (r *Reporter) Stats() Stats {
 	return s
 }
 
-// leads reports whether this node is the leader. The caller holds mu.
-func (r *Reporter) leads() bool { return r.term != nil && r.term.Err() == nil }
+// isLeader reports whether this node is the leader. The caller holds mu.
+func (r *Reporter) isLeader() bool { return r.term != nil && r.term.Err() == nil }
 
 // change changes the record of an object, and schedules its tasks.
 func (r *Reporter) change(found convert.Object, apply func(*object)) {
@@ -267,13 +267,13 @@ func (r *Reporter) due(t task, o *object) (s *lastWrite, wanted notice, due bool
 	switch t.kind {
 	case eventTask:
 		s, wanted = &o.event, notice{uid: o.uid, finding: o.finding()}
-		due = r.leads() && wanted.reason != "" && t.object.APIVersion != ""
+		due = r.isLeader() && wanted.reason != "" && t.object.APIVersion != ""
 	case podTask:
 		s, wanted = &o.podEvent, notice{uid: o.uid, finding: finding{ReasonNotProgrammed, o.unprogrammed}}
 		due = o.unprogrammed != "" && t.object.Kind == "Pod"
 	default:
 		s, wanted = &o.condition, notice{uid: o.uid, generation: o.generation, finding: o.finding()}
-		due = r.leads() && o.generation != 0
+		due = r.isLeader() && o.generation != 0
 	}
 	written := s.written
 	if written.uid == "" {

@@ -92,13 +92,13 @@ func TestErrorsAreLoggedOnce(t *testing.T) {
 			r.Problems(object("NetworkPolicy", fmt.Sprint("p", i)), []error{errors.New("broken")})
 		}
 		wait(time.Hour)
-		require.Equal(t, 1, strings.Count(log.String(), "cannot report"))
+		require.Equal(t, 1, strings.Count(log.String(), "reporting failed"))
 		require.Zero(t, r.Stats().Events)
 		require.Less(t, failure.failed(), 2500, "each of 100 is retried after at most 5 minutes")
 		failure.set(nil)
 		wait(10 * time.Minute)
 		require.EqualValues(t, 100, r.Stats().Events)
-		require.Equal(t, 1, strings.Count(log.String(), "reports again"))
+		require.Equal(t, 1, strings.Count(log.String(), "reporting works again"))
 		for _, e := range c.events(t) {
 			require.Contains(t, e, " x1: ", "attempts are not counted")
 		}

@@ -208,7 +208,7 @@ func (r *Reporter) write(ctx context.Context, t task, o *object, wanted notice) 
 	}
 	err := send(ctx, t, wanted)
 	if dropped(err) {
-		r.cfg.Logger.Debug("not written", "object", t.object, "part", t.kind.part(), "err", err)
+		r.cfg.Logger.Debug("write dropped", "object", t.object, "part", t.kind.part(), "err", err)
 		r.count(func(s *Stats) { s.Dropped++ })
 		err = nil
 	}
@@ -262,14 +262,14 @@ func (r *Reporter) recordResult(ctx context.Context, part string, err error) {
 	r.mu.Unlock()
 	switch {
 	case err == nil && last != nil:
-		r.cfg.Logger.Info("reports again", "part", part)
+		r.cfg.Logger.Info("reporting works again", "part", part)
 	case err == nil:
 	default:
 		level := slog.LevelWarn
 		if last != nil && apierrors.ReasonForError(last) == apierrors.ReasonForError(err) {
 			level = slog.LevelDebug
 		}
-		r.cfg.Logger.Log(ctx, level, "cannot report", "part", part, "err", err)
+		r.cfg.Logger.Log(ctx, level, "reporting failed", "part", part, "err", err)
 	}
 }
 

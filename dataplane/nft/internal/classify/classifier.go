@@ -124,7 +124,7 @@ func (c *Classifier) Update(changed func(*Class)) (renumber bool) {
 
 // updateClasses does the work of Update for one family.
 func updateClasses[A addrBytes](c *Classifier, m *addressMap[A], changed func(*Class)) (renumber bool) {
-	for k := range m.touched {
+	for k := range m.resized {
 		has := k.members > 0
 		if k == m.none || has == k.hasAddresses {
 			continue
@@ -147,13 +147,13 @@ func updateClasses[A addrBytes](c *Classifier, m *addressMap[A], changed func(*C
 		}
 		changed(k)
 	}
-	for k := range m.touched {
+	for k := range m.resized {
 		m.removeIfEmpty(k)
 	}
 	for _, k := range m.fresh {
 		m.removeIfEmpty(k)
 	}
-	m.touched, m.fresh = reuse.Map(m.touched), nil
+	m.resized, m.fresh = reuse.Map(m.resized), nil
 	return renumber
 }
 

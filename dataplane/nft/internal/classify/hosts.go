@@ -33,8 +33,8 @@ type addressMap[A addrBytes] struct {
 	last      map[A]int32
 	// ranges has the classes of the prefixes of predicates.
 	ranges rangeTable[A]
-	// touched has the classes whose number of members has changed since the last Update.
-	touched map[*Class]struct{}
+	// resized has the classes whose number of members has changed since the last Update.
+	resized map[*Class]struct{}
 
 	hostMap ruleset.Set // without elements
 	// pending has the addresses that have changed since the last flush, with the numbers that they
@@ -66,7 +66,7 @@ func newAddressMap[A addrBytes](f sets.Family, hostMap, rangeMap string) *addres
 	return &addressMap[A]{
 		classIndex: newClassIndex(f),
 		predicates: map[*Predicate]struct{}{}, hosts: map[A]*Class{}, last: map[A]int32{},
-		touched: map[*Class]struct{}{}, pending: map[A]uint32{}, rewriteAll: true,
+		resized: map[*Class]struct{}{}, pending: map[A]uint32{}, rewriteAll: true,
 		ranges:  rangeTable[A]{elements: sets.NewElementSet(head(rangeMap, true)), pending: map[A]*A{}},
 		hostMap: head(hostMap, false),
 	}
@@ -114,7 +114,7 @@ func (m *addressMap[A]) class(addr A) *Class {
 // addMembers adds n to the number of members of a class.
 func (m *addressMap[A]) addMembers(c *Class, n int) {
 	c.members += n
-	m.touched[c] = struct{}{}
+	m.resized[c] = struct{}{}
 }
 
 // editHost records that a full-length address begins to satisfy a predicate, or ceases to.
@@ -149,7 +149,7 @@ func (m *addressMap[A]) updateHosts() {
 		m.beginMove(addr)
 		own.hostRefs--
 		next.hostRefs++
-		m.touched[own] = struct{}{}
+		m.resized[own] = struct{}{}
 		if next == m.none {
 			delete(m.hosts, addr)
 		} else {

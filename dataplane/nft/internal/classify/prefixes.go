@@ -15,7 +15,7 @@ import (
 
 // rangeTable has the ranges of addresses in prefixes of predicates, each with its class. An edit of
 // a prefix changes the ranges within the prefix. If many prefixes change, all ranges are computed
-// anew.
+// again.
 type rangeTable[A addrBytes] struct {
 	// list has the ranges, disjoint and sorted. Addresses that are in no prefix are in no range.
 	// Adjacent ranges have different classes.
@@ -34,11 +34,11 @@ type rangeTable[A addrBytes] struct {
 }
 
 // maxEdits limits the edits of single prefixes between two updates, because each edit shifts all
-// later ranges of the list. Beyond the limit, all ranges are computed anew.
+// later ranges of the list. Beyond the limit, all ranges are computed again.
 const maxEdits = 256
 
 // An edit of a large prefix may visit all full-length addresses. So the visits between two updates
-// are limited. Beyond the limit, all ranges are computed anew, which visits each address once.
+// are limited. Beyond the limit, all ranges are computed again, which visits each address once.
 const (
 	maxVisits = 16      // the limit, for each full-length address
 	minVisits = 1 << 12 // the lowest limit, which applies if there are few addresses
@@ -72,7 +72,7 @@ func firstEndingAt[A addrBytes](ranges []classRange[A], addr A) int {
 	return i
 }
 
-// rebuildElements makes updateElements write all elements anew.
+// rebuildElements makes updateElements write all elements again.
 func (t *rangeTable[A]) rebuildElements() { t.rewriteAll, t.pending = true, reuse.Map(t.pending) }
 
 // updateElements brings the elements up to date. The classes must already have their numbers.
@@ -229,7 +229,7 @@ func (m *addressMap[A]) hostsIn(first, last A) (out []A) {
 	return out
 }
 
-// updateRanges computes all ranges anew if they are out of date.
+// updateRanges computes all ranges again if they are out of date.
 func (m *addressMap[A]) updateRanges() {
 	t := &m.ranges
 	t.edits, t.visits = 0, 0

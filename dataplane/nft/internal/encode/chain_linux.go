@@ -21,7 +21,7 @@ func (e *Encoder) AddChain(c *ruleset.Chain) {
 	}
 	policy := e.verdictCode(object, h.Policy)
 	if h.Policy.Kind != ruleset.Accept && h.Policy.Kind != ruleset.Drop {
-		e.fail(object, "no such policy: %v", h.Policy)
+		e.fail(object, "unknown policy %v", h.Policy)
 	}
 	hook := e.batch.Begin(unix.NFTA_CHAIN_HOOK)
 	e.batch.Uint32(unix.NFTA_HOOK_HOOKNUM, uint32(h.Point))

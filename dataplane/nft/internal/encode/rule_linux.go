@@ -311,10 +311,10 @@ func (e *Encoder) verdictCode(object nfnl.Object, v ruleset.Verdict) int32 {
 	case ruleset.Goto:
 		code, chain = unix.NFT_GOTO, true
 	default:
-		e.fail(object, "no such verdict: %d %q", v.Kind, v.Chain)
+		e.fail(object, "unknown verdict %d with chain %q", v.Kind, v.Chain)
 	}
 	if chain != (v.Chain != "") {
-		e.fail(object, "no such verdict: %d %q", v.Kind, v.Chain)
+		e.fail(object, "unknown verdict %d with chain %q", v.Kind, v.Chain)
 	}
 	return code
 }

@@ -97,7 +97,7 @@ func (e *Encoder) setAttrs(a *netlink.Attrs, object nfnl.Object, s *ruleset.Set)
 func (e *Encoder) setType(a *netlink.Attrs, object nfnl.Object, s *ruleset.Set) {
 	number, length, ok := concatenation(s.Key)
 	if !ok {
-		e.fail(object, "no such key: %v", s.Key)
+		e.fail(object, "unsupported key %v", s.Key)
 	}
 	a.Uint32(unix.NFTA_SET_KEY_TYPE, number)
 	a.Uint32(unix.NFTA_SET_KEY_LEN, length)
@@ -106,7 +106,7 @@ func (e *Encoder) setType(a *netlink.Attrs, object nfnl.Object, s *ruleset.Set) 
 		a.Uint32(unix.NFTA_SET_DATA_TYPE, verdictType)
 	case len(s.Data) > 0:
 		if number, length, ok = concatenation(s.Data); !ok {
-			e.fail(object, "no such data: %v", s.Data)
+			e.fail(object, "unsupported data %v", s.Data)
 		}
 		a.Uint32(unix.NFTA_SET_DATA_TYPE, number)
 		a.Uint32(unix.NFTA_SET_DATA_LEN, length)

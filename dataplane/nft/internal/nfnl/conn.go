@@ -156,9 +156,10 @@ func (c *Conn) Generation() (uint32, error) {
 // by one. typ is the type of the request (NFT_MSG_GET...). attrs limit the request, for example to
 // one table.
 //
-// The function begin() is called before the first object. If the ruleset changes during the dump, the
-// dump starts anew: begin() is called again, and the function each() receives all objects from the
-// first one on. So begin() must discard the objects that were received before. begin may be nil.
+// The function begin() is called before the first object. If the ruleset changes during the dump,
+// the dump starts again: begin() is called again, and the function each() receives all objects from
+// the first one on. So begin() must discard the objects that were received before. begin may be
+// nil.
 //
 // Errors: those of the function each() and of the system calls. unix.ENOENT means that an object to
 // which attrs refer does not exist. unix.EINTR means that the ruleset has changed during several

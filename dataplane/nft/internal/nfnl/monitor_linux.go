@@ -72,7 +72,7 @@ func (m *Monitor) Wait() error { return m.sock.Wait() }
 
 // Wake ends all current and future calls of Wait.
 func (m *Monitor) Wake() {
-	// This cannot fail on an open socket. On a closed socket, nobody waits.
+	// This cannot fail on an open socket. On a closed socket, no call waits.
 	_ = m.sock.SetDeadline(time.Unix(1, 0))
 }
 

@@ -41,9 +41,10 @@ type Tracker struct {
 	// moved has the addresses that have moved and may have connections of former owners.
 	moved map[netip.Addr]movedAddress
 	sourceOwners
-	// touched and sources have the addresses and interfaces that the next TakeChanges will return.
-	touched map[netip.Addr]struct{}
-	sources map[string]struct{}
+	// addresses and sources have the addresses and interfaces that the next TakeChanges will
+	// return.
+	addresses map[netip.Addr]struct{}
+	sources   map[string]struct{}
 }
 
 // movedAddress describes an address whose owners have changed since its connections were last
@@ -61,7 +62,7 @@ func New() *Tracker {
 		endpoints: map[policy.Key]*dataplane.Endpoint{}, claims: map[netip.Addr][]claim{},
 		owners: map[netip.Addr][]owner{},
 		moved:  map[netip.Addr]movedAddress{}, sourceOwners: newSourceOwners(),
-		touched: map[netip.Addr]struct{}{}, sources: map[string]struct{}{},
+		addresses: map[netip.Addr]struct{}{}, sources: map[string]struct{}{},
 	}
 }
 
@@ -88,7 +89,7 @@ func (o *Tracker) Update(b dataplane.Batch) {
 	}
 	var sources []netip.Addr // new addresses that were in the AllowedSources of their owners
 	for a := range changed {
-		o.touched[a] = struct{}{}
+		o.addresses[a] = struct{}{}
 		_, known := o.moved[a]
 		if o.setOwners(a); !known && len(o.moved[a].former) == 0 && o.wasSource(a, before) {
 			sources = append(sources, a)
@@ -311,10 +312,10 @@ type Changes struct {
 
 // TakeChanges returns the changes of addresses since the last call.
 func (o *Tracker) TakeChanges() (c Changes) {
-	if len(o.touched) > 0 {
-		c.Interfaces = make(map[netip.Addr][]string, len(o.touched))
+	if len(o.addresses) > 0 {
+		c.Interfaces = make(map[netip.Addr][]string, len(o.addresses))
 	}
-	for a := range o.touched {
+	for a := range o.addresses {
 		var names []string
 		for _, w := range o.claims[a] {
 			if !w.floating && !slices.Contains(names, w.iface) {
@@ -323,7 +324,7 @@ func (o *Tracker) TakeChanges() (c Changes) {
 		}
 		c.Interfaces[a] = names
 	}
-	o.touched = reuse.Map(o.touched)
+	o.addresses = reuse.Map(o.addresses)
 	if len(o.sources) == 0 {
 		return c
 	}

@@ -187,13 +187,13 @@ func (c *comparer) rule(chain string, index int, want *ruleset.Rule, have *rule)
 	return c.targets(want, have)
 }
 
-// targets compares anonymous verdict maps that lead to chains. Nobody can change the elements of
-// such a map, but the chains can be renamed.
+// targets compares anonymous verdict maps that lead to chains. The elements of such a map cannot be
+// changed, but the chains can be renamed.
 func (c *comparer) targets(want *ruleset.Rule, have *rule) (bool, error) {
 	for _, s := range want.Statements {
 		m, ok := s.(ruleset.VMap)
-		leads := func(e ruleset.Element) bool { return e.Verdict != nil && e.Verdict.Chain != "" }
-		if !ok || m.Map != "" || !slices.ContainsFunc(m.Elements, leads) {
+		hasChain := func(e ruleset.Element) bool { return e.Verdict != nil && e.Verdict.Chain != "" }
+		if !ok || m.Map != "" || !slices.ContainsFunc(m.Elements, hasChain) {
 			continue
 		}
 		want := map[string]int{}

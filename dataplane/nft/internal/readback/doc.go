@@ -23,8 +23,8 @@
 //
 // # Concurrency
 //
-// Only one goroutine at a time may use a Reader. Nobody else may use the Reader's connection at the
-// same time.
+// Only one goroutine at a time may use a Reader. At the same time, the Reader's connection must not
+// be used for anything else.
 //
 // # Errors
 //

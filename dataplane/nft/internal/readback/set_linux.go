@@ -73,7 +73,7 @@ func (c *comparer) set(name string) error {
 	}
 	if err := c.reader.elements(name, s.begin, s.element); err != nil {
 		if errors.Is(err, errForm) {
-			c.diff.RebuildReason = "set " + name + " has elements of an unknown form"
+			c.diff.RebuildReason = "set " + name + " has unsupported elements"
 			return nil
 		}
 		return err
@@ -99,7 +99,7 @@ func (c *comparer) set(name string) error {
 }
 
 // errForm reports an element of a form that we never write.
-var errForm = errors.New("unknown form of element")
+var errForm = errors.New("unsupported element")
 
 // setComparer compares the elements that the kernel lists with those of a set.
 type setComparer struct {
@@ -172,12 +172,12 @@ func (s *setComparer) element(attrs []byte) error {
 	if !boundary && (s.set.Verdicts != (p.Kind != 0) || (len(s.set.Data) > 0) != (len(p.Data) > 0)) {
 		return errForm
 	}
-	return s.take(key, keyEnd, boundary, &p)
+	return s.compareElement(key, keyEnd, boundary, &p)
 }
 
-// take makes an id from the keys, and looks up the element. The lookup for an interval with one
-// field comes later, when its end is known.
-func (s *setComparer) take(key, keyEnd []byte, boundary bool, p *ruleset.Packed) error {
+// compareElement makes an id from the keys, and looks up the element. The lookup for an interval
+// with one field comes later, when its end is known.
+func (s *setComparer) compareElement(key, keyEnd []byte, boundary bool, p *ruleset.Packed) error {
 	if s.set.Interval && len(s.set.Key) == 1 {
 		if len(key) != s.set.Key[0].Size() || keyEnd != nil {
 			return errForm

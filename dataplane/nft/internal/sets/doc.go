@@ -22,13 +22,13 @@
 // # Usage
 //
 // An nftables set of an IPSet exists only while rules look into the set. The type Lists counts
-// these rules. Settle returns true if rules that refer to the IP set must be rendered again, for
-// example because the IP set has got its first prefix.
+// these rules. ComputeShape returns true if rules that refer to the IP set must be rendered again,
+// for example because the IP set has got its first prefix.
 //
 //	chains := sets.NewChains()
 //	s := sets.NewIPSet(id, &chains.Lists)
 //	s.Replace(update)
-//	if s.Settle() {
+//	if s.ComputeShape() {
 //		// render the rules that refer to s again
 //	}
 //	s.Flush(&delta)

@@ -52,8 +52,8 @@ type IPSet struct {
 	lists *Lists
 	// watcher is called when addresses and prefixes change. It may be nil.
 	watcher Watcher
-	// shape and broken are results of the last call of Settle. broken is set if rules must not
-	// refer to the IP set: the method err returns the reason.
+	// shape and broken are results of the last call of ComputeShape. broken is set if rules must
+	// not refer to the IP set: the method err returns the reason.
 	shape  Shape
 	broken bool
 }
@@ -224,25 +224,25 @@ func (s *IPSet) change(m dataplane.Member, add bool) {
 		if add {
 			change = nets.add
 		}
-		note := func(nets []netip.Prefix, in bool) {
+		recordAll := func(nets []netip.Prefix, in bool) {
 			for _, n := range nets {
-				s.note(Nets, dataplane.Member{Prefix: n}, in)
+				s.record(Nets, dataplane.Member{Prefix: n}, in)
 				if s.watcher != nil {
 					s.watcher.Net(n, in)
 				}
 			}
 		}
 		show, hide := change(m.Prefix)
-		note(hide, false)
-		note(show, true)
+		recordAll(hide, false)
+		recordAll(show, true)
 	case s.set(m, kind, add):
-		s.note(kind, m, add)
+		s.record(kind, m, add)
 	}
 }
 
-// note records a change of a kernel set for the next Flush. A change and its reverse cancel each
+// record records a change of a kernel set for the next Flush. A change and its reverse cancel each
 // other.
-func (s *IPSet) note(kind Kind, m dataplane.Member, add bool) {
+func (s *IPSet) record(kind Kind, m dataplane.Member, add bool) {
 	p := s.part(partKey{kind, FamilyOf(m.Prefix.Addr())})
 	if p.rewriteAll {
 		return
@@ -316,7 +316,7 @@ func (s *IPSet) shapeNow() Shape {
 }
 
 // Lookup returns the name of the kernel's set with the members of one kind and family. If there
-// were no such members at the last call of Settle, ok is false.
+// were no such members at the last call of ComputeShape, ok is false.
 func (s *IPSet) Lookup(kind Kind, f Family) (name string, ok bool) {
 	if !s.shape.has(kind, f) {
 		return "", false
@@ -324,7 +324,7 @@ func (s *IPSet) Lookup(kind Kind, f Family) (name string, ok bool) {
 	return s.part(partKey{kind, f}).name, true
 }
 
-// Shape returns the Shape that the last call of Settle found.
+// Shape returns the Shape that the last call of ComputeShape found.
 func (s *IPSet) Shape() Shape { return s.shape }
 
 // Nets returns the prefixes of a family that have more than one address, sorted. The caller must
@@ -389,10 +389,10 @@ func (s *IPSet) Check(typ dataplane.IPSetType) error {
 	return nil
 }
 
-// Settle computes the Shape of the IP set again, from its current members. The Shape decides how
-// rules that refer to the IP set are written. Settle reports whether these rules must be rendered
-// again.
-func (s *IPSet) Settle() (changed bool) {
+// ComputeShape computes the Shape of the IP set again, from its current members. The Shape decides
+// how rules that refer to the IP set are written. ComputeShape reports whether these rules must be
+// rendered again.
+func (s *IPSet) ComputeShape() (changed bool) {
 	shape, broken := s.shapeNow(), s.err() != nil
 	changed = shape != s.shape || broken != s.broken
 	s.shape, s.broken = shape, broken

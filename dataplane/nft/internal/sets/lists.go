@@ -23,7 +23,7 @@ type Lists struct {
 	sets  map[string]*ruleset.Set
 	// users also counts the rules that look into IP sets. An IP set can have several sets in the
 	// kernel: parts maps the name of each one to its IP set. usageChanged has the IP sets whose use
-	// by rules has begun or ended since the last call of TakeLooked.
+	// by rules has begun or ended since the last call of TakeUsageChanged.
 	parts        map[string]*IPSet
 	usageChanged map[*IPSet]struct{}
 	// installed has the sets that the table had after the last Flush. dirty has the sets whose
@@ -163,11 +163,11 @@ func (l *Lists) use(name string, n int) {
 	}
 }
 
-// TakeLooked returns the IP sets for which a set in the kernel may have to be added or deleted. An
-// IP set can have several sets in the kernel (see IPSet). Each of them exists only while a rule
-// looks into it. An IP set is in the result if, since the last call, one of these sets got its
-// first rule or lost its last one.
-func (l *Lists) TakeLooked() map[*IPSet]struct{} {
+// TakeUsageChanged returns the IP sets for which a set in the kernel may have to be added or
+// deleted. An IP set can have several sets in the kernel (see IPSet). Each of them exists only
+// while a rule looks into it. An IP set is in the result if, since the last call, one of these sets
+// got its first rule or lost its last one.
+func (l *Lists) TakeUsageChanged() map[*IPSet]struct{} {
 	changed := l.usageChanged
 	l.usageChanged = map[*IPSet]struct{}{}
 	return changed

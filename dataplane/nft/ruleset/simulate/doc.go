@@ -27,7 +27,7 @@
 //
 // # Concurrency
 //
-// A Simulator is safe for concurrent use as long as nobody changes its Table or State.
+// A Simulator is safe for concurrent use as long as its Table or State does not change.
 //
 // # Errors
 //

@@ -46,7 +46,7 @@ func isNil(e dataplane.Event) bool {
 //   - a field has a value that the protocol forbids a server to send.
 func Decode(m *wirepb.Event) (dataplane.Event, error) {
 	if !hasContent(m) {
-		return nil, errors.New("codec: message without content that is known")
+		return nil, errors.New("codec: message without known content")
 	}
 	c := newCursor()
 	refuseUnknownFields(c, m)

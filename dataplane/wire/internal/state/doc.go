@@ -17,7 +17,7 @@
 // # Concurrency
 //
 // Only one goroutine at a time may use a State. The batches that a State returns share its objects,
-// so nobody may change these objects.
+// so these objects must not be changed.
 //
 // # Errors
 //

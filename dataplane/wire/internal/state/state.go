@@ -37,7 +37,7 @@ func (s *State) Apply(b dataplane.Batch) {
 	}
 }
 
-// Clone returns an independent copy. Both share the objects, which nobody may change.
+// Clone returns an independent copy. Both share the objects, which must not be changed.
 func (s *State) Clone() *State {
 	s.mergeAll()
 	c := New()

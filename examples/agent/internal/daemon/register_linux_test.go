@@ -231,10 +231,10 @@ func TestRegisterRefuses(t *testing.T) {
 	taken := convert.InterfaceName("shop", "web")
 	for body, want := range map[string]string{
 		`{"namespace":"shop","name":"a","name":"b","interface":"way1","addresses":["10.0.0.8"]}`: "name: given twice",
-		`{"namespace":"shop","Name":"a","name":"b","interface":"way1"}`: `Name: unknown field; ` +
-			`it is written "name"`,
-		`{"Kind":"Profile","namespace":"shop","name":"a","interface":"way1"}`: `Kind: unknown field; it is ` +
-			`written "kind"`,
+		`{"namespace":"shop","Name":"a","name":"b","interface":"way1"}`: `Name: unknown field: ` +
+			`want "name"`,
+		`{"Kind":"Profile","namespace":"shop","name":"a","interface":"way1"}`: `Kind: unknown field: ` +
+			`want "kind"`,
 		`{"namespace":"shop","name":"a","interface":"way1","labels":{"a":"1","a":"2"}}`: "labels.a: given twice",
 		`{"namespace":"shop","name":"a","interface":"way1","addresses":["10.0.0.8"]} {}`: "invalid character '{' " +
 			"after top-level value",

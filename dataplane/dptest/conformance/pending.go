@@ -14,24 +14,24 @@ import (
 // apply applies a batch, and waits until nothing is pending.
 func (n *node) apply(t *testing.T, b dataplane.Batch) error {
 	t.Helper()
-	return n.settle(t, n.dp.Apply(t.Context(), b))
+	return n.waitPending(t, n.dp.Apply(t.Context(), b))
 }
 
 // resync calls Resync, and waits until nothing is pending.
 func (n *node) resync(t *testing.T) error {
 	t.Helper()
-	return n.settle(t, n.dp.Resync(t.Context()))
+	return n.waitPending(t, n.dp.Resync(t.Context()))
 }
 
-// settle waits until an asynchronous dataplane reports that it has programmed the pending objects of an error, or
+// waitPending waits until an asynchronous dataplane reports that it has programmed the pending objects of an error, or
 // failed to. It returns the error afterwards.
-func (n *node) settle(t *testing.T, err error) error {
+func (n *node) waitPending(t *testing.T, err error) error {
 	t.Helper()
 	if !pending(err) {
 		return err
 	}
 	_, watches := n.dp.(dataplane.Watcher)
-	require.True(t, watches, "objects are pending, and the dataplane is no Watcher: %v", err)
+	require.True(t, watches, "objects are pending, and the dataplane is not a Watcher: %v", err)
 	w := n.watching
 	if w == nil {
 		w = n.watch(t)
@@ -43,7 +43,7 @@ func (n *node) settle(t *testing.T, err error) error {
 		case ended := <-w.ended:
 			t.Fatalf("Watch ended: %v", ended)
 		case <-time.After(n.patience):
-			t.Fatalf("pending, and Watch does not report the end: %v", err)
+			t.Fatalf("still pending: Watch did not report the result: %v", err)
 		}
 		err = n.dp.Apply(t.Context(), dataplane.Batch{})
 	}
