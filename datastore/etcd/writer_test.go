@@ -171,8 +171,8 @@ func (m *meddlingKV) Txn(ctx context.Context) clientv3.Txn {
 	return m.KV.Txn(ctx)
 }
 
-// A Writer does not delete the note of an owner that another Writer has just written again.
-func TestWriterKeepsRewrittenNote(t *testing.T) {
+// A Writer does not delete an owner key that another Writer has just written again.
+func TestWriterKeepsRewrittenOwnerKey(t *testing.T) {
 	srv, _, store := newStoreOn(t)
 	ctx := t.Context()
 	write := func(w *etcd.Writer, stream string) etcd.Result {
@@ -184,7 +184,7 @@ func TestWriterKeepsRewrittenNote(t *testing.T) {
 	shop := newWriter(t, store, "shop")
 	write(shop, "a=1 b=1")
 	raw := rawClient(t, srv.url)
-	_, err := raw.Delete(ctx, "/wayleave/test/state/Profile//a") // the object without its note
+	_, err := raw.Delete(ctx, "/wayleave/test/state/Profile//a") // the object without its owner key
 	require.NoError(t, err)
 	raw.KV = &meddlingKV{KV: raw.KV, meddle: func() { write(shop, "a=2 b=1") }}
 	write(newWriter(t, newStore(t, newClientOf(t, etcd.Config{Etcd: raw, Cluster: "test"})), "shop"), "b=2")
@@ -192,26 +192,26 @@ func TestWriterKeepsRewrittenNote(t *testing.T) {
 	require.Equal(t, []policy.Key{profile("a", "").Key()}, write(shop, "b=2").Pruned)
 	require.Equal(t, "b=2(shop)", content(t, store))
 
-	// A note that was not written again is deleted.
+	// An owner key that was not written again is deleted.
 	write(shop, "a=3 b=2")
 	_, err = raw.Delete(ctx, "/wayleave/test/state/Profile//a")
 	require.NoError(t, err)
 	require.Empty(t, write(shop, "b=2").Pruned)
-	notes, err := raw.Get(ctx, "/wayleave/test/owners/", clientv3.WithPrefix(), clientv3.WithCountOnly())
+	keys, err := raw.Get(ctx, "/wayleave/test/owners/", clientv3.WithPrefix(), clientv3.WithCountOnly())
 	require.NoError(t, err)
-	require.Equal(t, int64(1), notes.Count)
+	require.Equal(t, int64(1), keys.Count)
 }
 
-// If Store.Delete deletes an object of a stream, it also deletes the note of the owner.
-func TestDeletedObjectLeavesNoNote(t *testing.T) {
+// If Store.Delete deletes an object of a stream, it also deletes the owner key.
+func TestDeletedObjectLeavesNoOwnerKey(t *testing.T) {
 	srv, _, store := newStoreOn(t)
 	_, err := newWriter(t, store, "shop").Write(t.Context(), "", []byte("a=1"))
 	require.NoError(t, err)
 	raw := rawClient(t, srv.url)
 	for _, want := range []int64{1, 0} {
-		notes, err := raw.Get(t.Context(), "/wayleave/test/owners/", clientv3.WithPrefix(), clientv3.WithCountOnly())
+		keys, err := raw.Get(t.Context(), "/wayleave/test/owners/", clientv3.WithPrefix(), clientv3.WithCountOnly())
 		require.NoError(t, err)
-		require.Equal(t, want, notes.Count)
+		require.Equal(t, want, keys.Count)
 		_, err = store.Delete(t.Context(), profile("a", "").Key(), etcd.Any)
 		require.NoError(t, err)
 	}
