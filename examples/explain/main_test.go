@@ -143,7 +143,7 @@ func TestWrongCommandLines(t *testing.T) {
 		{"why --from a/b --to c/d --port tcp/1", "want files or folders"},
 		{"why testdata/shop --from shop/api-0 --to shop/db-0", "--port are required"},
 		{"why testdata/shop --from shop/api-0 --to shop/db-0 --port 80", `"80": want a protocol too`},
-		{"why testdata/shop --from shop/api-0 --to shop/db-0 --port tcp/80 --source-port 0", "0 is no port"},
+		{"why testdata/shop --from shop/api-0 --to shop/db-0 --port tcp/80 --source-port 0", "0 is not a port"},
 		{"why testdata/shop --from shop/api-0 --to shop/db-0 --port tcp/80 --frob", "-frob"},
 		{"selects", "want files or folders"},
 		{"why testdata/none --from shop/api-0 --to shop/db-0 --port tcp/80", "testdata/none"},
