@@ -244,7 +244,8 @@ func TestConnectionsOfMovedAddressesEnd(t *testing.T) {
 func testConnectionsOfMovedAddressesEnd(t *testing.T, classes render.ClassesConfig) {
 	n := newNetwork(t)
 	d := ender(t, n.node, classes, conntrack.Config{})
-	ended := func() uint64 { // either mechanism may end those that policy denies too
+	// If policy denies a connection of a moved address, too, either counter may count it.
+	ended := func() uint64 {
 		s := d.ConntrackStats()
 		return s.Ended + s.EndedAddresses
 	}

@@ -172,9 +172,9 @@ func (k *Keeper) change(objects []Object, remove bool) {
 func (k *Keeper) Delete(objects ...Object) { k.change(objects, true) }
 
 // Apply brings the kernel to the desired state. The first call also compares all our objects in the
-// kernel with the desired state. It keeps the objects that match, and removes those that are not
-// desired. Later calls process only the changes since the last call, and retry failed changes. Each
-// call returns an error for a failed change until the change succeeds.
+// kernel with the desired state. It keeps desired objects, and removes the others. Later calls
+// process only the changes since the last call, and retry failed changes. Each call returns an
+// error for a failed change until the change succeeds.
 //
 // Errors: a join of *ObjectError, one for each object at fault; all other objects are in the
 // kernel. Any other error means that the state of all objects is unknown.

@@ -41,7 +41,8 @@ func eachField(f func(path string, rule dataplane.Rule)) {
 	}
 }
 
-// The fields that decisions have, and those that are the same for both families.
+// A plain rule has only plainFields. A rule that does not depend on the address family has only
+// anyFields.
 var (
 	plainFields = []string{
 		".ID", ".Action", ".IPVersion", ".Protocol", ".NotProtocol", ".Destination.Ports", ".Destination.NotPorts",

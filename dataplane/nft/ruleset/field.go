@@ -189,9 +189,9 @@ type Load struct {
 	// Protocol is the transport protocol whose header has the field: packets of other protocols do
 	// not have it. It is zero if the field is in another header, or if several protocols have it.
 	Protocol uint8
-	// Key selects what is loaded. For FromMeta it is an NFT_META_... key, for FromCt an NFT_CT_...
-	// key, and for FromFib an NFT_FIB_RESULT_... number. For FromExthdr it is the number of the
-	// IPv6 extension header whose presence is loaded.
+	// Key selects the loaded value. For FromMeta it is an NFT_META_... key, for FromCt an
+	// NFT_CT_... key, and for FromFib an NFT_FIB_RESULT_... number. For FromExthdr it is the number
+	// of the IPv6 extension header whose presence is loaded.
 	Key uint32
 	// Direction is the connection's direction, original or reply, for which FromCt loads the key.
 	// It is DirectionNone for keys without a direction.

@@ -239,8 +239,8 @@ func (w *opWriter) releaseElements(h *released, from *object, going map[*object]
 	}
 }
 
-// destroy deletes chains and sets: those that are recreated, or those that are removed for good. An
-// object that refers to another one has a lower level, and is deleted before it.
+// destroy deletes either the chains and sets that are recreated, or those that the change removes.
+// An object that refers to another one has a lower level, and is deleted before it.
 func (w *opWriter) destroy(which func(again, last bool) bool) {
 	type victim struct {
 		o  *object

@@ -73,8 +73,8 @@ func TestBridgeAddresses(t *testing.T) {
 	require.Empty(t, o.differs(&interfaces.Snapshot{}))
 }
 
-// TestFollow: Watch reports that a followed interface gets another name. It reports neither added and removed
-// interfaces nor those that are no longer followed.
+// TestFollow: Watch reports that a followed interface gets another name. It does not report an interface that is added,
+// removed, or no longer followed.
 func TestFollow(t *testing.T) {
 	ns := nstest.New(t)
 	o, err := New(Config{NetNS: ns.FD()})
