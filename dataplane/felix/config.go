@@ -97,7 +97,7 @@ func (c *Config) validate() error {
 		errs = append(errs, fmt.Errorf("unknown %s", c.Dialect))
 	}
 	if c.Timeout < 0 || c.Grace < 0 || c.MaxBackoff < 0 {
-		errs = append(errs, errors.New("Timeout, Grace and MaxBackoff must not be negative"))
+		errs = append(errs, errors.New("negative Timeout, Grace or MaxBackoff"))
 	}
 	if err := errors.Join(errs...); err != nil {
 		return fmt.Errorf("felix: Config: %w", err)
