@@ -140,7 +140,11 @@ func (r *RouteResolver) resolve(e *routeEntry) (route dataplane.Route, ok bool) 
 	route.Node = c.node
 	route.Type = c.routeType(c.node == r.cfg.Node)
 	route.Borrowed = block != noBlock && owner != c.node && c.kind != claimHost
-	return route, !route.Type.Remote() || r.setPath(&route)
+	if !route.Type.Remote() || r.setPath(&route) {
+		return route, true
+	}
+	route.Type = dataplane.RouteRemoteUnreachable
+	return route, r.encrypts
 }
 
 func (c *claim) routeType(local bool) dataplane.RouteType {

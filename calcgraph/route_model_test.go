@@ -150,6 +150,9 @@ func (g networkGen) node() policy.Resource {
 	if g.IntN(6) == 0 {
 		n.VXLANTunnelMACAddr = g.pick("02:00:00:00:00:01", "02:00:00:00:00:02")
 	}
+	if g.IntN(2) == 0 {
+		n.WireguardKeys = []policy.WireguardKey{{PublicKey: "key", Port: 51820}}
+	}
 	return n
 }
 
@@ -395,16 +398,32 @@ func (m model) route(dst netip.Prefix, tunnels map[dataplane.TunnelKey]dataplane
 	if claimant == node || host || r.Pool == dataplane.PoolNone {
 		return r, true
 	}
-	key := dataplane.TunnelKey{Node: claimant, IPVersion: version(dst.Addr())}
+	if !m.hasPath(&r, tunnels) {
+		r.Type = dataplane.RouteRemoteUnreachable
+		return r, m.encrypts()
+	}
+	return r, true
+}
+
+// encrypts reports whether this node has WireGuard keys.
+func (m model) encrypts() bool {
+	return slices.ContainsFunc(all[*policy.Node](m), func(n *policy.Node) bool {
+		return n.Name == node && len(n.WireguardKeys) > 0
+	})
+}
+
+// hasPath reports whether packets can travel to the node of a route in a pool.
+func (m model) hasPath(r *dataplane.Route, tunnels map[dataplane.TunnelKey]dataplane.Tunnel) bool {
+	key := dataplane.TunnelKey{Node: r.Node, IPVersion: version(r.Dst.Addr())}
 	switch { // IP in IP is for IPv4 only, so no node has an IPv6 tunnel
 	case r.Pool == dataplane.PoolIPIP, r.Pool == dataplane.PoolIPIPCrossSubnet && !r.SameSubnet:
 		key.Encapsulation = dataplane.EncapIPIP
 		fallthrough
 	case r.Pool == dataplane.PoolVXLAN, r.Pool == dataplane.PoolVXLANCrossSubnet && !r.SameSubnet:
 		_, ok := tunnels[key]
-		return r, ok
+		return ok
 	}
-	return r, r.NodeAddress.IsValid()
+	return r.NodeAddress.IsValid()
 }
 
 func mode(prefix string, m policy.EncapMode) string {

@@ -60,6 +60,8 @@ func (c RouteResolverConfig) validate() error {
 //   - If packets travel without a tunnel, the route exists as long as that node has an address of the same IP version.
 //   - If no pool contains the prefix, the route always exists.
 //
+// If this node has WireGuard keys, a route that would not exist by these rules has the type RouteRemoteUnreachable.
+//
 // The cost of a change of a pool or block is proportional to the number of routes inside it. The cost of a change of a
 // node is proportional to the number of routes to it. Addresses that cannot have a route (unspecified, loopback,
 // multicast, IPv6 link-local) are ignored.
@@ -76,6 +78,7 @@ type RouteResolver struct {
 	endpoints shrinkingMap[policy.Key, []netip.Addr] // the addresses of local endpoints
 	nodes     shrinkingMap[string, *routeNode]
 	tunnels   shrinkingMap[dataplane.TunnelKey, struct{}] // tunnel endpoints of other nodes
+	encrypts  bool                                        // this node has WireGuard keys
 	// entries and sent count the prefixes in tries, and those with a route.
 	entries, sent int
 }
@@ -229,7 +232,25 @@ func (r *RouteResolver) setNode(name string, n *policy.Node) {
 			r.markNode(info, family)
 		}
 	}
+	if name == r.cfg.Node {
+		r.setEncrypts(n != nil && len(n.WireguardKeys) > 0)
+	}
 	r.dropNode(name)
+}
+
+// setEncrypts records whether this node has WireGuard keys. If this has changed, it marks the entries without a path.
+func (r *RouteResolver) setEncrypts(encrypts bool) {
+	if r.encrypts == encrypts {
+		return
+	}
+	r.encrypts = encrypts
+	for _, info := range r.nodes.m {
+		for e := range info.entries.m {
+			if e.sent == nil || e.sent.Type == dataplane.RouteRemoteUnreachable {
+				r.markDirty(e)
+			}
+		}
+	}
 }
 
 // markSubnet marks the entries of the nodes that enter or leave the subnet of this node when it changes from was to is.

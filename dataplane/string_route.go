@@ -10,10 +10,10 @@ import (
 )
 
 // String returns "pool", "local-workload", "remote-workload", "local-host", "remote-host",
-// "local-tunnel", "remote-tunnel" or "blackhole".
+// "local-tunnel", "remote-tunnel", "blackhole" or "remote-unreachable".
 func (t RouteType) String() string {
 	return nameOf("type", uint8(t), "pool", "local-workload", "remote-workload", "local-host", "remote-host",
-		"local-tunnel", "remote-tunnel", "blackhole")
+		"local-tunnel", "remote-tunnel", "blackhole", "remote-unreachable")
 }
 
 // String returns the route in one line, as in "10.0.1.2/32 remote-workload node n2 via 192.168.0.2

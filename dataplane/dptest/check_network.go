@@ -22,7 +22,7 @@ func checkRoute(_ netip.Prefix, r *dataplane.Route) string {
 		r.Type == dataplane.RouteLocalHost || r.Type == dataplane.RouteRemoteHost
 	host := r.Type == dataplane.RouteLocalHost || r.Type == dataplane.RouteRemoteHost
 	switch {
-	case r.Type > dataplane.RouteBlackhole:
+	case r.Type > dataplane.RouteRemoteUnreachable:
 		return "unknown type"
 	case !r.Pool.Valid():
 		return "unknown type of pool"

@@ -58,6 +58,10 @@ func sentState(s dptest.State) dptest.State {
 	}
 	for dst, r := range s.Routes {
 		c := *r
+		if c.Type == dataplane.RouteRemoteUnreachable {
+			delete(out.Routes, dst)
+			continue
+		}
 		switch c.Pool {
 		case dataplane.PoolVXLANCrossSubnet:
 			c.Pool = dataplane.PoolVXLAN

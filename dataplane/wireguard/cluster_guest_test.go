@@ -186,6 +186,19 @@ func (c *cluster) set(resources ...policy.Resource) {
 	}
 }
 
+// remove removes a resource from the graphs of all nodes that run.
+func (c *cluster) remove(key policy.Key) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.resources, key)
+	for _, n := range c.nodes {
+		if n.graph != nil {
+			n.graph.Update(policy.Update{Key: key})
+			_ = n.driver.Send(context.Background(), n.graph.Flush()) // it may have stopped
+		}
+	}
+}
+
 // change changes the resource of a node.
 func (n *node) change(change func(*policy.Node)) {
 	n.mu.Lock()

@@ -319,7 +319,7 @@ func TestStartLeavesUnwantedRoutesToFinish(t *testing.T) {
 func TestFailedRemovalIsFaultOfNextApply(t *testing.T) {
 	a := newTestDataplane(t)
 	_ = a.Apply(t.Context(), dataplane.Batch{Events: network()})
-	_ = a.applyVisible(&dataplane.NodeRemove{Name: "b"})
+	_ = a.applyVisible(nodeUpdate("b", "192.0.2.2"))
 	a.kernel.refuse = testKey(2)
 	require.NoError(t, a.Finish(t.Context()))
 	require.Equal(t, a.last.time.Add(retryInterval).UnixNano(), a.applyTimer.due.Load())
@@ -331,7 +331,7 @@ func TestFailedRemovalIsFaultOfNextApply(t *testing.T) {
 	require.NotContains(t, fmt.Sprint(a.last.err), "remove peers")
 
 	_ = a.Apply(t.Context(), dataplane.Batch{Events: network()})
-	_ = a.applyVisible(&dataplane.NodeRemove{Name: "b"})
+	_ = a.applyVisible(nodeUpdate("b", "192.0.2.2"))
 	a.last.keeper = routes.ErrObject // for example, the removal of a rule
 	require.NoError(t, a.Finish(t.Context()))
 	require.True(t, a.drops("10.0.2.0/26"))

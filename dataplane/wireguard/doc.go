@@ -11,8 +11,9 @@
 //   - the WireGuard addresses of the other node;
 //   - with Config.HostEncryption, the other node itself.
 //
-// Packets to nodes without keys stay unencrypted. Policy applies to the inner packets, which enter
-// and leave through the WireGuard devices.
+// Packets to nodes without keys stay unencrypted. Packets to the workloads of a node whose Node
+// resource is missing are dropped, because the node may have keys. Policy applies to the inner
+// packets, which enter and leave through the WireGuard devices.
 //
 // A Dataplane makes the devices, a routing table and policy routing rules with a routes.Keeper. It
 // configures keys and peers with the Go package wgctrl:

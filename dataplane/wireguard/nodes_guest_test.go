@@ -19,6 +19,7 @@ import (
 	"golang.zx2c4.com/wireguard/wgctrl/wgtypes"
 
 	"github.com/wayleave/wayleave/dataplane/wireguard"
+	"github.com/wayleave/wayleave/internal/netns/nstest"
 	"github.com/wayleave/wayleave/policy"
 )
 
@@ -114,6 +115,61 @@ func TestOtherNodes(t *testing.T) {
 	n3.start()
 	c.until("unencrypted", func() bool { return n1.outInterface(n3.pod.Addresses[0]) == "eth0" })
 	c.requireReachable()
+}
+
+// Packets to the pods of a node leave encrypted or not at all, even if the node loses its addresses or its resource.
+// Without an address of a family, the graph has no path to the pods of that family. Without a resource, no keys are
+// known.
+func TestNodeIsLost(t *testing.T) {
+	c := newCluster(t, 3, nil)
+	n1, n3 := c.nodes[0], c.nodes[2]
+	c.requireReachable()
+	wire := n1.capture()
+	var ends []func() (sent, answered int)
+	for _, a := range n3.pod.Addresses {
+		ends = append(ends, n1.startTraffic(n3, a))
+	}
+	requireDropped := func(moment string) {
+		t.Helper()
+		for i, block := range []string{"10.65.3.0/26", "fd65::3:0/122"} {
+			version := []string{"-4", "-6"}[i]
+			c.until(moment, func() bool {
+				return len(n1.list("blackhole "+block, "ip %s route show table 22361", version)) == 2
+			})
+		}
+		time.Sleep(time.Second) // for packets that would leave
+		require.ErrorIs(t, n1.driver.Status().LastError, wireguard.ErrRemoteNode)
+		require.Empty(t, plaintext(wire.packets()), moment)
+	}
+	setAddresses := func(addresses ...netip.Prefix) {
+		n3.change(func(resource *policy.Node) { resource.Addresses = addresses })
+	}
+	four, six := n3.resource.Addresses[0], n3.resource.Addresses[1]
+
+	setAddresses(four)
+	require.NoError(t, n1.driver.WaitApplied(t.Context()))
+	for _, a := range n3.pod.Addresses {
+		require.Equal(t, "wg.way", n1.outInterface(a))
+		require.Equal(t, n3.text, nstest.Answer(t, n1.pod.NS, "tcp", netip.AddrPortFrom(a, port).String()))
+	}
+	require.Empty(t, plaintext(wire.packets()), "without an IPv6 address")
+	setAddresses()
+	requireDropped("without addresses")
+	setAddresses(four, six)
+	c.awaitKeys()
+	c.requireReachable()
+	wire.packets()
+	c.remove(n3.resource.Key())
+	requireDropped("without a resource")
+	n3.change(func(*policy.Node) {})
+	c.awaitKeys()
+	c.requireReachable()
+	require.Empty(t, plaintext(wire.packets()), "at the end")
+	for _, end := range ends {
+		sent, answered := end()
+		require.NotZero(t, answered)
+		require.Greater(t, sent, answered)
+	}
 }
 
 // While the device is missing or down, no packet leaves unencrypted. All objects are restored.

@@ -77,7 +77,10 @@ func (s *state) desiredObjects(nodes map[string]*remoteNode, deviceName func(*re
 		}
 	}
 	for dst, r := range s.routes {
-		if _, ok := s.encrypted[dst]; !ok && r.Type != dataplane.RoutePool && hasShorterPrefix(s.encrypted, dst) {
+		if r.Type == dataplane.RoutePool || r.Type == dataplane.RouteRemoteUnreachable {
+			continue // past the encryption, there is no route to an unreachable prefix
+		}
+		if _, ok := s.encrypted[dst]; !ok && hasShorterPrefix(s.encrypted, dst) {
 			all.add(routes.Route{Dst: dst, Table: s.cfg.Table, Type: routes.Throw})
 		}
 	}

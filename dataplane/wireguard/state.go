@@ -121,7 +121,7 @@ func hasShorterPrefix(set map[netip.Prefix]struct{}, p netip.Prefix) bool {
 	return false
 }
 
-// remoteNode is another node that announces keys.
+// remoteNode is another node that announces keys, or whose Node resource is missing.
 type remoteNode struct {
 	name string
 	// peers are the node's peers on the devices of this node, in the order of the devices.
@@ -192,6 +192,11 @@ func (s *state) remoteNodes(ownKeys []wgtypes.Key) map[string]*remoteNode {
 	for _, dst := range slices.SortedFunc(maps.Keys(s.routes), dataplane.ComparePrefixes) {
 		r := s.routes[dst]
 		n := all[r.Node]
+		if n == nil && r.Type.Remote() && s.nodes[r.Node] == nil {
+			// The node may have keys, so packets to it must not leave unencrypted.
+			n = &remoteNode{name: r.Node, err: fmt.Errorf("%w: its Node resource is missing or invalid", ErrRemoteNode)}
+			all[r.Node] = n
+		}
 		switch {
 		case n == nil || !r.Type.Remote():
 		case r.Type == dataplane.RouteRemoteHost:

@@ -113,6 +113,32 @@ func TestObjects(t *testing.T) {
 	require.NotContains(t, strings.Join(text, "\n"), "10.0.2.0/26 dev")
 }
 
+// Packets to a node without a resource are dropped. A prefix without a path is encrypted if its
+// node has keys. If not, it gets no throw route, by which packets to it could leave by the default
+// route.
+func TestNodesWithoutResourceOrPath(t *testing.T) {
+	s := stateOf(Config{}, append(network(),
+		routeUpdate("10.0.4.0/26", "d", dataplane.RouteRemoteUnreachable),
+		routeUpdate("10.0.5.0/26", "d", dataplane.RouteRemoteWorkload),
+		routeUpdate("10.0.6.0/26", "b", dataplane.RouteRemoteUnreachable),
+		routeUpdate("10.0.2.10/32", "c", dataplane.RouteRemoteUnreachable),
+		routeUpdate("10.0.7.0/26", "c", dataplane.RouteRemoteUnreachable),
+	)...)
+	text := strings.Join(s.text(true), "\n")
+	for _, dst := range []string{"10.0.4.0/26", "10.0.5.0/26"} {
+		require.Contains(t, text, "blackhole "+dst+" table 22361")
+		require.Contains(t, text, "blackhole "+dst+" metric 2147483648 table 22361")
+	}
+	require.Contains(t, text, "10.0.6.0/26 dev wg.way src 10.0.1.0 table 22361")
+	require.NotContains(t, text, "10.0.2.10")
+	require.NotContains(t, text, "10.0.7.0")
+
+	s.update(dataplane.Batch{Events: []dataplane.Event{nodeUpdate("d", "192.0.2.4")}})
+	text = strings.Join(s.text(true), "\n")
+	require.NotContains(t, text, "10.0.4.0", "now the node is known to have no keys")
+	require.NotContains(t, text, "10.0.5.0")
+}
+
 // Only events that may change the state cause work.
 func TestChanges(t *testing.T) {
 	s := stateOf(Config{}, network()...)

@@ -52,6 +52,8 @@ func addNetwork(s dptest.State) {
 		"10.98.1.0/32": dataplane.RouteRemoteTunnel, "fd00:98:1::/128": dataplane.RouteRemoteTunnel,
 		"10.97.0.0/16": dataplane.RoutePool, "10.97.1.0/26": dataplane.RouteRemoteWorkload,
 		"10.97.0.0/32": dataplane.RouteLocalTunnel, "10.97.1.0/32": dataplane.RouteRemoteTunnel,
+		"10.98.3.0/26": dataplane.RouteRemoteWorkload,
+		"10.98.2.0/26": dataplane.RouteRemoteUnreachable, "fd00:98:2::/64": dataplane.RouteRemoteUnreachable,
 		"192.0.2.1/32": dataplane.RouteLocalHost, "2001:db8::1/128": dataplane.RouteLocalHost,
 		"192.0.2.2/32": dataplane.RouteRemoteHost, "2001:db8::2/128": dataplane.RouteRemoteHost,
 	} {
@@ -62,6 +64,8 @@ func addNetwork(s dptest.State) {
 		switch {
 		case typ == dataplane.RoutePool:
 			r.Node = ""
+		case typ == dataplane.RouteRemoteUnreachable:
+			r.Node = "gone"
 		case typ.Remote():
 			r.Node, r.NodeAddress = "there", parents[r.Dst.Addr().Is4()]
 		}
@@ -108,6 +112,12 @@ func changeNetwork(s dptest.State) {
 	s.Routes[inIPIP.Dst] = &inIPIP
 	delete(s.Routes, netip.MustParsePrefix("10.97.1.0/32"))
 	delete(s.Tunnels, dataplane.TunnelKey{Node: "there", IPVersion: 4, Encapsulation: dataplane.EncapIPIP})
+	found := block
+	found.Dst = netip.MustParsePrefix("10.98.2.0/26")
+	s.Routes[found.Dst] = &found
+	lost := *s.Routes[netip.MustParsePrefix("10.98.3.0/26")]
+	lost.Type, lost.Node, lost.NodeAddress = dataplane.RouteRemoteUnreachable, "gone", netip.Addr{}
+	s.Routes[lost.Dst] = &lost
 	lent := block
 	lent.Dst, lent.Borrowed, lent.SameSubnet = netip.MustParsePrefix("10.98.1.7/32"), true, false
 	s.Routes[lent.Dst] = &lent

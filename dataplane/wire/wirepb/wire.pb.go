@@ -234,6 +234,9 @@ const (
 	RouteType_ROUTE_TYPE_REMOTE_TUNNEL RouteType = 7
 	// A block of this node: packets to its addresses without a workload are dropped.
 	RouteType_ROUTE_TYPE_BLACKHOLE RouteType = 8
+	// A block of another node, or an address there, to which there is no path. It exists only while this node has
+	// WireGuard keys. Its packets must not leave unencrypted.
+	RouteType_ROUTE_TYPE_REMOTE_UNREACHABLE RouteType = 9
 )
 
 // Enum value maps for RouteType.
@@ -248,17 +251,19 @@ var (
 		6: "ROUTE_TYPE_LOCAL_TUNNEL",
 		7: "ROUTE_TYPE_REMOTE_TUNNEL",
 		8: "ROUTE_TYPE_BLACKHOLE",
+		9: "ROUTE_TYPE_REMOTE_UNREACHABLE",
 	}
 	RouteType_value = map[string]int32{
-		"ROUTE_TYPE_UNSPECIFIED":     0,
-		"ROUTE_TYPE_POOL":            1,
-		"ROUTE_TYPE_LOCAL_WORKLOAD":  2,
-		"ROUTE_TYPE_REMOTE_WORKLOAD": 3,
-		"ROUTE_TYPE_LOCAL_HOST":      4,
-		"ROUTE_TYPE_REMOTE_HOST":     5,
-		"ROUTE_TYPE_LOCAL_TUNNEL":    6,
-		"ROUTE_TYPE_REMOTE_TUNNEL":   7,
-		"ROUTE_TYPE_BLACKHOLE":       8,
+		"ROUTE_TYPE_UNSPECIFIED":        0,
+		"ROUTE_TYPE_POOL":               1,
+		"ROUTE_TYPE_LOCAL_WORKLOAD":     2,
+		"ROUTE_TYPE_REMOTE_WORKLOAD":    3,
+		"ROUTE_TYPE_LOCAL_HOST":         4,
+		"ROUTE_TYPE_REMOTE_HOST":        5,
+		"ROUTE_TYPE_LOCAL_TUNNEL":       6,
+		"ROUTE_TYPE_REMOTE_TUNNEL":      7,
+		"ROUTE_TYPE_BLACKHOLE":          8,
+		"ROUTE_TYPE_REMOTE_UNREACHABLE": 9,
 	}
 )
 
@@ -4464,7 +4469,7 @@ const file_wayleave_wire_v1_wire_proto_rawDesc = "" +
 	"\vACTION_DENY\x10\x02\x12\x0f\n" +
 	"\vACTION_PASS\x10\x03\x12\x0e\n" +
 	"\n" +
-	"ACTION_LOG\x10\x04*\x87\x02\n" +
+	"ACTION_LOG\x10\x04*\xaa\x02\n" +
 	"\tRouteType\x12\x1a\n" +
 	"\x16ROUTE_TYPE_UNSPECIFIED\x10\x00\x12\x13\n" +
 	"\x0fROUTE_TYPE_POOL\x10\x01\x12\x1d\n" +
@@ -4474,7 +4479,8 @@ const file_wayleave_wire_v1_wire_proto_rawDesc = "" +
 	"\x16ROUTE_TYPE_REMOTE_HOST\x10\x05\x12\x1b\n" +
 	"\x17ROUTE_TYPE_LOCAL_TUNNEL\x10\x06\x12\x1c\n" +
 	"\x18ROUTE_TYPE_REMOTE_TUNNEL\x10\a\x12\x18\n" +
-	"\x14ROUTE_TYPE_BLACKHOLE\x10\b*\xa7\x01\n" +
+	"\x14ROUTE_TYPE_BLACKHOLE\x10\b\x12!\n" +
+	"\x1dROUTE_TYPE_REMOTE_UNREACHABLE\x10\t*\xa7\x01\n" +
 	"\bPoolType\x12\x19\n" +
 	"\x15POOL_TYPE_UNSPECIFIED\x10\x00\x12\x14\n" +
 	"\x10POOL_TYPE_DIRECT\x10\x01\x12\x13\n" +

@@ -32,6 +32,10 @@ func (w *network) snapshot() {
 func (w *network) apply(e dataplane.Event) {
 	switch e := e.(type) {
 	case *dataplane.RouteUpdate:
+		if e.Route.Type == dataplane.RouteRemoteUnreachable { // Felix has no type for it, and no route without a path
+			w.removeRoute(e.Route.Dst)
+			return
+		}
 		update(w.send != nil, w.routes, e.Route.Dst, e.Route,
 			func(_ netip.Prefix, r *dataplane.Route) { w.sendRoute(r) })
 	case *dataplane.RouteRemove:

@@ -495,6 +495,19 @@ func TestRoutes(t *testing.T) {
 	}
 }
 
+// A route to a prefix without a path is not sent. If there was a path before, its route is removed.
+func TestUnreachableRoutes(t *testing.T) {
+	tr := translate.New(translate.Kinds)
+	route := dataplane.Route{Dst: prefix("10.0.0.0/26"), Type: dataplane.RouteRemoteUnreachable, Node: "n"}
+	require.Empty(t, sent(tr, &dataplane.RouteUpdate{Route: &route}))
+	require.Empty(t, sent(tr, &dataplane.RouteRemove{Dst: route.Dst}))
+	path := route
+	path.Type = dataplane.RouteRemoteWorkload
+	require.Len(t, sent(tr, &dataplane.RouteUpdate{Route: &path}), 1)
+	remove := []string{"route_remove:{dst:10.0.0.0/26}"}
+	require.Equal(t, remove, sent(tr, &dataplane.RouteUpdate{Route: &route}))
+}
+
 // The VXLAN devices of a node are one message. Those of IP in IP have none.
 func TestTunnels(t *testing.T) {
 	tr := translate.New(translate.Tiers)

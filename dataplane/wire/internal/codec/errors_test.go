@@ -219,7 +219,7 @@ func malformedNetwork() []malformed {
 	}
 	return []malformed{
 		{"route 10.1.0.0/16: type: unknown value 0", route(&wirepb.Route{})},
-		{"route 10.1.0.0/16: type: unknown value 9", route(&wirepb.Route{Type: 9})},
+		{"route 10.1.0.0/16: type: unknown value 10", route(&wirepb.Route{Type: 10})},
 		{"route 10.1.0.0/16: pool: unknown value 6", route(&wirepb.Route{Type: 1, Pool: 6})},
 		{
 			"route 10.1.0.0/16: node_address: address of 3 bytes, want 4 or 16",
@@ -463,8 +463,8 @@ func TestEncodeRefusesLoss(t *testing.T) {
 			"pool p: type: unknown value 6",
 		},
 		{
-			&dataplane.RouteUpdate{Route: &dataplane.Route{Dst: net, Type: 8}},
-			"route 10.0.0.0/24: type: unknown value 8",
+			&dataplane.RouteUpdate{Route: &dataplane.Route{Dst: net, Type: 9}},
+			"route 10.0.0.0/24: type: unknown value 9",
 		},
 	} {
 		_, err := codec.Encode(tt.event)

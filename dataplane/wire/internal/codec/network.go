@@ -66,10 +66,12 @@ func decodeNetwork(c *cursor, m *wirepb.Event) dataplane.Event {
 	return nil
 }
 
+const lastRouteType = wirepb.RouteType_ROUTE_TYPE_REMOTE_UNREACHABLE
+
 func encodeRoute(c *cursor, r *dataplane.Route) *wirepb.Route {
 	return &wirepb.Route{
 		Destination: encodePrefix(c, "destination", r.Dst),
-		Type:        encodeEnum(c, "type", r.Type, wirepb.RouteType_ROUTE_TYPE_BLACKHOLE), Node: r.Node,
+		Type:        encodeEnum(c, "type", r.Type, lastRouteType), Node: r.Node,
 		NodeAddress: encodeOptionalAddress(c, "node_address", r.NodeAddress),
 		Pool:        encodePoolType(c, "pool", r.Pool), SameSubnet: r.SameSubnet, Borrowed: r.Borrowed,
 		NatOutgoing: r.NATOutgoing,
@@ -79,7 +81,7 @@ func encodeRoute(c *cursor, r *dataplane.Route) *wirepb.Route {
 func decodeRoute(c *cursor, r *wirepb.Route) *dataplane.Route {
 	return &dataplane.Route{
 		Dst:         prefixField(c, "destination", r.GetDestination()),
-		Type:        decodeEnum[dataplane.RouteType](c, "type", r.GetType(), wirepb.RouteType_ROUTE_TYPE_BLACKHOLE),
+		Type:        decodeEnum[dataplane.RouteType](c, "type", r.GetType(), lastRouteType),
 		Node:        r.GetNode(),
 		NodeAddress: optionalAddressField(c, "node_address", r.GetNodeAddress()),
 		Pool:        decodePoolType(c, "pool", r.GetPool()), SameSubnet: r.GetSameSubnet(), Borrowed: r.GetBorrowed(),
