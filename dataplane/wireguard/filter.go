@@ -9,6 +9,7 @@ import (
 	"maps"
 	"net/netip"
 	"slices"
+	"syscall"
 
 	"github.com/wayleave/wayleave/dataplane"
 	"github.com/wayleave/wayleave/dataplane/nft/applier"
@@ -234,7 +235,7 @@ func (f *filter) apply(ctx context.Context, own ownPrefixes) error {
 		if err := f.open(); err != nil {
 			return err
 		}
-		return f.applier.Apply(ctx, f.table(own))
+		return f.explain(f.applier.Apply(ctx, f.table(own)))
 	}
 	if !f.absent {
 		err := f.remove(ctx)
@@ -243,6 +244,21 @@ func (f *filter) apply(ctx context.Context, own ownPrefixes) error {
 		}
 	}
 	return nil
+}
+
+// explain returns a *dataplane.FeatureError if the kernel does not know the expression fib. If an
+// expression is unknown, the kernel's error is ENOENT, and it does not make the table.
+func (f *filter) explain(err error) error {
+	if !errors.Is(err, syscall.ENOENT) {
+		return err
+	}
+	if exists, existsErr := f.applier.Exists(); existsErr != nil || exists {
+		return err
+	}
+	return &dataplane.FeatureError{
+		Feature: "route lookups in nftables, which RequireEncryption needs", Since: "4.10", Module: "nft_fib_inet",
+		Err: err,
+	}
 }
 
 // verify compares the table with the kernel and repairs it.

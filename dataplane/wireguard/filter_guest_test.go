@@ -5,13 +5,17 @@
 package wireguard_test
 
 import (
+	"errors"
 	"net/netip"
+	"os"
 	"os/exec"
 	"slices"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/wayleave/wayleave/dataplane"
 	"github.com/wayleave/wayleave/dataplane/wireguard"
 	"github.com/wayleave/wayleave/internal/netns"
 	"github.com/wayleave/wayleave/internal/netns/nstest"
@@ -65,6 +69,33 @@ func TestUnencryptedPacketsAreDropped(t *testing.T) {
 func dropped(c *cluster, from *netns.NS, to netip.Addr) bool {
 	c.Helper()
 	return nstest.Dropped(c.T, from, netip.AddrPortFrom(to, port).String())
+}
+
+// Without the module nft_fib_inet, the error names it, and the dataplanes after this one get no new routes. Once the
+// module is loaded, the table is made.
+func TestMissingModuleOfRequireEncryption(t *testing.T) {
+	const helper = "/proc/sys/kernel/modprobe" // the program with which the kernel loads modules
+	former, err := os.ReadFile(helper)
+	require.NoError(t, err)
+	c := newUnderlay(t, 2, func(cfg *wireguard.Config) { cfg.RequireEncryption = true })
+	n1 := c.nodes[0]
+	require.NoError(t, os.WriteFile(helper, []byte("/bin/false"), 0))
+	t.Cleanup(func() { require.NoError(t, os.WriteFile(helper, former, 0)) })
+	c.until("no table of an earlier test", func() bool { return exec.Command("modprobe", "-r", "nft_fib_inet").Run() == nil })
+	n1.start()
+	var missing *dataplane.FeatureError
+	c.until("the error", func() bool { return errors.As(n1.driver.Status().LastError, &missing) })
+	require.Equal(t, "nft_fib_inet", missing.Module)
+	require.ErrorIs(t, missing, syscall.ENOENT)
+	require.Empty(t, n1.list("wayleave", "nft list tables"))
+	require.Empty(t, n1.list("10.65.2.0/26", "ip route show table main"), "no new routes")
+
+	require.NoError(t, os.WriteFile(helper, former, 0))
+	c.nodes[1].start()
+	c.awaitKeys()
+	require.NoError(t, n1.driver.WaitApplied(t.Context()))
+	require.Len(t, n1.list("wayleave-wireguard", "nft list tables"), 1)
+	c.requireReachable()
 }
 
 // If nodes are reached over IPv6, neighbour discovery between their addresses passes unencrypted.
