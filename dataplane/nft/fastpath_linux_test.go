@@ -7,6 +7,7 @@ import (
 	"errors"
 	"log/slog"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -14,7 +15,10 @@ import (
 	"github.com/wayleave/wayleave/dataplane"
 	"github.com/wayleave/wayleave/dataplane/dptest"
 	"github.com/wayleave/wayleave/dataplane/nft"
+	"github.com/wayleave/wayleave/dataplane/nft/internal/encode"
+	"github.com/wayleave/wayleave/dataplane/nft/internal/nfnl"
 	"github.com/wayleave/wayleave/dataplane/nft/render"
+	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 	"github.com/wayleave/wayleave/internal/netns/nstest"
 )
 
@@ -81,6 +85,28 @@ func TestStaleFastPathIsRemoved(t *testing.T) {
 	stale()
 	require.Error(t, d.Apply(t.Context(), dptest.Transition(dptest.NewState(), shop())))
 	require.Contains(t, nstest.NFT(t, n.node, "", "list", "tables"), "flowtable", "nothing is written after Close")
+}
+
+// If another process owns a table with the name of the flowtable's, the change is made nevertheless, and the error is
+// reported until that process has ended.
+func TestFastPathOfAnotherProcess(t *testing.T) {
+	n := newNetwork(t)
+	conn, err := nfnl.Dial(nfnl.Config{NetNS: n.node.FD()})
+	require.NoError(t, err)
+	batch := nfnl.NewBatch()
+	encode.New(batch, ruleset.FamilyINet, "wayleave-flowtable", nil).Begin(encode.TableOwner)
+	if err := conn.Commit(batch, nil); errors.Is(err, syscall.EOPNOTSUPP) {
+		nstest.Skip(t, "needs tables with an owner (Linux 5.12)")
+	} else {
+		require.NoError(t, err)
+	}
+	d := open(t, n.node, render.Config{})
+	require.ErrorIs(t, d.Apply(t.Context(), dptest.Transition(dptest.NewState(), shop())), syscall.EPERM)
+	require.Contains(t, nstest.NFT(t, n.node, "", "list", "table", "inet", "wayleave"), "way1", "the change is made")
+	require.ErrorIs(t, d.Resync(t.Context()), syscall.EPERM)
+	require.NoError(t, conn.Close())
+	require.NoError(t, d.Resync(t.Context()))
+	require.NotContains(t, nstest.NFT(t, n.node, "", "list", "tables"), "flowtable")
 }
 
 // The flowtable is deleted only if BeforeWrite allows that.

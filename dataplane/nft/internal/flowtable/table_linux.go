@@ -15,13 +15,16 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/internal/nfnl"
 	"github.com/wayleave/wayleave/dataplane/nft/internal/readback"
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
+	"github.com/wayleave/wayleave/internal/nsthread"
 )
 
 // Table is the table with the flowtable. It is not safe for concurrent use.
 type Table struct {
 	name    string
 	uplinks []string
-	conn    *nfnl.Conn
+	dial    func() (*nfnl.Conn, error)
+	release func() error // releases the namespace that dial uses
+	conn    *nfnl.Conn   // nil if dial failed
 	batch   *nfnl.Batch
 	enc     *encode.Encoder
 	sets    map[string]*ruleset.Set
@@ -31,36 +34,74 @@ type Table struct {
 //
 // New returns an error if it cannot open the socket.
 func New(cfg Config) (*Table, error) {
-	conn, err := nfnl.Dial(nfnl.Config{NetNS: cfg.NetNS})
+	netns, release, err := nsthread.Keep(cfg.NetNS)
 	if err != nil {
 		return nil, err
 	}
 	t := &Table{
 		name: cfg.PolicyTable + "-flowtable", uplinks: slices.Compact(slices.Sorted(slices.Values(cfg.Uplinks))),
-		conn: conn, batch: nfnl.NewBatch(), sets: map[string]*ruleset.Set{},
+		dial:    func() (*nfnl.Conn, error) { return nfnl.Dial(nfnl.Config{NetNS: netns}) },
+		release: release, batch: nfnl.NewBatch(), sets: map[string]*ruleset.Set{},
+	}
+	if err := t.open(); err != nil {
+		return nil, errors.Join(err, release())
 	}
 	t.enc = encode.New(t.batch, ruleset.FamilyINet, t.name, func(name string) *ruleset.Set { return t.sets[name] })
 	return t, nil
 }
 
+// open opens the socket if it is closed.
+func (t *Table) open() (err error) {
+	if t.conn == nil {
+		t.conn, err = t.dial()
+	}
+	return err
+}
+
+// closeConn closes the socket. The kernel then deletes the table.
+func (t *Table) closeConn() error {
+	if t.conn == nil {
+		return nil
+	}
+	conn := t.conn
+	t.conn = nil
+	return conn.Close()
+}
+
 // Close closes the socket. The kernel then deletes the table.
-func (t *Table) Close() error { return t.conn.Close() }
+func (t *Table) Close() error { return errors.Join(t.closeConn(), t.release()) }
 
 // Name returns the name of the table, which is of family inet.
 func (t *Table) Name() string { return t.name }
 
 // Exists reports whether the kernel has a table with the name that Name returns.
 func (t *Table) Exists() (bool, error) {
+	if err := t.open(); err != nil {
+		return false, t.wrap("read", err)
+	}
 	head, err := readback.New(t.conn, ruleset.FamilyINet, t.name).Head()
 	return head.Exists, t.wrap("read", err)
 }
 
 // Delete deletes the table. From then on, all packets traverse the chains. If there is no table, it
-// does nothing.
+// does nothing. If the kernel refuses the deletion, Delete closes the socket that owns the table,
+// which also deletes the table, and opens another one. Delete returns an error only if the table
+// still exists, because another process owns it, or if that is not known.
 func (t *Table) Delete() error {
+	if err := t.open(); err != nil {
+		return t.wrap("delete", err)
+	}
 	t.enc.Begin(0) // creates the table if it is missing, so that the deletion succeeds
 	t.enc.DeleteTable()
-	return t.wrap("delete", t.conn.Commit(t.batch, nil))
+	err := t.conn.Commit(t.batch, nil)
+	if err == nil {
+		return nil
+	}
+	_ = t.closeConn() // the socket is gone even after an error
+	if exists, readErr := t.Exists(); readErr != nil || exists {
+		return errors.Join(t.wrap("delete", err), readErr)
+	}
+	return nil
 }
 
 // Install installs the table. The parameter own has the addresses of workloads, each with the
@@ -77,6 +118,9 @@ func (t *Table) Install(own []Address, devices []string) error {
 	}
 	if !Supported() {
 		return t.wrap("add", noFlowtables(nil))
+	}
+	if err := t.open(); err != nil {
+		return t.wrap("add", err)
 	}
 	table := rules(t.name, t.uplinks, own, devices)
 	clear(t.sets)

@@ -11,6 +11,7 @@ import (
 	"github.com/wayleave/wayleave/dataplane/interfaces"
 	"github.com/wayleave/wayleave/dataplane/nft/render"
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
+	"github.com/wayleave/wayleave/internal/nsthread"
 	"github.com/wayleave/wayleave/internal/rtnl"
 )
 
@@ -39,7 +40,7 @@ type Interfaces struct {
 	list    func() (map[string]render.Interface, error)
 	bridges bridges
 	// namespace is a file descriptor of the interfaces' namespace. It is valid until release; see
-	// keepNamespace.
+	// nsthread.Keep.
 	namespace int
 	release   func() error
 	// links reads single interfaces. It is nil until it is needed.
@@ -65,7 +66,7 @@ type Interfaces struct {
 //
 // Errors: the namespace cannot be opened; on systems other than Linux, errors.ErrUnsupported.
 func New(cfg Config) (*Interfaces, error) {
-	namespace, release, err := keepNamespace(cfg.NetNS)
+	namespace, release, err := nsthread.Keep(cfg.NetNS)
 	if err != nil {
 		return nil, err
 	}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package observed
+package nsthread
 
 import (
 	"os"
@@ -8,10 +8,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// keepNamespace returns a file descriptor of a network namespace. It is valid until release is
-// called. For the namespace of the program it returns 0, because no privilege is needed to enter
-// that one.
-func keepNamespace(netns int) (fd int, release func() error, err error) {
+// Keep returns a file descriptor of a network namespace, given by another descriptor; 0 is the
+// namespace of the calling thread. The result is valid until release is called. For the namespace of
+// the program it is 0, because no privilege is needed to enter that one.
+func Keep(netns int) (fd int, release func() error, err error) {
 	nothing := func() error { return nil }
 	if netns == 0 {
 		thread, err := os.Open("/proc/thread-self/ns/net")
