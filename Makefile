@@ -106,11 +106,11 @@ compare: ## Measure Wayleave and other implementations of network policy on the 
 	bin/cluster compare $(COMPAREFLAGS)
 
 .PHONY: test-cluster-short
-test-cluster-short: ## Start a cluster of one node, run twenty selected tests on it, and end it. Needs root.
+test-cluster-short: ## Start a cluster of one node, run twenty tests and the commands of two pages. Needs root.
 	scripts/cluster-programs
 	cd tools/cluster && GOWORK=off go test ./...
 	bin/cluster up --nodes 1
-	bin/cluster test short; status=$$?; bin/cluster down && exit $$status
+	bin/cluster test short && bin/cluster pages; status=$$?; bin/cluster down && exit $$status
 
 .PHONY: race
 race: test-tools ## Run packages for several goroutines and the nested modules under the race detector.

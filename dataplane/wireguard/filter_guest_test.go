@@ -81,7 +81,9 @@ func TestMissingModuleOfRequireEncryption(t *testing.T) {
 	n1 := c.nodes[0]
 	require.NoError(t, os.WriteFile(helper, []byte("/bin/false"), 0))
 	t.Cleanup(func() { require.NoError(t, os.WriteFile(helper, former, 0)) })
-	c.until("no table of an earlier test", func() bool { return exec.Command("modprobe", "-r", "nft_fib_inet").Run() == nil })
+	c.until("no table of an earlier test", func() bool {
+		return exec.Command("modprobe", "-r", "nft_fib_inet").Run() == nil
+	})
 	n1.start()
 	var missing *dataplane.FeatureError
 	c.until("the error", func() bool { return errors.As(n1.driver.Status().LastError, &missing) })

@@ -36,22 +36,22 @@ var notRun = map[string]string{
 	"docs/datastore.md":                                     "a server of etcd with users",
 	"docs/fleet.md":                                         "an hour",
 	"docs/kernels.md":                                       "hours, and virtual machines",
-	"docs/kubernetes.md":                                    "a cluster",
+	"docs/kubernetes.md: (cd examples":                      "scripts/cluster-programs runs it",
 	"docs/migrate-felix.md":                                 "a cluster",
 	"docs/migrate-kube-network-policies.md":                 "a table of kube-network-policies",
-	"docs/migrate.md: mkdir before":                         "a cluster",
-	"docs/migrate.md: kubectl":                              "a cluster",
 	"docs/routes.md: ip link add ipip.way":                  "a module of the kernel",
 	"docs/routes.md: ip link add up-vrf":                    "a module of the kernel",
 	"docs/troubleshooting.md":                               "an agent that has the symptom",
 	"docs/wireguard.md":                                     "a module of the kernel",
 }
 
-// TestCommandsRunOrAreListed checks that each block of commands on a page has the tag sh, with which a test runs it, or
-// is in notRun.
+// TestCommandsRunOrAreListed checks that each block of commands on a page is run or listed: with the tag sh, a test
+// runs it; with the tag "sh cluster", "make test-cluster-short" runs it; all others are in notRun.
 func TestCommandsRunOrAreListed(t *testing.T) {
 	block := regexp.MustCompile("(?ms)^ *```([^\n]*)\n *([^\n]*)\n.*?^ *```$")
 	used := map[string]bool{}
+	onCluster, err := os.ReadFile(filepath.Join(root, "tools/cluster/pages.go"))
+	require.NoError(t, err)
 	for _, page := range pages(t) {
 		text, err := os.ReadFile(page)
 		require.NoError(t, err)
@@ -59,6 +59,9 @@ func TestCommandsRunOrAreListed(t *testing.T) {
 		require.NoError(t, err)
 		name = filepath.ToSlash(name)
 		for _, b := range block.FindAllStringSubmatch(string(text), -1) {
+			if b[1] == "sh cluster" && !strings.Contains(string(onCluster), `"`+name+`"`) {
+				t.Errorf("tools/cluster/pages.go does not run %s", name)
+			}
 			if b[1] != "" && b[1] != "sh no-test" {
 				continue
 			}

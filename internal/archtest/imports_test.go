@@ -71,7 +71,7 @@ var allowed = map[string][]string{
 	"dataplane/nft/internal/flowtable": {
 		"dataplane", "dataplane/nft/ruleset", "dataplane/nft/internal/build", "dataplane/nft/internal/encode",
 		"dataplane/nft/internal/kernel", "dataplane/nft/internal/match", "dataplane/nft/internal/nfnl",
-		"dataplane/nft/internal/readback", "dataplane/nft/internal/sets",
+		"dataplane/nft/internal/readback", "dataplane/nft/internal/sets", "internal/nsthread",
 	},
 	"dataplane/nft/internal/kernel": {},
 	"dataplane/nft/internal/late": {

@@ -9,14 +9,16 @@ import (
 	"fmt"
 )
 
+var errNotLinux = fmt.Errorf("nsthread: network namespaces need Linux: %w", errors.ErrUnsupported)
+
 // In fails: only Linux has network namespaces.
 func In(int, func() error) error {
-	return fmt.Errorf("nsthread: network namespaces need Linux: %w", errors.ErrUnsupported)
+	return errNotLinux
 }
 
 // Keep fails: only Linux has network namespaces.
 func Keep(int) (fd int, release func() error, err error) {
-	return 0, func() error { return nil }, fmt.Errorf("nsthread: network namespaces need Linux: %w", errors.ErrUnsupported)
+	return 0, func() error { return nil }, errNotLinux
 }
 
 // Throwaway runs fn on a new goroutine and returns its error.

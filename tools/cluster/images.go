@@ -48,6 +48,10 @@ func (c *cluster) images() (map[string]image.Image, error) {
 	if err != nil {
 		return nil, err
 	}
+	busybox, err := exec.LookPath("busybox")
+	if err != nil {
+		return nil, err
+	}
 	return map[string]image.Image{
 		"pause": {
 			Names:      pause,
@@ -76,6 +80,16 @@ func (c *cluster) images() (map[string]image.Image, error) {
 			Names:      []string{corednsImage},
 			Files:      []image.File{{Path: "/coredns", Source: c.bin("cluster-programs/coredns")}},
 			Entrypoint: []string{"/coredns"},
+		},
+		"busybox": {
+			Names: []string{busyboxImage},
+			Files: []image.File{
+				{Path: "/bin/busybox", Source: busybox},
+				{Path: "/bin/sleep", Link: "busybox"}, {Path: "/bin/wget", Link: "busybox"},
+				{Path: "/www/index.html", Content: "hello\n"},
+			},
+			Cmd: []string{"/bin/busybox", "httpd", "-f", "-p", "80", "-h", "/www"},
+			Env: []string{"PATH=/bin"},
 		},
 		"conntrack": {
 			Names:      conntrack,

@@ -57,7 +57,7 @@ func (c *cluster) daemonSet() (string, error) {
 	}
 	type change struct{ old, new string }
 	changes := []change{
-		{"registry.example/wayleave-agent:latest", agentImage},
+		{exampleImage, agentImage},
 		{"  log-level: INFO\n", "  log-level: INFO\n  forward-ipv6: \"true\"\n"},
 		{poolSpec, c.poolSpecs()},
 		{conflistEnd, conflistEnd + `, {
@@ -83,8 +83,9 @@ func (c *cluster) daemonSet() (string, error) {
 
 // Parts of the manifest of the agent.
 const (
-	poolSpec    = "    spec: {cidr: 10.244.0.0/16, natOutgoing: true} # replace\n"
-	conflistEnd = `"ranges": "POD_CIDRS"}
+	exampleImage = "registry.example/wayleave-agent:latest"
+	poolSpec     = "    spec: {cidr: 10.244.0.0/16, natOutgoing: true} # replace\n"
+	conflistEnd  = `"ranges": "POD_CIDRS"}
       }`
 )
 

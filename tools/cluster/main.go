@@ -67,6 +67,10 @@ func commands() []command {
 			runFaults, withFlags,
 		},
 		{
+			"pages", "[PAGE...]", "run the commands of docs/migrate.md and docs/kubernetes.md, which remove Wayleave",
+			runPages, plain,
+		},
+		{
 			"use", "IMPLEMENTATION", "make another implementation enforce policy, for example before 'test'",
 			runUse, plain,
 		},
