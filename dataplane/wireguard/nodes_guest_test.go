@@ -137,7 +137,9 @@ func TestNodeIsLost(t *testing.T) {
 				return len(n1.list("blackhole "+block, "ip %s route show table 22361", version)) == 2
 			})
 		}
-		time.Sleep(time.Second) // for packets that would leave
+		for _, a := range n3.pod.Addresses {
+			require.True(t, dropped(c, n1.pod.NS, a), moment)
+		}
 		require.ErrorIs(t, n1.driver.Status().LastError, wireguard.ErrRemoteNode)
 		require.Empty(t, plaintext(wire.packets()), moment)
 	}

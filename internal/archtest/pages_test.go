@@ -106,3 +106,19 @@ func pages(t *testing.T) []string {
 	require.NotEmpty(t, docs)
 	return append(docs, others...)
 }
+
+// TestGlossaryIsShort: the glossary of CONTRIBUTING.md has at most 40 terms, in one line each. TestLinksHaveTargets
+// checks that docs/glossary.md has the terms, too.
+func TestGlossaryIsShort(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join(root, "CONTRIBUTING.md"))
+	require.NoError(t, err)
+	_, section, _ := strings.Cut(string(text), "\n## Glossary\n")
+	section, _, _ = strings.Cut(section, "\n## ")
+	_, list, _ := strings.Cut(section, "\n\n- ")
+	terms := strings.Split(strings.TrimSpace(list), "\n- ")
+	require.LessOrEqual(t, len(terms), 40)
+	for _, term := range terms {
+		require.Regexp(t, `^(- )?\[[^]]+\]\(docs/glossary\.md#[a-z-]+\): .`, term)
+		require.NotContains(t, term, "\n")
+	}
+}
