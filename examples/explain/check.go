@@ -100,7 +100,9 @@ func (q *checkQuestion) run(c cli.Console) error {
 	if err != nil {
 		return err
 	}
-	results, err := verifyAll(f, q.expect, list)
+	progress := cli.NewProgress(c, "expectations checked")
+	results, err := verifyAll(f, q.expect, list, progress.Report)
+	progress.End()
 	if err != nil {
 		return err
 	}
@@ -128,12 +130,16 @@ func (q *checkQuestion) run(c cli.Console) error {
 	return q.status(c, min(broken, isDenied), f)
 }
 
-// verifyAll compares the manifests with all expectations. Errors: an expectation names a pod or a
+// verifyAll compares the manifests with all expectations. It calls report with the number of
+// expectations that it has compared, and the number of all. Errors: an expectation names a pod or a
 // port that the manifests do not have.
-func verifyAll(f *folder.Folder, file string, list []expect.Expectation) ([]verified, error) {
+func verifyAll(
+	f *folder.Folder, file string, list []expect.Expectation, report func(done, all int),
+) ([]verified, error) {
 	var errs []error
 	var results []verified
-	for _, x := range list {
+	for i, x := range list {
+		report(i, len(list))
 		r, err := verify(f, x)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("%s: line %d: %w", file, x.Line, err))

@@ -63,7 +63,9 @@ func (r *reading) flags(flags *flag.FlagSet) {
 // read reads manifests, and prints their errors on the error output. If a command reads several
 // sets of manifests, label distinguishes them.
 func (r *reading) read(c cli.Console, label string, paths ...string) (*folder.Folder, error) {
+	progress := cli.NewProgress(c, "reading manifests")
 	f, err := folder.Read(folder.Config{Paths: paths, Recursive: r.recursive, Assume: r.assume})
+	progress.End()
 	if err != nil {
 		return nil, err
 	}

@@ -101,7 +101,9 @@ func (q *whyQuestion) run(c cli.Console) error {
 	}
 	status := 0
 	answers := make([]probe.Answer, 0, len(queries))
-	for _, p := range queries {
+	progress := cli.NewProgress(c, "flows explained")
+	for i, p := range queries {
+		progress.Report(i, len(queries))
 		for i := range p.Flows {
 			if p.Flows[i].SrcPort != 0 {
 				p.Flows[i].SrcPort = uint16(q.sourcePort)
@@ -113,6 +115,7 @@ func (q *whyQuestion) run(c cli.Console) error {
 			status = s
 		}
 	}
+	progress.End()
 	if q.json {
 		err := printJSON(c, struct {
 			Answers  []probe.Answer `json:"answers"`
