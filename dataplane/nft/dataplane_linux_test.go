@@ -39,8 +39,14 @@ func open(t testing.TB, ns *netns.NS, cfg render.Config) *nft.Dataplane {
 // openWith is open with other settings.
 func openWith(t testing.TB, ns *netns.NS, cfg nft.Config) *nft.Dataplane {
 	t.Helper()
+	return openExactly(t, ns, onFastPath(cfg))
+}
+
+// openExactly is openWith, but the tag flowtable does not enable the fast path.
+func openExactly(t testing.TB, ns *netns.NS, cfg nft.Config) *nft.Dataplane {
+	t.Helper()
 	cfg.NetNS = ns.FD()
-	d, err := nft.New(onFastPath(cfg))
+	d, err := nft.New(cfg)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, d.Close()) })
 	return d

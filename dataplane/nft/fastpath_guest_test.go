@@ -304,8 +304,9 @@ func TestFastPathEndsWithItsProcess(t *testing.T) {
 	for _, enabled := range []bool{false, true} {
 		require.NoError(t, n.plane.Close())
 		n.requireFast(t, conns, false)
-		cfg.Flowtable.Enabled = enabled
-		n.plane = openEnding(t, n.node, cfg)
+		logger, done := eventLogger("no sweep is pending")
+		cfg.Flowtable.Enabled, cfg.Conntrack.Logger = enabled, logger
+		n.plane = endingPlane{openExactly(t, n.node, cfg), done}
 		require.NoError(t, n.plane.Apply(t.Context(), dptest.Transition(dptest.NewState(), shop())))
 		n.requireFast(t, conns, enabled)
 	}

@@ -66,7 +66,7 @@ func TestFastPathConfig(t *testing.T) {
 // enabled or not.
 func TestStaleFastPathIsRemoved(t *testing.T) {
 	n := newNetwork(t)
-	d := open(t, n.node, render.Config{})
+	d := openExactly(t, n.node, nft.Config{})
 	stale := func() { nstest.NFT(t, n.node, "", "add table inet wayleave-flowtable") }
 	gone := func() {
 		t.Helper()
@@ -100,7 +100,7 @@ func TestFastPathOfAnotherProcess(t *testing.T) {
 	} else {
 		require.NoError(t, err)
 	}
-	d := open(t, n.node, render.Config{})
+	d := openExactly(t, n.node, nft.Config{})
 	require.ErrorIs(t, d.Apply(t.Context(), dptest.Transition(dptest.NewState(), shop())), syscall.EPERM)
 	require.Contains(t, nstest.NFT(t, n.node, "", "list", "table", "inet", "wayleave"), "way1", "the change is made")
 	require.ErrorIs(t, d.Resync(t.Context()), syscall.EPERM)
