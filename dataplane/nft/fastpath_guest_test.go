@@ -48,12 +48,18 @@ type fastNetwork struct {
 // newFastNetwork returns a network in the state, with a dataplane that uses the fast path.
 func newFastNetwork(t *testing.T, state dptest.State) *fastNetwork {
 	t.Helper()
+	return newFastNetworkWith(t, fastConfig(), state)
+}
+
+// newFastNetworkWith is newFastNetwork with a configuration of the dataplane.
+func newFastNetworkWith(t *testing.T, cfg nft.Config, state dptest.State) *fastNetwork {
+	t.Helper()
 	skipWithoutFlowtables(t)
 	n := &fastNetwork{network: newNetwork(t), at: dptest.NewState()}
 	n.outside = nstest.NewPeer(t, n.node, "up0", "198.51.100.1/24", "2001:db8:100::1/64")
 	nstest.NFT(t, n.node, "table inet slow {\n\tchain forward {\n\t\ttype filter hook forward priority 5\n"+
 		"\t\tcounter\n\t}\n}\n", "-f", "-")
-	n.plane = openEnding(t, n.node, fastConfig())
+	n.plane = openEnding(t, n.node, cfg)
 	n.become(t, state)
 	return n
 }
@@ -201,15 +207,52 @@ func TestFastPathEnds(t *testing.T) {
 	}
 }
 
-// S116 with conntrack.End: a connection that policy denies from now on ends, although none of its packets meets
-// policy.
+// S116 and S173 with conntrack.End: a connection that policy denies from now on ends, although none of its packets
+// meets policy. If only policy changes, the flowtable stays. The same holds if policy counts and logs.
 func TestFastPathEndsByPolicy(t *testing.T) {
-	n := newFastNetwork(t, shop())
-	conns := n.connections(t)
-	n.requireFast(t, conns, true)
-	n.become(t, edit(shop(), "way2", func(e *dataplane.Endpoint) { e.Profiles = nil }))
-	swept(t, n.plane)
-	n.requireCut(t, conns)
+	denied := shop()
+	denied.Profiles["all"] = &dataplane.Profile{Egress: denied.Profiles["all"].Egress}
+	logged := fastConfig()
+	logged.Renderer.Counters, logged.Renderer.VerdictLog.Enabled = true, true
+	for _, tt := range []struct {
+		name  string
+		cfg   nft.Config
+		to    dptest.State
+		stays bool
+	}{
+		{"endpoint", fastConfig(), edit(shop(), "way2", func(e *dataplane.Endpoint) { e.Profiles = nil }), false},
+		{"policy", fastConfig(), denied, true},
+		{"policy with counters and log", logged, denied, true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			n := newFastNetworkWith(t, tt.cfg, shop())
+			conns := n.connections(t)
+			n.requireFast(t, conns, true)
+			before := n.flowtable(t)
+			require.NotEmpty(t, before)
+			err := n.plane.ApplyVisible(t.Context(), dptest.Transition(n.at, tt.to))
+			require.NoError(t, err)
+			if tt.stays {
+				require.Equal(t, before, n.flowtable(t))
+			} else {
+				require.Empty(t, n.flowtable(t))
+			}
+			n.become(t, tt.to)
+			swept(t, n.plane)
+			n.requireCut(t, conns)
+		})
+	}
+}
+
+// flowtable returns the name and the handle of the table with the flowtable, empty if there is none.
+func (n *fastNetwork) flowtable(t *testing.T) string {
+	t.Helper()
+	for line := range strings.Lines(nstest.NFT(t, n.node, "", "-a", "list", "tables")) {
+		if strings.Contains(line, "wayleave-flowtable") {
+			return line
+		}
+	}
+	return ""
 }
 
 // A packet between a workload's false source and another workload drops, although the connection is established for
