@@ -22,8 +22,9 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// snapshot is the workload W1: endpoints of which 200 are local, each with one of 29 marker labels,
-// and policies that select by one marker and allow ingress from five.
+// snapshot is the workload W1. It has endpoints, of which 200 are local, and policies. Each
+// endpoint has one of 29 marker labels. Each policy selects by one marker and allows ingress from
+// five.
 type snapshot struct{ remote, policies int }
 
 func (w snapshot) String() string {

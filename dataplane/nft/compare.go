@@ -14,8 +14,8 @@ import (
 var ErrNoTable = errors.New("nft: there is no desired table yet")
 
 // comparisons is the number of times that Compare reads the kernel's table while it differs from
-// the desired one. comparePause is the time between two readings. It is longer than a change takes
-// to program, including the grace period.
+// the desired one. The constant comparePause is the time between two readings. It is longer than a
+// change takes to program, including the grace period.
 const (
 	comparisons  = 4
 	comparePause = 100 * time.Millisecond

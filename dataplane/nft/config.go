@@ -36,9 +36,9 @@ type Config struct {
 	// does not detect changes of interfaces; call Resync when they change.
 	Interfaces func() (map[string]render.Interface, error)
 	// ConntrackPolicy decides about established connections that a change of policy denies.
-	// conntrack.Keep, the default, keeps these connections, at no cost. conntrack.End ends them;
-	// set render.Config.TCPFromSYN with it. When an address moves to another endpoint, its
-	// connections always end.
+	// conntrack.Keep, the default, keeps these connections, at no cost. conntrack.End ends them.
+	// With conntrack.End, also set render.Config.TCPFromSYN. When an address moves to another
+	// endpoint, its connections always end.
 	ConntrackPolicy conntrack.Policy
 	// Conntrack limits the rates at which conntrack.End examines and ends connections. The
 	// Dataplane uses neither Conntrack.NetNS nor Conntrack.BeforeEnd. If Conntrack.Logger is nil,

@@ -162,10 +162,10 @@ func (d *Dataplane) BridgeStats() applier.Stats {
 }
 
 // Unjudged returns the endpoints on bridges for which policy does not see all frames. The frames
-// that it does not see go from one port of the bridge to another, and br_netfilter does not pass
-// them to the netfilter hooks of IPv4 or IPv6. The text for each endpoint names these frames, and
-// the sysctls that are off. Resync reads these sysctls. While Watch does not run, Apply reads them,
-// too.
+// that it does not see go from one port of the bridge to another. The module br_netfilter does not
+// pass them to the netfilter hooks of IPv4 or IPv6. The text for each endpoint names these frames,
+// and the sysctls that are off. Resync reads these sysctls. While Watch does not run, Apply reads
+// them, too.
 func (d *Dataplane) Unjudged() map[policy.Key]string { return d.ports.unjudged() }
 
 // ConntrackStats returns the numbers of ended connections. If Config.ConntrackPolicy is
@@ -190,11 +190,11 @@ type ConntrackStats struct {
 	EndedAddresses uint64
 }
 
-// ClassStats returns the size of the policy in the table: the numbers of addresses, classes and
-// groups, the cost in kernel memory, and the limits of this cost. A class is a set of addresses
-// that no rule distinguishes. A group is a set of endpoints with the same policy. Apply and Resync
-// update the values once the desired state is in sync. Before that, all values are zero. ClassStats
-// may be called from any goroutine. The caller must not change the lists in the result.
+// ClassStats returns the size of the policy in the table. The result has the numbers of addresses,
+// classes and groups, the cost in kernel memory, and the limits of this cost. A class is a set of
+// addresses that no rule distinguishes. A group is a set of endpoints with the same policy. Apply
+// and Resync update the values once the desired state is in sync. Before that, all values are zero.
+// ClassStats may be called from any goroutine. The caller must not change the lists in the result.
 func (d *Dataplane) ClassStats() render.ClassStats {
 	if s := d.classes.Load(); s != nil {
 		return *s
@@ -242,10 +242,11 @@ func (d *Dataplane) Bridges() map[string]string {
 // the second transaction adds the new owner.
 //
 // Before Apply programs the table for the first time, it reads the former owners of addresses from
-// the table in the kernel, so that it can end their connections. The table does not have the owners
-// of floating addresses, which are external addresses that destination NAT maps to an endpoint. So
-// connections of these continue. If there is no table, Apply ends no connections this first time,
-// not even those of new addresses. The file docs/nft.md describes the cost of ending connections.
+// the table in the kernel. Apply must know the former owners, so that it can end their connections.
+// The table does not have the owners of floating addresses, which are external addresses that
+// destination NAT maps to an endpoint. So connections of these continue. If there is no table,
+// Apply ends no connections this first time, not even those of new addresses. The file docs/nft.md
+// describes the cost of ending connections.
 //
 // If Config.ConntrackPolicy is conntrack.End, a goroutine ends the connections that the change of
 // policy denies, after Apply has programmed the change.
@@ -395,8 +396,8 @@ func (d *Dataplane) PlanTeardown(ctx context.Context) (string, error) {
 // Plan returns the changes that the batch would make to the table, in the syntax of nft. Before the
 // first write, this is the whole table. The text is empty if Apply would write nothing, for example
 // because the desired state would not be in sync yet. If an object cannot be translated into rules,
-// the text has the rules that Apply would program in its place. nft cannot load the text while the
-// Dataplane owns the table. Plan takes time in proportion to the table's size.
+// the text has the rules that Apply would program in its place. While the Dataplane owns the table,
+// nft cannot load the text. Plan takes time in proportion to the table's size.
 //
 // Errors: an invalid table, which would be a mistake of this package.
 func (d *Dataplane) Plan(_ context.Context, b dataplane.Batch) (string, error) {

@@ -11,17 +11,18 @@
 //
 // The table has base chains in the netfilter hooks of IPv4 and IPv6. Some frames of bridges do not
 // pass these hooks. For some other packets, the hooks see the interface of a bridge in place of the
-// endpoint's interface, or only the outer header of a tunnel. These are the cases:
+// endpoint's interface. For others, the hooks see only the outer header of a tunnel. These are the
+// cases:
 //
-//   - Frames that a bridge forwards between its own ports pass the hooks only if one of these pairs
-//     is set: the sysctls net.bridge.bridge-nf-call-iptables and -ip6tables, or the bridge's
-//     attributes nf_call_iptables and nf_call_ip6tables.
+//   - A bridge may forward frames between its own ports. Such frames pass the hooks only if one of
+//     two pairs is set: the sysctls net.bridge.bridge-nf-call-iptables and -ip6tables, or the
+//     bridge's attributes nf_call_iptables and nf_call_ip6tables.
 //   - If packets are routed to or from a port of a bridge, the hooks see the bridge as their
 //     interface, and not the port. If render.Config.Bridges names the bridge, the table identifies
 //     the endpoints behind the bridge by their addresses. The table cannot identify an endpoint
-//     whose interface is a port of a bond, of another master, or of a bridge that Config.Bridges
-//     does not name. So the table drops packets that are routed to or from the addresses of such
-//     an endpoint, and Apply returns an error for the endpoint.
+//     whose interface is a port of a bond, another master, or a bridge that Config.Bridges does not
+//     name. So the table drops packets that are routed to or from the addresses of such an
+//     endpoint, and Apply returns an error for the endpoint.
 //   - If a workload opens a tunnel itself, the hooks see only the outer header. If
 //     policy.HostConfig.ForbiddenEncapsulations has the tunnel's protocol, the table drops the
 //     tunnel's packets. For other tunnels, policy decides by the outer header.

@@ -15,7 +15,7 @@ import (
 )
 
 // ofClass is a state in which way2 receives TCP with code point 46, UDP with 10 and 12, and pings
-// with any except 0. way3 sends only 46.
+// with any except 0. The workload way3 sends only code point 46.
 func ofClass() dptest.State {
 	s := shop()
 	in, out := policy.Key{Kind: policy.KindPolicy, Name: "in"}, policy.Key{Kind: policy.KindPolicy, Name: "out"}

@@ -15,8 +15,9 @@ import (
 	"github.com/wayleave/wayleave/internal/netns/nstest"
 )
 
-// S173: changes of the base chains' own rules begin an epoch: the first interface with another prefix,
-// and the last; the first bridge port, and the last.
+// S173: changes of the base chains' own rules begin an epoch. The first interface with another
+// prefix is such a change, and so is the last. The first bridge port is such a change, and so is
+// the last.
 func TestChangeOfBaseChainsBeginsEpoch(t *testing.T) {
 	nfttest.EachForm(t, func(t *testing.T, classes render.ClassesConfig) {
 		b := newBridged(t, classes)

@@ -255,8 +255,8 @@ func (n *fastNetwork) flowtable(t *testing.T) string {
 	return ""
 }
 
-// A packet between a workload's false source and another workload drops, although the connection is established for
-// connection tracking and its packets in the other direction pass (S119).
+// A packet from a workload's false source to the external host drops (S119). It drops although the connection is
+// established for connection tracking, and although packets in the other direction pass.
 func TestFastPathIsForOwnAddresses(t *testing.T) {
 	n := newFastNetwork(t, shop())
 	for _, foreign := range addrs("10.99.0.77", "fd00:99::77") {

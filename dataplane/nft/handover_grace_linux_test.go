@@ -70,7 +70,7 @@ func testAdmittedSourcesAreNotWithheld(t *testing.T, classes render.ClassesConfi
 }
 
 // S168: if the transaction that removes the former owner fails, no connections are ended and the
-// new owner is not admitted: the former one could open connections again.
+// new owner is not admitted. This is because the former owner could open connections again.
 func TestFailedRemovalOfFormerOwnerEndsHandover(t *testing.T) {
 	nfttest.EachForm(t, testFailedRemovalOfFormerOwnerEndsHandover)
 }

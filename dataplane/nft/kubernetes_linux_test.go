@@ -93,8 +93,8 @@ func testKubernetesProbeOfPod(t *testing.T, classes render.ClassesConfig) {
 	}
 }
 
-// A pod reaches pods with host networking of its own node, also by the service kubernetes, if
-// EndpointToHostAction is Accept and its egress policy allows it (S105).
+// A pod reaches pods with host networking of its own node, also by the service kubernetes. It does
+// so if EndpointToHostAction is Accept and the pod's egress policy allows it (S105).
 func TestKubernetesPodToOwnNode(t *testing.T) {
 	nfttest.EachFormInParallel(t, testKubernetesPodToOwnNode)
 }

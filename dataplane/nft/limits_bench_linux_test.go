@@ -30,9 +30,10 @@ func limitForms(cost int) []form {
 	return []form{limited("under", 2*cost), limited("over", cost/2), limited("crossing", cost-1)}
 }
 
-// BenchmarkPolicyLimits compares a group within its limit with one over it. In a world in which
-// each address is a class, with its own outcome or a shared one, it measures an apply from empty,
-// its kernel memory, and the change of one address. In a judged world, it measures packets.
+// BenchmarkPolicyLimits compares a group within its limit with one over it. In some worlds, each
+// address is a class, with its own outcome or a shared one. There, the benchmark measures an apply
+// from empty, its kernel memory, and the change of one address. In a judged world, it measures
+// packets.
 func BenchmarkPolicyLimits(b *testing.B) {
 	pin(b)
 	c := &comparison{}
@@ -57,8 +58,8 @@ func BenchmarkPolicyLimits(b *testing.B) {
 	c.run(b, sized(5, 2))
 }
 
-// prefixWorld returns nfttest.BitWorld with overlapping lists of prefixes: set i has the 2^i prefixes
-// of 10.0.0.0/8 with a length of 9+i whose last bit is set.
+// prefixWorld returns nfttest.BitWorld with overlapping lists of prefixes. Set i has the 2^i
+// prefixes of 10.0.0.0/8 with a length of 9+i whose last bit is set.
 func prefixWorld(bits int, port func(i int) uint16) []dataplane.Event {
 	events := nfttest.BitWorld(bits, port)
 	for i := range bits {

@@ -16,9 +16,9 @@ const (
 )
 
 // limitsLog logs how the cost of policy relates to the limits of render.ClassesConfig. Policy of a
-// group of endpoints is written as lookups, or as chains of rules if its cost is over a limit.
-// limitsLog logs when a cost nears its limit, when groups become chains, and when all groups are
-// lookups again.
+// group of endpoints is written as lookups, or as chains of rules if its cost is over a limit. The
+// log says when a cost nears its limit, when groups become chains, and when all groups are lookups
+// again.
 type limitsLog struct {
 	nearTotal, nearGroup bool
 	// chains is the number of groups written as chains when this was last logged; zero if all

@@ -13,8 +13,8 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// bothWays is the shop, where way1 may not send to the addresses of one set, nor way2 receive from
-// those of another, at the forbidden port.
+// bothWays is the shop, with policy about the forbidden port. At this port, way1 may not send to
+// the addresses of one set, and way2 may not receive from the addresses of another set.
 func bothWays(to, from dptest.Set) dptest.State {
 	s := shop()
 	s.Sets["s:to"], s.Sets["s:from"] = to, from
@@ -36,9 +36,9 @@ func bothWays(to, from dptest.Set) dptest.State {
 	return edit(s, "way2", func(e *dataplane.Endpoint) { e.Ingress = tier(receives) })
 }
 
-// permitted is the shop, where either policy of way1 allows packets to the forbidden port of way2,
-// or policy of way2 allows these packets, but never both. The policy of way3 always matches the
-// addresses of both.
+// permitted is the shop, where policy of way1 and policy of way2 decide about packets to the
+// forbidden port of way2. Either policy of way1 allows these packets, or policy of way2, but never
+// both. The policy of way3 always matches the addresses of way1 and way2.
 func permitted(family int, sends bool) dptest.State {
 	s := shop()
 	s.Sets["s:source"] = members(floodSource(family).String())

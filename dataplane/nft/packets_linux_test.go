@@ -28,8 +28,8 @@ import (
 // TestPacketsInKernel sends the packets of every recorded case as real ones, from a neighbour of the node to the
 // workload and in the other direction. Packets that no router forwards (multicast and loopback) are only simulated.
 //
-// To detect a drop, the same processor then sends a packet that bypasses policy and cannot overtake the first: it
-// arrives, and the dropped one does not.
+// To detect a drop, the same processor then sends a second packet, which bypasses policy and cannot overtake the first.
+// The second packet arrives, and the dropped one does not.
 func TestPacketsInKernel(t *testing.T) { nfttest.EachFormInParallel(t, testPacketsInKernel) }
 
 func testPacketsInKernel(t *testing.T, classes render.ClassesConfig) {

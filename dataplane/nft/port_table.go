@@ -26,9 +26,9 @@ import (
 // portTable programs the table of family bridge, which limits each port of a bridge to the
 // addresses of its endpoint. If there is no bridge in render.Config.Bridges, the portTable is nil.
 //
-// When an address moves from one port to another, packets from the address count as packets of its
-// former owner until the main table has the new owner. So the ports change in two steps, with the
-// change of the main table between them:
+// An address may move from one port to another. Packets from the address then count as packets of
+// its former owner until the main table has the new owner. So the ports change in two steps, with
+// the change of the main table between them:
 //
 //	prepare ─▶ handovers, main table ─▶ admit
 //
@@ -46,8 +46,8 @@ type portTable struct {
 	// programmed has the ports as they were last written without an error.
 	programmed map[string]boundPort
 	// allowed has, for each address, the ports that may send from the address by the kernel's
-	// table. It is nil until the table of an earlier process was read. moving has the addresses
-	// that a port has lost since the main table was last programmed.
+	// table. It is nil until the table of an earlier process was read. The field moving has the
+	// addresses that a port has lost since the main table was last programmed.
 	allowed map[netip.Addr][]string
 	moving  map[netip.Addr]struct{}
 	// withheld has the interfaces whose ports could not be bound. Their endpoints are at fault in
@@ -130,8 +130,8 @@ func updateEndpoints(endpoints map[policy.Key]*dataplane.Endpoint, b dataplane.B
 }
 
 // bind returns the ports of bridged endpoints by interface, and an error for each invalid MAC
-// address. If two endpoints share an interface, or an address on one bridge, their ports drop. bind
-// returns no error for them, because the main table reports them.
+// address. If two endpoints share an interface, or an address on one bridge, their ports drop. For
+// these endpoints, bind returns no error, because the main table reports them.
 func (p *portTable) bind(
 	endpoints map[policy.Key]*dataplane.Endpoint, master func(string) render.Master,
 ) (bound map[string]boundPort, errs []error) {

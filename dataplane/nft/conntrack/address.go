@@ -98,8 +98,8 @@ func (c *Conn) endAddresses(ctx context.Context, addresses []netip.Addr, places 
 	})
 }
 
-// endFamily ends the flows of one family that have a wanted address at one of the places. flows is
-// the number of flows in the namespace.
+// endFamily ends the flows of one family that have a wanted address at one of the places. The
+// parameter flows is the number of flows in the namespace.
 func (c *Conn) endFamily(
 	ctx context.Context, family uint8, wanted map[netip.Addr]struct{}, places []place, flows int,
 ) (ended int, err error) {

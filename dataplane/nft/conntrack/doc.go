@@ -26,8 +26,8 @@
 //     another program;
 //   - flows for which the Judge of either ruleset returns Unknown.
 //
-// If the ruleset changes several times before a sweep, a flow ends if the latest ruleset denies it
-// and at least one earlier ruleset allowed it.
+// The ruleset may change several times before a sweep. A flow then ends if the latest ruleset
+// denies it and at least one earlier ruleset allowed it.
 //
 // There are three special cases:
 //

@@ -39,9 +39,9 @@ type pass struct {
 //   - No change is pending, or Config.Delay has not passed yet.
 //
 // Errors: the error of the context or of a system call, or ErrInterrupted. At the end of a pass,
-// Step may also return a join of these errors: the errors of BeforeEnd, and an *EndError for each
-// flow that the kernel refused to end. With an error, the Progress is zero. After an error of the
-// context, the next call continues the pass. After any other error, a new pass begins once
+// Step may also return a join of errors. The join has the errors of BeforeEnd, and an *EndError for
+// each flow that the kernel refused to end. With an error, the Progress is zero. After an error of
+// the context, the next call continues the pass. After any other error, a new pass begins once
 // Config.Retry has passed.
 func (s *Sweeper) Step(ctx context.Context, budget int) (Progress, error) {
 	for {

@@ -43,8 +43,8 @@ type tupleState struct {
 	live int
 	// updateNumber is the number of the last Update before the connection began.
 	updateNumber uint64
-	// idle is the element of the tuple in Table.idle, or nil. idleSince is the time of the tuple's
-	// last verdict or of the last end of a connection.
+	// idle is the element of the tuple in Table.idle, or nil. The field idleSince is the time of
+	// the tuple's last verdict or of the last end of a connection.
 	idle      *list.Element
 	idleSince time.Time
 }

@@ -21,7 +21,7 @@
 //		fmt.Println(flow.Source, flow.Destination, flow.Bytes)
 //	}
 //
-// To make the rules log verdicts, enable render.Config.VerdictLog. Write the function keyOf: it
+// To make the rules log verdicts, enable render.Config.VerdictLog. Write the function keyOf. It
 // turns the addresses of a log entry into names, and the prefix of the entry into the decision and
 // the rule. The prefix has the ID of the rule, and policy.RuleIDs returns the IDs of all rules of a
 // policy. The kernel counts packets only if the sysctl net.netfilter.nf_conntrack_acct is set. Call

@@ -45,8 +45,8 @@ func newAddressTests() *addressTests {
 	return &addressTests{seeds: [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}}
 }
 
-// table collects the tests of a table. For an element whose key has further parts, these parts
-// belong to the test: an address satisfies the test if the address part of the key contains it.
+// table collects the tests of a table. If the key of an element has further parts, these parts
+// belong to the test. An address satisfies the test if the address part of the key contains it.
 func (t *addressTests) table(table *ruleset.Table) {
 	for _, s := range table.Sets {
 		t.elements("set "+s.Name, s.Key, s.Elements)

@@ -18,8 +18,9 @@ import (
 	"github.com/wayleave/wayleave/policy/verdict"
 )
 
-// workload is W1 of docs/benchmarks.md: endpoints of which 200 are on the node, each with one of 29
-// labels, and policies that select by one label and allow ingress from five.
+// workload is W1 of docs/benchmarks.md. It has endpoints, of which 200 are on the node, and
+// policies. Each endpoint has one of 29 labels. Each policy selects by one label and allows ingress
+// from five.
 type workload struct{ remote, policies int }
 
 func (w workload) world() verdict.World {
@@ -68,8 +69,8 @@ func (w workload) world() verdict.World {
 	return world
 }
 
-// BenchmarkTable measures the proof of a table with 200 local endpoints: its time, the packets, and
-// the peak of its memory, without the world and the table.
+// BenchmarkTable measures the proof of a table with 200 local endpoints. It measures the time, the
+// packets, and the peak of the memory, without the world and the table.
 func BenchmarkTable(b *testing.B) {
 	for _, w := range []workload{{100_000, 10_000}, {250_000, 10_000}} {
 		b.Run(fmt.Sprintf("eps=%dk/pols=%dk", w.remote/1000, w.policies/1000), func(b *testing.B) {

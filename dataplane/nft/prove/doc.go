@@ -26,12 +26,13 @@
 //   - Two addresses are of one kind if neither policy nor the table distinguishes them. For policy,
 //     each condition of the node's policies (networks, selectors, named ports, services) must have
 //     the same result for both. In the table, both must be in the same elements of all sets and
-//     maps, and in the same ranges of all rules. If an element is missing or superfluous, or a
-//     prefix is off by one, there is an address that only policy or only the table distinguishes
-//     from others. This address is of its own kind, so it is tried, and the mistake is found.
-//   - Two ports, protocols or values of a header field are of one kind if neither the policies of
-//     the endpoint nor the rules that its packets can reach distinguish them. All values that
-//     neither a policy nor a rule mentions are of one kind.
+//     maps, and in the same ranges of all rules. An element may be missing or superfluous, or a
+//     prefix may be off by one. Then there is an address that only policy or only the table
+//     distinguishes from others. This address is of its own kind, so it is tried, and the mistake
+//     is found.
+//   - Each value of a port, protocol or header field has a kind. Two values are of one kind if
+//     neither the policies of the endpoint nor the rules that its packets can reach distinguish
+//     them. All values that neither a policy nor a rule mentions are of one kind.
 //   - The source port varies only if a policy or a rule mentions source ports.
 //
 // # Which packets are tried
@@ -48,8 +49,9 @@
 //     send. If policy allows the endpoint to send nothing, a denied packet is tried.
 //
 // If an endpoint's interface is a port of a bridge (Config.Bridges), its packets are tried with the
-// interface of the bridge. If such a packet has the address of another endpoint on the bridge as
-// source, it counts as a packet of that other endpoint, so its source is not false.
+// interface of the bridge. The source of such a packet may be the address of another endpoint on
+// the bridge. The packet then counts as a packet of that other endpoint, so its source is not
+// false.
 //
 // For host endpoints, two sorts of packets are tried:
 //

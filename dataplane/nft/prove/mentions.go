@@ -54,8 +54,9 @@ func (m *mentions) all() []ranges {
 	return slices.Concat([]ranges{m.dports, m.sports, m.protocols}, m.headers[0][:], m.headers[1][:])
 }
 
-// values returns numbers from first to last, one for each kind that the ranges distinguish: one in
-// each piece of a range, and one outside all ranges. It prefers the standard number.
+// values returns numbers from first to last, one for each kind that the ranges distinguish. One
+// number is in each piece of a range, and one is outside all ranges. The function prefers the
+// standard number.
 func (r ranges) values(standard, first, last int) []int {
 	change := map[int]int{first: 0}
 	for p := range r {

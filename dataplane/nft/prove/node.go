@@ -363,8 +363,9 @@ func (p *prover) policyMentions(in, out *mentions, key policy.Key, profiles []st
 	}
 }
 
-// addSettings adds the ports and protocols of the settings: to in for received packets, and to out
-// for sent ones. hosts is set if the node has host endpoints, so that failsafe ports count.
+// addSettings adds the ports and protocols of the settings. The parameter in gets them for received
+// packets, and the parameter out for sent ones. The parameter hosts is set if the node has host
+// endpoints, so that failsafe ports count.
 func addSettings(in, out *mentions, host policy.HostConfig, hosts bool) {
 	if hosts {
 		in.failsafes(host.FailsafeInbound)

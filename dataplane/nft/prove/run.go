@@ -142,9 +142,9 @@ func (p *prover) ofFamily(v6 int, do func(n int, a netip.Addr) error) error {
 	return nil
 }
 
-// exchange compares packets between the members of a group and one address of the given class.
-// place sets the two ends of a packet. exchange returns a packet that policy allows, if there is
-// one.
+// exchange compares packets between the members of a group and one address of the given class. The
+// function place sets the two ends of a packet. The result is a packet that policy allows, if there
+// is one.
 func (t *task) exchange(
 	g *group, list []transport, known wanted, class int, place func(*comparison, *policy.WorkloadEndpoint),
 ) (allowed *comparison, err error) {
@@ -194,8 +194,9 @@ func (t *task) sent(g *group, to end) error {
 	return nil
 }
 
-// falseSources compares packets whose source is not an address of the endpoint. sample is a packet
-// that policy allows from an address of the endpoint, so that only the source is wrong.
+// falseSources compares packets whose source is not an address of the endpoint. The parameter
+// sample is a packet that policy allows from an address of the endpoint, so that only the source is
+// wrong.
 func (t *task) falseSources(g *group, to end, v6 int, sample *comparison) error {
 	if sample == nil { // policy allows nothing from here, so the destination does not matter
 		sample = &comparison{to: to, dst: t.anyAddress(v6), transport: g.out.transports(v6 == 1)[0]}
@@ -222,9 +223,9 @@ func (t *task) falseSources(g *group, to end, v6 int, sample *comparison) error 
 }
 
 // ofBridge reports whether a packet with the source, from the interface of a bridged endpoint, is
-// not a packet of that endpoint: another endpoint of the bridge has the address. It also reports
-// true for the endpoint's AllowSpoofedSourcePrefixes, because at a bridge the table drops packets
-// from these, whatever policy says.
+// not a packet of that endpoint. This is so if another endpoint of the bridge has the address. The
+// function also reports true for the endpoint's AllowSpoofedSourcePrefixes, because at a bridge the
+// table drops packets from these, whatever policy says.
 func (p *prover) ofBridge(m *policy.WorkloadEndpoint, src netip.Addr) bool {
 	bridge := p.cfg.Bridges[m.Interface]
 	if bridge == "" {

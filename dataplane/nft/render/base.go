@@ -31,9 +31,9 @@ func sourceSet(f sets.Family) string { return familyName("source", f) }
 func familyName(name string, f sets.Family) string { return name + strconv.Itoa(int(f)) }
 
 // SourceSets returns the names of the sets with the endpoints' own addresses. An element is a pair
-// of interface and address. An address of a bridged endpoint is in two sets: in one with the
-// interface of the bridge, in the other with the endpoint's own interface, which is a port of the
-// bridge.
+// of interface and address. An address of a bridged endpoint is in two sets. In one set, the
+// interface is the bridge. In the other set, it is the endpoint's own interface, which is a port of
+// the bridge.
 func SourceSets() (all []string) {
 	for _, f := range sets.Families() {
 		all = append(all, sourceSet(f), setBridgePorts(f))
@@ -236,9 +236,9 @@ func (b *baseChains) sends() []ruleset.Rule {
 	return rules
 }
 
-// notUp returns the rules that deny packets of endpoints that are not up, and packets of unknown
-// interfaces with the prefix unless UnknownWorkloads accepts these. refuse makes each rule: it is
-// statements.refusal or recordRefusal.
+// notUp returns the rules that deny packets of endpoints that are not up. The rules also deny
+// packets of unknown interfaces with the prefix, unless UnknownWorkloads accepts these. The
+// function refuse makes each rule: it is statements.refusal or recordRefusal.
 func (b *baseChains) notUp(
 	refuse func(why string, matches ...ruleset.Match) ruleset.Rule, field ruleset.Field,
 ) []ruleset.Rule {

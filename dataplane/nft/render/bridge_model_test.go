@@ -272,7 +272,7 @@ func (m *bridgeModel) requirePackets(t *testing.T, table *ruleset.Table) (passed
 	return passed, dropped
 }
 
-// S171: the master of a configured bridge affects its ports, so the bridges are looked up at the
+// S171: the master of a configured bridge affects its ports. So the bridges are looked up at the
 // start and by each Resync, also without endpoints.
 func TestBridgesAreLookedUp(t *testing.T) {
 	r, err := render.New(render.Config{Bridges: nfttest.Bridges()})

@@ -262,9 +262,9 @@ func (w *manyWorld) mixes(first, second *ruleset.Table) {
 	}
 }
 
-// Worlds of many classes grow beyond the limit and shrink again. Each table equals that of a new
-// Renderer, and has the verdicts of the reference, also while the group becomes chains, or lookups
-// again (S100, S173).
+// Worlds of many classes grow beyond the limit and shrink again. Each table equals the table of a
+// new Renderer, and has the verdicts of the reference. This also holds while the group becomes
+// chains, or lookups again (S100, S173).
 func TestManyClasses(t *testing.T) {
 	full := 0
 	if *fullClasses {

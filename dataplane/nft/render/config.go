@@ -37,11 +37,11 @@ type Config struct {
 	// endpoint whose interface is a port of any other master is at fault (S170).
 	//
 	// In the netfilter hooks of IPv4 and IPv6, the interface of a packet from or to such a port is
-	// the bridge. So addresses identify the endpoint: the source address of a packet that enters by
-	// the bridge, and the destination address of a packet that leaves by the bridge. If no endpoint
-	// has the address, the packet is dropped (S171), even if UnknownWorkloads is HostAccept. If two
-	// endpoints of a bridge have the same address, both are at fault. AllowedSources have no effect
-	// behind bridges.
+	// the bridge. So an address identifies the endpoint. For a packet that enters by the bridge,
+	// this is the source address. For a packet that leaves by the bridge, this is the destination
+	// address. If no endpoint has the address, the packet is dropped (S171), even if
+	// UnknownWorkloads is HostAccept. If two endpoints of a bridge have the same address, both are
+	// at fault. AllowedSources have no effect behind bridges.
 	//
 	// Use such a bridge only for workloads. If one of its ports leads to a router or is an uplink,
 	// the table drops the packets of this port.
@@ -64,9 +64,9 @@ type Config struct {
 	Host policy.HostConfig
 	// AllowDHCP accepts packets from workloads to a DHCP server on the host: UDP from port 68 to 67
 	// and, over IPv6, from 546 to 547. The source must be the unspecified address, one of the
-	// workload's own addresses, or an IPv6 link-local address that the host does not have on the
-	// workload's interface (S175). By default, policy decides about these packets, and a packet
-	// with a source that the workload may not use is dropped.
+	// workload's own addresses, or an IPv6 link-local address. The host must not have this
+	// link-local address on the workload's interface (S175). By default, policy decides about these
+	// packets, and a packet with a source that the workload may not use is dropped.
 	AllowDHCP bool
 	// DenyNeighbourDiscovery makes policy decide about IPv6 neighbour discovery between the host
 	// and its neighbours or workloads. By default, neighbour discovery is always accepted, because
@@ -93,8 +93,11 @@ type Config struct {
 	VerdictLog VerdictLog
 	// Reject answers packets that policy denies: TCP with a reset, others with an ICMP error
 	// "administratively prohibited". By default they are dropped without an answer. Three kinds of
-	// packets never get an answer: packets that are dropped for a reason other than policy, packets
-	// that are dropped before NAT, and packets from the host itself.
+	// packets never get an answer:
+	//
+	//   - packets that are dropped for a reason other than policy,
+	//   - packets that are dropped before NAT,
+	//   - packets from the host itself.
 	Reject bool
 	// Counters counts the packets and bytes of every rule of policy. A rule that decides has one
 	// counter, in its chain allow/ID, deny/ID or pass/ID. The counter lasts as long as there is a
@@ -132,8 +135,8 @@ type ClassesConfig struct {
 	//
 	//   - A class costs 1.
 	//   - An outcome costs 2, for its element in a map. Classes of one family (IPv4 or IPv6) share
-	//     an outcome of a group if the group's rules do not distinguish them: each condition on
-	//     addresses in these rules holds for all of the classes, or for none.
+	//     an outcome of a group if the group's rules do not distinguish them. This means that each
+	//     condition on addresses in these rules holds for all of the classes, or for none.
 	//   - The chain of an outcome costs 4. Outcomes of a group with equal rules share a chain.
 	//   - A list of ports in a chain costs 32, and 1 for each range.
 	//   - A rule of a chain costs 4 if it logs, or matches more than addresses, protocol and

@@ -66,7 +66,7 @@ func TestVerdictsOfCountedRules(t *testing.T) {
 }
 
 // requireOneChainEach requires that each chain of a rule has one rule with its id, which counts or
-// logs, and that no other rule with this id does.
+// logs. No other rule with this id may count or log.
 func requireOneChainEach(t *testing.T, table *ruleset.Table) {
 	t.Helper()
 	accounts := func(s ruleset.Statement) bool {
@@ -293,7 +293,7 @@ func TestCostOfCountedRules(t *testing.T) {
 }
 
 // A rule that allows some protocols matches them, although the other rules decide about all other
-// protocols: it does not apply to a packet whose protocol cannot be read.
+// protocols. The rule does not apply to a packet whose protocol cannot be read.
 func TestCountedRuleForSomeProtocols(t *testing.T) {
 	state, key := nfttest.InSync(), nfttest.PolicyKey("p")
 	state.Policies[key] = &dataplane.Policy{Tier: "default", Ingress: []dataplane.Rule{

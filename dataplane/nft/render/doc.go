@@ -101,10 +101,11 @@
 //
 // # Bridges
 //
-// In the hooks, packets of a bridge's port have the interface of the bridge. So for the bridges of
-// Config.Bridges, the maps bridge-senders4 and bridge-receivers4 (for IPv6: 6) lead from a bridge
-// and an address to the chain of the endpoint. The chains sender and receiver look into these maps
-// after the maps of interfaces. If no endpoint has the address, the packet is denied.
+// In the hooks, packets of a bridge's port have the interface of the bridge. So there are maps for
+// the bridges of Config.Bridges: bridge-senders4 and bridge-receivers4 (for IPv6: 6). These maps
+// lead from a bridge and an address to the chain of the endpoint. The chains sender and receiver
+// look into these maps after the maps of interfaces. If no endpoint has the address, the packet is
+// denied.
 //
 // # Host endpoints
 //

@@ -228,8 +228,8 @@ func representativesOf(s dptest.State) (r representatives) {
 	return r
 }
 
-// transports calls f with a packet of each kind between two addresses: with every code point,
-// protocol, port, and ICMP type and code that a rule can distinguish from others.
+// transports calls f with a packet of each kind between two addresses. The packets have every code
+// point, protocol, port, and ICMP type and code that a rule can distinguish from others.
 func (r representatives) transports(p dptest.Packet, f func(dptest.Packet)) {
 	for _, p.DSCP = range r.dscps {
 		r.transport(p, f)

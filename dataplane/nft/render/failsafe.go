@@ -46,8 +46,8 @@ func newFailsafes(cfg policy.HostConfig) *failsafes {
 }
 
 // rules returns rules with the given verdict for packets whose port is a failsafe port for their
-// peer (S112). port is the field of the packet that has the port. peer is the field that has the
-// address of the other side.
+// peer (S112). The parameter port is the field of the packet that has the port. The function peer
+// returns the field that has the address of the other side.
 func (f failsafePorts) rules(
 	v ruleset.Verdict, port ruleset.Field, peer func(sets.Family) ruleset.Field, matches ...ruleset.Match,
 ) (out []ruleset.Rule) {

@@ -17,8 +17,8 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// The verdict on a forwarded packet of an established connection does not depend on policy: it stays the same if all
-// chains of policy drop everything.
+// The verdict on a forwarded packet of an established connection does not depend on policy. The verdict stays the same
+// if all chains of policy drop everything.
 func TestKnownPacketsMeetNoPolicy(t *testing.T) { nfttest.EachForm(t, testKnownPacketsMeetNoPolicy) }
 
 func testKnownPacketsMeetNoPolicy(t *testing.T, classes render.ClassesConfig) {

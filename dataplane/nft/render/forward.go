@@ -29,7 +29,7 @@ import (
 //
 // To a packet on the previous generation, a new from/... chain is empty, so the packet returns
 // without a decision. The chain sender or receiver then records that it is denied. This has no
-// effect, because the packet is stale: the base chain does not carry the decision out, and its
+// effect, because the packet is stale. The base chain does not carry the decision out, and its
 // -again chain evaluates the packet again.
 const (
 	chainForward  = "forward"
@@ -197,10 +197,10 @@ func (b *baseChains) hostJumps(lists ...hostList) (rules []ruleset.Rule) {
 	return rules
 }
 
-// ofHost accepts packets of the host itself whose interface is no workload's. hosts are the jumps
-// to policy of host endpoints: if there are none, it accepts all such packets, otherwise those of
-// known connections. With hosts, it returns no rule if the name of the interface does not show
-// which endpoint's policy applies.
+// ofHost accepts packets of the host itself whose interface is no workload's. The parameter hosts
+// has the jumps to policy of host endpoints. If there are none, ofHost accepts all such packets.
+// Otherwise ofHost accepts only such packets of known connections. With hosts, it returns no rule
+// if the name of the interface does not show which endpoint's policy applies.
 func (b *baseChains) ofHost(field ruleset.Field, hosts []ruleset.Rule) []ruleset.Rule {
 	others := b.others(field)
 	if len(hosts) > 0 {

@@ -20,8 +20,13 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// sidesState has way1, which may send anything; way2, which receives from way1 and others; way3,
-// which may neither send nor receive; way4, which is down; and way5, which is at fault.
+// sidesState has these workloads:
+//
+//   - way1 may send anything.
+//   - way2 receives from way1 and others.
+//   - way3 may neither send nor receive.
+//   - way4 is down.
+//   - way5 is at fault.
 func sidesState() dptest.State {
 	s := nfttest.InSync()
 	s.Sets["s:one"] = nfttest.NetSet("10.0.0.1/32", "fd00::1/128")
@@ -77,8 +82,8 @@ func sidePacket(from, to string, v6 bool) simulate.Packet {
 }
 
 // eachTable runs a test with the table of sidesState as lookups, as chains, and with only the
-// receivers' policy as chains, because it is over the limit. Each has a variant in which all
-// interfaces have the prefix, and one in which one does not.
+// receivers' policy as chains. In the third table, only this policy is over the limit. Each table
+// has a variant in which all interfaces have the prefix, and one in which one does not.
 func eachTable(t *testing.T, test func(*testing.T, *ruleset.Table)) {
 	t.Helper()
 	for name, classes := range map[string]render.ClassesConfig{
@@ -222,7 +227,8 @@ func TestStaleKnownConnections(t *testing.T) {
 }
 
 // TestKnownConnections (S35, S116, S117): packets of known connections pass policy that denies
-// them, but not an endpoint that is down, at fault or unknown, on either side. Invalid ones drop.
+// them. They do not pass an endpoint that is down, at fault or unknown, on either side. Invalid
+// packets drop.
 func TestKnownConnections(t *testing.T) {
 	eachTable(t, func(t *testing.T, table *ruleset.Table) {
 		s, err := simulate.New(simulate.Config{Table: table})

@@ -19,8 +19,8 @@ func Return() ruleset.Verdict { return ruleset.Verdict{Kind: ruleset.Return} }
 // Jump returns the verdict that jumps to a chain. That chain returns to the calling chain.
 func Jump(chain string) ruleset.Verdict { return ruleset.Verdict{Kind: ruleset.Jump, Chain: chain} }
 
-// Goto returns the verdict that goes to a chain. If a rule of chain x jumps to chain y, and a rule
-// of y goes to chain z, evaluation continues in x after the end of z.
+// Goto returns the verdict that goes to a chain. For example, a rule of chain x jumps to chain y,
+// and a rule of y goes to chain z. After the end of z, evaluation continues in x.
 func Goto(chain string) ruleset.Verdict { return ruleset.Verdict{Kind: ruleset.Goto, Chain: chain} }
 
 // Always returns a rule without matches.

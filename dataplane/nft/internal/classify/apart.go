@@ -12,7 +12,7 @@ import (
 )
 
 // LocalAddresses counts the addresses of this node's workloads. For a packet between two workloads
-// of this node, policy looks up two addresses: the sender's policy looks up the destination, and
+// of this node, policy looks up two addresses. The sender's policy looks up the destination, and
 // the receiver's policy looks up the source. For any other packet, policy of workloads looks up at
 // most one address. Classifier.Apart uses the counts.
 type LocalAddresses struct {
@@ -131,9 +131,9 @@ func (l *lookedUp) add(e *ruleset.ElementDelta, ranges bool, local *LocalAddress
 // once. There are two exceptions:
 //
 //   - If a changed address is in a changed range, the rules look up two changes.
-//   - If the address belongs to a workload of this node, the rules may look up a change twice: the
-//     workload may send to itself through a service. If the parameter sources is set, any address
-//     may belong to such a workload.
+//   - If the address belongs to a workload of this node, the rules may look up a change twice. The
+//     reason is that the workload may send to itself through a service. If the parameter sources is
+//     set, any address may belong to such a workload.
 func (l *lookedUp) apart(sources bool) bool {
 	if l.local > 0 || sources && len(l.ranges)+len(l.hosts) > 0 {
 		return false

@@ -9,9 +9,9 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 )
 
-// ChainName returns the name of the chain that looks up the class of the other side's address, for
-// policy of the direction and stage in l. For ingress policy, the other side's address is the
-// source of the packet. For egress policy, it is the destination.
+// ChainName returns the name of the chain that looks up the class of the other side's address. The
+// list l has the direction and stage of the policy. For ingress policy, the other side's address is
+// the source of the packet. For egress policy, it is the destination.
 func ChainName(l match.List) string {
 	if Original(l) {
 		return "classify-original-" + string(l.Dir)

@@ -19,8 +19,8 @@ type Class struct {
 	family     sets.Family
 	predicates []*Predicate // by name
 	key        string       // the ids of the predicates
-	// members is the number of addresses and ranges in the class. hostRefs is the number of
-	// full-length addresses that would be in the class if there were no prefixes.
+	// members is the number of addresses and ranges in the class. The field hostRefs is the number
+	// of full-length addresses that would be in the class if there were no prefixes.
 	members, hostRefs int
 	// hasAddresses is set if the class had members at the last Update.
 	hasAddresses bool

@@ -47,7 +47,7 @@ type addressMap[A addrBytes] struct {
 }
 
 // hostEdit is an edit of a full-length address. prev is the index of the previous edit of the same
-// address, counted from one; zero if there is none.
+// address, counted from one. It is zero if there is none.
 type hostEdit struct {
 	edit
 	prev int32

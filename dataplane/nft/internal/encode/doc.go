@@ -10,8 +10,9 @@
 //	ruleset.Set   ──▶ NFT_MSG_NEWSET       types of keys and data
 //	Element       ──▶ NFT_MSG_NEWSETELEM   many in one message
 //
-// In a set with one key field, the kernel stores an interval as two elements: the first key of the
-// interval, and the key after its last key. So the package writes both elements.
+// In a set with one key field, the kernel stores an interval as two elements. The first element has
+// the first key of the interval, and the second has the key after its last key. So the package
+// writes both elements.
 //
 // The package writes the expressions and attributes of a rule exactly as the kernel lists them: in
 // the same order and encoding. So a rule that is read back equals the written one byte by byte, and

@@ -245,8 +245,8 @@ func (e *ruleEncoder) assign(s ruleset.Assign) {
 }
 
 // lookup encodes the lookup of fields in a named set. The types of the set's key must be those of
-// the fields. If the set is a map, the value that is found is put into the register to. lookup
-// returns the set, or nil if there is none.
+// the fields. If the set is a map, the value that is found is put into the register to. The result
+// is the set, or nil if there is none.
 func (e *ruleEncoder) lookup(fields []ruleset.Field, name string, to uint32, not bool) *ruleset.Set {
 	set := e.sets(name)
 	if set == nil {

@@ -35,8 +35,9 @@ func TestRules(t *testing.T) {
 	require.True(t, parsed.Equal(table))
 }
 
-// Packets of established connections add a flow if one end is a workload's own address on its interface, and the other
-// end an uplink or another workload's own address on its interface.
+// Packets of established connections add a flow under two conditions. One end is a workload's own address on the
+// interface of this workload. The other end is an uplink, or another workload's own address on the interface of that
+// workload.
 func TestWhichPacketsAddFlow(t *testing.T) {
 	table := twoWorkloads()
 	for i := range table.Chains[0].Rules {

@@ -29,8 +29,9 @@ func setOwn(f sets.Family) string {
 }
 
 // rules returns the table. A packet of an established connection puts the connection on the fast
-// path in two cases: between two own addresses of workloads, or between an own address of a
-// workload and an uplink. Both directions of a connection match, or neither does.
+// path in two cases. Either both ends are own addresses of workloads, or one end is an own address
+// of a workload and the other end is an uplink. Both directions of a connection match, or neither
+// does.
 func rules(table string, uplinks []string, own []Address, devices []string) *ruleset.Table {
 	chain := &ruleset.Chain{
 		Name: "forward", Hook: &ruleset.Hook{Point: ruleset.Forward, Priority: priority, Policy: build.Accept()},

@@ -15,9 +15,9 @@ import (
 )
 
 // Late packets of a connection are dropped for as long as the kernel would have kept the conntrack
-// entry, but for at least MinPeriod and at most MaxPeriod. MinPeriod is the kernel's timeout of UDP
-// without a reply (nf_conntrack_udp_timeout). MaxPeriod is the kernel's timeout for unknown
-// protocols (nf_conntrack_generic_timeout).
+// entry. But the period is at least MinPeriod and at most MaxPeriod. MinPeriod is the kernel's
+// timeout of UDP without a reply (nf_conntrack_udp_timeout). MaxPeriod is the kernel's timeout for
+// unknown protocols (nf_conntrack_generic_timeout).
 const (
 	MinPeriod = 30 * time.Second
 	MaxPeriod = 10 * time.Minute

@@ -33,7 +33,7 @@ func Known(rule dataplane.Rule) bool {
 }
 
 // ClearAddresses clears the conditions on the address of one side. The caller does this if policy
-// is written as lookups (see docs/glossary.md): a map then finds the rules for an address, so these
+// is written as lookups (see docs/glossary.md). A map then finds the rules for an address, so these
 // rules need no conditions on the address.
 func ClearAddresses(side *dataplane.Match) {
 	side.Nets, side.NotNets = nil, nil

@@ -81,8 +81,8 @@ func (m Matcher) ofFamily(
 	return alts, overlap
 }
 
-// Check returns an error if a rule cannot be rendered: it has an unknown field or value, or refers
-// to an IP set that does not exist.
+// Check returns an error if a rule cannot be rendered. Such a rule has an unknown field or value,
+// or refers to an IP set that does not exist.
 func (m Matcher) Check(rule *dataplane.Rule) error {
 	if !Known(*rule) {
 		return errUnknownField

@@ -68,8 +68,11 @@ func (s ruleSide) portField() ruleset.Field {
 }
 
 // addrMatches returns the matches on the address of the side. choices has lists of lookups: one
-// lookup of each list must match. It returns errNoMatch for a list without a prefix of the family
-// (S68), a list that excludes every address (S69), and an empty IP set (S92).
+// lookup of each list must match. The method returns errNoMatch in three cases:
+//
+//   - a list without a prefix of the family (S68),
+//   - a list that excludes every address (S69),
+//   - an empty IP set (S92).
 func (s ruleSide) addrMatches(f sets.Family) (all []ruleset.Match, choices [][]ruleset.Match, err error) {
 	field := s.addrField(f)
 	if len(s.match.Nets) > 0 {
@@ -113,8 +116,8 @@ func (s ruleSide) lookups(field ruleset.Field, f sets.Family, id dataplane.IPSet
 	return out
 }
 
-// Nets returns a match for packets whose field has an address in one of the ranges, or in none of
-// them if the last parameter is true.
+// Nets returns a match for packets whose field has an address in one of the ranges. If the last
+// parameter is true, the address must be in none of the ranges.
 func Nets(field ruleset.Field, nets []sets.Range, not bool) ruleset.Match {
 	elements := make([]ruleset.Element, len(nets))
 	for i, n := range nets {
@@ -209,8 +212,8 @@ func AllPorts(ranges []policy.Port) bool {
 	return len(ranges) == 1 && ranges[0].First == 0 && ranges[0].Last == 65535
 }
 
-// Ports returns a match for packets whose field has a port in one of the ranges, or in none of them
-// if the last parameter is true.
+// Ports returns a match for packets whose field has a port in one of the ranges. If the last
+// parameter is true, the port must be in none of the ranges.
 func Ports(field ruleset.Field, ranges []policy.Port, not bool) ruleset.Match {
 	elements := make([]ruleset.Element, len(ranges))
 	for i, p := range ranges {

@@ -81,8 +81,8 @@ func (b *Batch) Guard(generation uint32) {
 }
 
 // Message ends the current message and begins a new one. typ is the type of the nf_tables message
-// (NFT_MSG_...). flags are netlink flags; the request flag is always set. object is what the
-// message is about. It appears in errors.
+// (NFT_MSG_...). The parameter flags has netlink flags. The request flag is always set. The
+// parameter object is what the message is about. It appears in errors.
 func (b *Batch) Message(typ, flags uint16, family uint8, object Object) {
 	b.objects = append(b.objects, object)
 	b.Open(subsystem<<8|typ, flags, uint32(len(b.objects)), family, 0, 0, 0)
@@ -94,11 +94,11 @@ func (b *Batch) Len() int { return len(b.objects) }
 // Total returns the length of the batch so far, in bytes.
 func (b *Batch) Total() int { return b.Size(0) }
 
-// finish requests an acknowledgement of the last message, and ends the batch. whole has all bytes
-// of the transaction. check has the same bytes without the message that ends the batch. Without
-// this message, the kernel processes all others, answers, and aborts. The request for the
-// acknowledgement is not in the message that ends the batch, because kernels before 6.10 ignore it
-// there.
+// finish requests an acknowledgement of the last message, and ends the batch. The result whole has
+// all bytes of the transaction. The result check has the same bytes without the message that ends
+// the batch. Without this message, the kernel processes all others, answers, and aborts. The
+// request for the acknowledgement is not in the message that ends the batch, because kernels before
+// 6.10 ignore it there.
 func (b *Batch) finish() (whole, check []byte, err error) {
 	if b.end == 0 {
 		b.Flag(netlink.FlagAck)

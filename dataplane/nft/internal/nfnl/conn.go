@@ -152,18 +152,18 @@ func (c *Conn) Generation() (uint32, error) {
 	return generation, nil
 }
 
-// Dump requests a list of objects from the kernel, and passes the objects to the function each(), one
-// by one. typ is the type of the request (NFT_MSG_GET...). attrs limit the request, for example to
-// one table.
+// Dump requests a list of objects from the kernel, and passes the objects to the function each(),
+// one by one. The parameter typ is the type of the request (NFT_MSG_GET...). The attributes attrs
+// limit the request, for example to one table.
 //
 // The function begin() is called before the first object. If the ruleset changes during the dump,
-// the dump starts again: begin() is called again, and the function each() receives all objects from
-// the first one on. So begin() must discard the objects that were received before. begin may be
-// nil.
+// the dump starts again. Then begin() is called again, and the function each() receives all objects
+// from the first one on. So begin() must discard the objects that were received before. begin may
+// be nil.
 //
-// Errors: those of the function each() and of the system calls. unix.ENOENT means that an object to
-// which attrs refer does not exist. unix.EINTR means that the ruleset has changed during several
-// dumps in a row.
+// Errors: those of the function each() and of the system calls. The error unix.ENOENT means that an
+// object to which attrs refer does not exist. The error unix.EINTR means that the ruleset has
+// changed during several dumps in a row.
 func (c *Conn) Dump(typ uint16, family uint8, attrs []byte, begin func(), each func(Message) error) error {
 	if begin == nil {
 		begin = func() {}

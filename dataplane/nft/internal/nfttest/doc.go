@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package nfttest has helpers for tests of the nftables backend in several packages: desired states
-// of the backend, random resources (a World or a Cluster), scripts, and frames.
+// Package nfttest has helpers for tests of the nftables backend in several packages. The helpers
+// are desired states of the backend, random resources (a World or a Cluster), scripts, and frames.
 //
 // # Usage
 //

@@ -142,7 +142,7 @@ func (o *Interfaces) differs(s *interfaces.Snapshot) (object string) {
 // since the last call and, while Watch does not run, of changed endpoints.
 //
 // If the interface of a new endpoint cannot be read, Update returns the error, and the endpoint is
-// at fault: the renderer reports the endpoint, and drops its packets.
+// at fault. The renderer reports the endpoint, and drops its packets.
 //
 // Errors: those of reading the kernel, and of Config.List.
 func (o *Interfaces) Update(r *render.Renderer, resync bool) error {

@@ -78,8 +78,8 @@ func (s *shares[K]) remove(key K) (last bool) {
 // outcomeHash identifies an outcome when costs are computed. At that time outcomes do not exist
 // yet, and groups over a limit never have any.
 type outcomeHash struct {
-	// id is equal for classes with the same outcome, which has one element in a chainMap. rules is
-	// equal for outcomes with equal rules, which share their chains.
+	// id is equal for classes with the same outcome, which has one element in a chainMap. The field
+	// rules is equal for outcomes with equal rules, which share their chains.
 	id, rules uint64
 }
 

@@ -5,8 +5,8 @@
 //
 // The terms:
 //
-//   - The peer of a packet is the other party of the connection, seen from the endpoint: the
-//     receiver for egress policy, the sender for ingress policy.
+//   - The peer of a packet is the other party of the connection, seen from the endpoint. The peer
+//     is the receiver for egress policy, and the sender for ingress policy.
 //   - A predicate is a condition that rules test: an address is in an IP set or in a list of
 //     prefixes.
 //   - A class consists of all addresses that satisfy the same predicates: see package classify.
@@ -30,9 +30,10 @@
 //  4. outcome-DIR/... is the chain of the outcome. It decides about the packet.
 //
 // If Policy.Return is set, and the peer's address satisfies a predicate of the group's rules, step
-// 4 comes later. The chain of the group only writes the number of the outcome into Register, and
-// returns to the caller's chain, which jumped to the chain of the endpoint. There, a later rule
-// reads the number and jumps to the chain of the outcome. The function Dispatch makes this rule.
+// 4 comes later. The chain of the group only writes the number of the outcome into Register. Then
+// this chain returns to the caller's chain, which jumped to the chain of the endpoint. There, a
+// later rule reads the number and jumps to the chain of the outcome. The function Dispatch makes
+// this rule.
 //
 // A group whose cost is over a limit has no outcomes: its endpoints need chains of rules.
 //

@@ -22,8 +22,9 @@ import (
 //
 // A predicate is a condition that rules test: an address is in an IP set or in a list of prefixes.
 // All addresses of a class satisfy the same predicates. If a class satisfies at least one predicate
-// of the group's rules, the group has an outcome for the class: the rules that can match addresses
-// of the class, compiled to a short chain. All other addresses of a family share one outcome.
+// of the group's rules, the group has an outcome for the class. The outcome consists of the rules
+// that can match addresses of the class, compiled to a short chain. All other addresses of a family
+// share one outcome.
 type Group struct {
 	groupKind
 	cost  groupCost

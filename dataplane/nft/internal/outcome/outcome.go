@@ -39,8 +39,8 @@ type compiled struct {
 	chain string // the first chain
 	uses  int
 	parts int
-	// chains has the names of the chains that only these outcomes use. ruleChains has the names of
-	// the chains of single rules, which other outcomes use, too.
+	// chains has the names of the chains that only these outcomes use. The field ruleChains has the
+	// names of the chains of single rules, which other outcomes use, too.
 	chains, ruleChains []string
 }
 

@@ -284,8 +284,9 @@ func TestEditOfPortsChangesOneElement(t *testing.T) {
 	require.Empty(t, d.Elements[0].Early)
 }
 
-// A group that is removed and added again between two flushes changes nothing in the kernel, with the shared map and
-// with a map of its own. A bad chain affects the group if one of its classes leads there.
+// A group that is removed and added again between two flushes changes nothing in the kernel. This holds for a group
+// with the shared map, and for a group with a map of its own. A bad chain affects the group if one of its classes leads
+// there.
 func TestGroupRemovedAndAddedAgainChangesNothing(t *testing.T) {
 	for _, returns := range []bool{true, false} {
 		l := newTestLookups(false)

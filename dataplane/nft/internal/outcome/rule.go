@@ -25,7 +25,7 @@ type classRule struct {
 	// never is set for a family if the rule matches no address of it.
 	never [2]bool
 	// plain is set if the rule decides, and its rest matches at most the protocol and destination
-	// ports. always is set if its rest matches every packet.
+	// ports. The field always is set if its rest matches every packet.
 	plain, always bool
 	size          ruleSize
 	// peer is a text with the predicates. Rules with the same peer hold for the same classes. Many

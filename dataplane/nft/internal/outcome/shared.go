@@ -14,8 +14,9 @@ import (
 type shared struct {
 	groups bool
 	maps   string
-	// originals is the number of groups that classify by original destinations. hasOriginals is set
-	// if the table has the chain for these groups, which shareChains writes and deletes.
+	// originals is the number of groups that classify by original destinations. The field
+	// hasOriginals is set if the table has the chain for these groups, which shareChains writes and
+	// deletes.
 	originals    int
 	hasOriginals bool
 }

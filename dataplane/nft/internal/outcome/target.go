@@ -44,10 +44,10 @@ func (w *chainWriter) writeTargets() (all bool) {
 }
 
 // byRule returns the ports and the rules that decide about them, sorted by port. If all ports are
-// decided, it may leave out the ports of one rule, and return that rule as the result others, which
-// then decides about all remaining packets. It chooses the only rule, or else the rule that denies
-// and has the most ranges. It never chooses a rule that allows only some of the ports: others would
-// then allow packets whose port cannot be read.
+// decided, byRule may leave out the ports of one rule. It then returns that rule as the result
+// others, and the rule decides about all remaining packets. The function chooses the only rule, or
+// else the rule that denies and has the most ranges. It never chooses a rule that allows only some
+// of the ports: others would then allow packets whose port cannot be read.
 func (w *chainWriter) byRule(d *portDecisions) (ports []decidedRange, others decision) {
 	sorted := slices.SortedFunc(slices.Values(d.ranges), func(a, b decidedRange) int {
 		return cmp.Compare(a.First, b.First)

@@ -92,8 +92,8 @@ type handover struct {
 }
 
 // endConnections ends the connections of moved addresses and prefixes. If it has ended any, it
-// waits for a grace period and ends connections again: a packet under way may still belong to an
-// ended connection, or create a new one.
+// waits for a grace period and ends connections again. The reason is that a packet under way may
+// still belong to an ended connection, or create a new one.
 func (h handover) endConnections(ctx context.Context, moved moves) (ended int, errs []error) {
 	if moved.empty() {
 		return 0, nil

@@ -35,7 +35,7 @@ type model struct {
 	// failures is how often in 10 calls the end of connections, or a transaction, fails.
 	failures int
 	// late is set if packets under way still create connections after a transaction or an end of
-	// connections. inFlight has these connections until the next grace period.
+	// connections. The field inFlight has these connections until the next grace period.
 	late     bool
 	inFlight []modelConnection
 }

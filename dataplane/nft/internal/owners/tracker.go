@@ -35,8 +35,8 @@ type Tracker struct {
 	endpoints map[policy.Key]*dataplane.Endpoint
 	claims    map[netip.Addr][]claim // in the order of the endpoints' keys
 	// owners has, for each address, the claims of endpoints that are up. If none is up, it has the
-	// claims of the endpoints that were up last, because an endpoint that is down for a while keeps
-	// its connections.
+	// claims of the endpoints that were up last. The reason is that an endpoint that is down for a
+	// while keeps its connections.
 	owners map[netip.Addr][]owner
 	// moved has the addresses that have moved and may have connections of former owners.
 	moved map[netip.Addr]movedAddress
@@ -202,9 +202,9 @@ func (o *Tracker) newOwners(a netip.Addr) []owner {
 	})
 }
 
-// movedAddresses returns three sorted lists. all has the moved addresses. gained has those among
-// them that have new owners or senders. taken has the addresses of gained that also have former
-// owners.
+// movedAddresses returns three sorted lists. The list all has the moved addresses. The list gained
+// has the moved addresses that have new owners or senders. The list taken has the addresses of
+// gained that also have former owners.
 func (o *Tracker) movedAddresses() (all, gained, taken []netip.Addr) {
 	all = slices.SortedFunc(maps.Keys(o.moved), netip.Addr.Compare)
 	for _, a := range all {
@@ -220,7 +220,7 @@ func (o *Tracker) movedAddresses() (all, gained, taken []netip.Addr) {
 }
 
 // moves returns all moved addresses and prefixes, and those among them that endpoints have gained.
-// taken is set if any gained address or prefix also has a former owner.
+// The result taken is set if any gained address or prefix also has a former owner.
 func (o *Tracker) moves() (all, gained moves, taken bool) {
 	var addresses []netip.Addr
 	all.addresses, gained.addresses, addresses = o.movedAddresses()

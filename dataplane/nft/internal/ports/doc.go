@@ -17,9 +17,9 @@
 //	                     ├─ other port with the prefix: drop         └─▶ port-ipv6 ─▶ port-icmpv6 ─▶ port-target
 //	                     └─ any other port: drop what has an address of an endpoint
 //
-// Two kinds of IPv6 addresses are allowed for a port of an endpoint: the endpoint's addresses, and
-// each link-local address that the host does not have on a bridge. The port may send these frames,
-// without a VLAN tag and with the MAC address of the endpoint:
+// Two kinds of IPv6 addresses are allowed for a port of an endpoint. They are the endpoint's
+// addresses, and each link-local address that the host does not have on a bridge. The port may send
+// these frames, without a VLAN tag and with the MAC address of the endpoint:
 //
 //   - IPv4 from an address of the endpoint, or a DHCP request from the unspecified address;
 //   - ARP with an address of the endpoint as sender, or a probe for such an address (RFC 5227);
@@ -31,13 +31,13 @@
 // The table drops neighbour discovery in fragments, as RFC 6980 requires. It also drops frames with
 // a priority tag, which is a VLAN tag with the identifier 0: Linux receives such a frame as if it
 // had no tag, but br_netfilter does not look into it. From any other port, the table drops frames
-// that claim an address of an endpoint: as the source of IP, the sender of ARP, or the target of an
-// advertisement.
+// that claim an address of an endpoint. A frame may claim the address as the source of IP, the
+// sender of ARP, or the target of an advertisement.
 //
 // The table does not track connections. Its rules do not depend on the endpoints. When an endpoint
 // is added, only elements are added to the sets of the table. While an address moves to another
-// port, neither port may send from it until the main table has the new owner of the address (see
-// Port.Withheld).
+// port, neither port may send from the address. This lasts until the main table has the new owner
+// of the address (see Port.Withheld).
 //
 // # Limits
 //

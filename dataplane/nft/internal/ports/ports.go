@@ -153,7 +153,7 @@ func distinct(lists ...[]netip.Addr) []netip.Addr {
 
 // SetHost sets the addresses that the host has on its bridges. The table uses only the link-local
 // IPv6 addresses among them: a workload may send from any link-local address except these. The
-// table need not know the host's other addresses: apart from link-local addresses and the
+// table need not know the host's other addresses. Apart from link-local addresses and the
 // unspecified address, a workload can send only from the addresses that SetPort has allowed for its
 // port.
 func (r *Renderer) SetHost(addresses []netip.Addr) {

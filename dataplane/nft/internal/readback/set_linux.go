@@ -118,8 +118,8 @@ type setComparer struct {
 	kept   []byte
 }
 
-// bound is the beginning of an interval, or if end is set, the first key after it. more has data
-// other than the key, which few elements have.
+// bound is the beginning of an interval, or if end is set, the first key after it. The field more
+// has data other than the key. Few elements have such data.
 type bound struct {
 	key  []byte
 	more *ruleset.Packed

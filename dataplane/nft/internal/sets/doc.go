@@ -22,8 +22,8 @@
 // # Usage
 //
 // An nftables set of an IPSet exists only while rules look into the set. The type Lists counts
-// these rules. ComputeShape returns true if rules that refer to the IP set must be rendered again,
-// for example because the IP set has got its first prefix.
+// these rules. ComputeShape returns true if rules that refer to the IP set must be rendered again.
+// For example, ComputeShape returns true after the IP set has got its first prefix.
 //
 //	chains := sets.NewChains()
 //	s := sets.NewIPSet(id, &chains.Lists)

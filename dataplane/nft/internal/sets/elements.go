@@ -112,11 +112,11 @@ func (s *ElementSet) Flush(d *ruleset.Delta) {
 // deleted. If unseen() returns true:
 //
 //   - An added element becomes one of ElementDelta.Early, which are added before the rest of the
-//     delta is applied. unseen() may return true only if no packet looks up the key until the rest
-//     is applied.
+//     delta is applied. The function unseen() may return true only if no packet looks up the key
+//     until the rest is applied.
 //   - A deleted element becomes one of ElementDelta.Late, which are deleted after the rest of the
-//     delta is applied. unseen() may return true only if no packet looks up the key once the rest
-//     is applied.
+//     delta is applied. The function unseen() may return true only if no packet looks up the key
+//     once the rest is applied.
 func (s *ElementSet) FlushUnseen(d *ruleset.Delta, unseen func(key string) bool) {
 	switch {
 	case !s.Wanted && s.installed:

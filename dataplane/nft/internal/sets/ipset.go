@@ -52,8 +52,8 @@ type IPSet struct {
 	lists *Lists
 	// watcher is called when addresses and prefixes change. It may be nil.
 	watcher Watcher
-	// shape and broken are results of the last call of ComputeShape. broken is set if rules must
-	// not refer to the IP set: the method err returns the reason.
+	// shape and broken are results of the last call of ComputeShape. The field broken is set if
+	// rules must not refer to the IP set. The method err returns the reason.
 	shape  Shape
 	broken bool
 }

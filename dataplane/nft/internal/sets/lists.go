@@ -22,8 +22,9 @@ type Lists struct {
 	users map[string]int
 	sets  map[string]*ruleset.Set
 	// users also counts the rules that look into IP sets. An IP set can have several sets in the
-	// kernel: parts maps the name of each one to its IP set. usageChanged has the IP sets whose use
-	// by rules has begun or ended since the last call of TakeUsageChanged.
+	// kernel. The field parts maps the name of each of these sets to its IP set. The field
+	// usageChanged has the IP sets whose use by rules has begun or ended since the last call of
+	// TakeUsageChanged.
 	parts        map[string]*IPSet
 	usageChanged map[*IPSet]struct{}
 	// installed has the sets that the table had after the last Flush. dirty has the sets whose

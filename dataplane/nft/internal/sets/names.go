@@ -18,9 +18,9 @@ import (
 const maxName = 128
 
 // ObjectName returns the name of a chain. Usually, the name is the prefix and the parts:
-// "pol-egress/shop/allow-web". If the parts are too long, or have characters that nft refuses, the
-// name has a double slash after the prefix, and ends with a hash of the parts. So different parts
-// have different names.
+// "pol-egress/shop/allow-web". The parts may be too long, or have characters that nft refuses. Then
+// the name has a double slash after the prefix, and ends with a hash of the parts. So different
+// parts have different names.
 func ObjectName(prefix string, parts ...string) string {
 	name := prefix + "/" + strings.Join(parts, "/")
 	plain := len(name) <= maxName
@@ -46,7 +46,8 @@ func KeyName(prefix string, k policy.Key, rest ...string) string {
 }
 
 // setName returns the name of a kernel set: "s4-ID" for addresses, "n4-ID" for prefixes, "p4-ID"
-// for ports, and "v4-ID" for the backends of a service, whose ID also identifies the kind.
+// for ports, and "v4-ID" for the backends of a service. The ID of a service also identifies the
+// kind.
 func setName(id dataplane.IPSetID, kind Kind, f Family) string {
 	letter, of := "s", "s:"
 	switch {
