@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package wayleave is an embeddable library that turns network policy and endpoints (cluster-wide
-// desired state) into kernel state on one Linux node: nftables rules and sets, routes and
-// neighbours. It programs only what changes, and repairs what other processes change in its objects.
+// Package wayleave is an embeddable library that turns network policy and endpoints into kernel
+// state on one Linux node. The policy and the endpoints are cluster-wide desired state. The kernel
+// state consists of nftables rules and sets, routes and neighbours. The library programs only what
+// changes, and repairs what other processes change in its objects.
 //
 // A wayleave is the right to cross someone's land: a permission and a route in one.
 //
@@ -15,8 +16,9 @@
 // has no code. Import the packages that you need:
 //
 //   - selector: the selector language; selector/labelindex: incremental matching
-//   - policy: the resources; policy/verdict: whether policy allows a flow, and why; policy/probe: a
-//     limited number of flows that represents all flows of a cluster, for tests of policy
+//   - policy: the resources; policy/verdict: whether policy allows a flow, and why
+//   - policy/probe: a limited number of flows that represents all flows of a cluster, for tests of
+//     policy
 //   - calcgraph: computes the events for one node from the resources
 //   - dataplane: the events, the Dataplane interface, and the driver; dataplane/dptest: an
 //     in-memory dataplane, and a conformance kit for your own dataplane

@@ -99,8 +99,8 @@ func decodeJSON(_ string, data []byte) ([]policy.Resource, []error) {
 
 // Dir is a source of the objects in the files of a directory. It reads a file when its writer closes it, or when the
 // file is moved or linked into the directory. To change a file, write a new one and rename it over the old one: that is
-// atomic. If a file is a symbolic link, a Dir does not detect changes of the file behind the link, with one exception:
-// when kubelet updates a mounted ConfigMap, it replaces the link "..data", and the Dir detects that.
+// atomic. If a file is a symbolic link, a Dir does not detect changes of the file behind the link. There is one
+// exception: when kubelet updates a mounted ConfigMap, kubelet replaces the link "..data", and the Dir detects that.
 //
 // The package documentation says what a Dir does if it cannot read a file or the directory. A Dir decodes resources,
 // but does not validate them: the receiver does. A Dir keeps workload endpoints in a compact form (package

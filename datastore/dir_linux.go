@@ -18,8 +18,8 @@ import (
 
 // Run sends the content of the directory to the receiver, and then each change, as Source describes.
 //
-// Run returns the error of ctx or of the receiver. If the directory cannot be watched or read at the start, and
-// DirConfig.Wait is not set, Run returns an error that wraps the cause, such as fs.ErrNotExist.
+// Run returns the error of ctx or of the receiver. Without DirConfig.Wait, Run also returns an error if the directory
+// cannot be watched or read at the start. This error wraps the cause, such as fs.ErrNotExist.
 func (d *Dir) Run(ctx context.Context, r Receiver) error {
 	run := &dirRun{
 		config:     d.config,
@@ -64,7 +64,7 @@ type dirRun struct {
 }
 
 // open begins to watch the directory at the path, and then reads all of it. In this order, it misses no change. Then it
-// reads again the files that changed while it read the directory: if a file was renamed at that time, open may have
+// reads again the files that changed while it read the directory. If a file was renamed at that time, open may have
 // found neither the old nor the new name.
 func (r *dirRun) open(ctx context.Context) error {
 	w, err := newWatch(ctx, r.config.Path, r.config.matches)
@@ -149,8 +149,8 @@ func (r *dirRun) step(ctx context.Context) {
 }
 
 // loadEvents waits for events until the time limit, and reads the files that the events name. If a file is missing, but
-// no event of its removal has arrived, loadEvents waits for more events, because the file may be in the middle of a
-// rename. It waits only a limited number of times.
+// no event of its removal has arrived, the file may be in the middle of a rename. Then loadEvents waits for more
+// events. It waits only a limited number of times.
 func (r *dirRun) loadEvents(limit time.Duration) error {
 	const rounds = 10
 	for range rounds {

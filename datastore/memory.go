@@ -216,8 +216,8 @@ func (m *Memory) leave(run *memoryRun) {
 	m.wakeLocked()
 }
 
-// take returns the updates that the receiver lacks, sorted by key, and records them as sent. upTo is the number of
-// calls of Update that they include.
+// take returns the updates that the receiver lacks, sorted by key, and records them as sent. The result upTo is the
+// number of calls of Update that these updates include.
 func (m *Memory) take(run *memoryRun) (updates []policy.Update, upTo uint64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

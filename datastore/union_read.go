@@ -47,9 +47,9 @@ func (u *Union) World() map[policy.Key]policy.Resource {
 	return world
 }
 
-// Objects returns all objects that a source has reported. This includes objects that the Union does not use: those that
-// UnionConfig.Exclude leaves out, and those for which an earlier source has an object with the same key. If there is no
-// source of this name, Objects returns none.
+// Objects returns all objects that a source has reported. This includes objects that the Union does not use. The Union
+// does not use an object if UnionConfig.Exclude leaves it out, or if an earlier source has an object with the same key.
+// If there is no source of this name, Objects returns none.
 func (u *Union) Objects(source string) map[policy.Key]policy.Resource {
 	u.mu.Lock()
 	defer u.mu.Unlock()

@@ -101,8 +101,8 @@ func TestInvalidKeyFile(t *testing.T) {
 	require.NotEqual(t, wgtypes.Key{}, a.kernel.devices["wg.way"].PrivateKey)
 }
 
-// Packets to the node's own blocks are dropped before a device has a key or a peer: it would decrypt packets to
-// workloads whose routes come later.
+// Packets to the node's own blocks are dropped before a device has a key or a peer. With a key and a peer, the device
+// already decrypts packets to workloads whose routes come later.
 func TestOwnBlocksAreDroppedFirst(t *testing.T) {
 	a := newTestDataplane(t)
 	a.kernel.beforeChange = func() { require.Equal(t, []string{"10.0.1.0/26", "10.0.2.8"}, a.ownBlackholes()) }
@@ -168,8 +168,8 @@ func TestOwnBlockIsRefusedOnce(t *testing.T) {
 	require.Len(t, a.kernel.devices["wg.way"].Peers, 2)
 }
 
-// Packets to a workload of this node with an address in another node's block are dropped until it has a route: they
-// must not leave unencrypted.
+// A workload of this node may have an address in another node's block. Packets to such a workload are dropped until the
+// workload has a route: the packets must not leave unencrypted.
 func TestBorrowedAddressIsDropped(t *testing.T) {
 	a := newTestDataplane(t)
 	a.ip("link set lo up")

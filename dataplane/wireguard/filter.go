@@ -61,10 +61,13 @@ func filterFamilies() []filterFamily {
 	}
 }
 
-// table returns the nftables table. It drops a packet if all of this holds: the packet did not enter
-// by a WireGuard device, its destination is in one of the own prefixes, and this node's route to its
-// source is over a WireGuard device. The chain called translated checks the same after the
-// translation of the destination.
+// table returns the nftables table. The table drops a packet if all of this holds:
+//
+//   - The packet did not enter by a WireGuard device.
+//   - The packet's destination is in one of the own prefixes.
+//   - This node's route to the packet's source is over a WireGuard device.
+//
+// The chain called translated checks the same after the translation of the destination.
 func (f *filter) table(own ownPrefixes) *ruleset.Table {
 	var names []ruleset.Value
 	for _, d := range f.cfg.Devices {
@@ -168,9 +171,9 @@ func oneOf(f ruleset.Field, values ...ruleset.Value) ruleset.Match {
 	return in
 }
 
-// add does the same as apply, but removes no encrypted prefix that this node no longer has: later
-// dataplanes may still have routes to workloads in it. The next apply removes it. This holds for
-// the prefixes of an earlier process, too.
+// add does the same as apply, but removes no encrypted prefix that this node no longer has. It
+// keeps such a prefix because later dataplanes may still have routes to workloads in it. The next
+// apply removes the prefix. This holds for the prefixes of an earlier process, too.
 func (f *filter) add(ctx context.Context, own ownPrefixes) error {
 	if err := f.readOwn(ctx); err != nil {
 		return err

@@ -64,8 +64,9 @@ func TestProcessKilledDuringFirstProgramming(t *testing.T) {
 	end(func(sent, answered int) { require.Greater(t, answered, 0) })
 }
 
-// programUntilSend removes all objects of the node, and runs a process that programs them. It kills the process when it
-// sends a message to the kernel for the nth time, with 0 never, and returns the number of these messages.
+// programUntilSend removes all objects of the node, and runs a process that programs them. It kills the process when
+// the process sends a message to the kernel for the nth time, or never if nth is 0. It returns the number of these
+// messages.
 func (n *node) programUntilSend(nth int) (sends int) {
 	n.Helper()
 	n.clean()

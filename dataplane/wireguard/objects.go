@@ -43,8 +43,8 @@ func identity(object routes.Object) any {
 }
 
 // desiredObjects returns the desired devices and their settings and, if this node encrypts, the
-// desired routes and rules. deviceName returns the name of the device through which this node sends
-// to a remote node. desiredObjects also sets s.encrypted.
+// desired routes and rules. The parameter deviceName returns the name of the device through which
+// this node sends to a remote node. The method also sets s.encrypted.
 func (s *state) desiredObjects(nodes map[string]*remoteNode, deviceName func(*remoteNode) string) objects {
 	all := s.ownBlackholes()
 	s.addDevices(all)
@@ -53,8 +53,8 @@ func (s *state) desiredObjects(nodes map[string]*remoteNode, deviceName func(*re
 		return all
 	}
 	// With strict rp_filter, the kernel drops unencrypted IPv4 packets from an address that is
-	// routed by a WireGuard device, such as packets to a pod by a NodePort. With HostEncryption it
-	// also ignores ARP requests.
+	// routed by a WireGuard device. Packets to a pod by a NodePort are an example. With
+	// HostEncryption the kernel also ignores ARP requests.
 	for _, name := range s.interfaces.uplinks {
 		all.add(routes.Setting{Path: "net/ipv4/conf/" + name + "/rp_filter", Value: "2"})
 	}
@@ -65,8 +65,8 @@ func (s *state) desiredObjects(nodes map[string]*remoteNode, deviceName func(*re
 		}
 		for _, dst := range list {
 			s.encrypted[dst] = struct{}{}
-			// This route drops packets while there is no route over the device: while the device is
-			// missing or down, or the remote node is at fault.
+			// This route drops packets while there is no route over the device. There is none while
+			// the device is missing or down, or while the remote node is at fault.
 			all.add(routes.Route{Dst: dst, Table: s.cfg.Table, Type: routes.Blackhole, Metric: dropMetric})
 			route := routes.Route{Dst: dst, Table: s.cfg.Table, Type: routes.Blackhole}
 			if n.err == nil {
@@ -90,9 +90,10 @@ func (s *state) desiredObjects(nodes map[string]*remoteNode, deviceName func(*re
 
 // ownBlackholes returns blackhole routes in the main table for this node's blocks, and for its
 // workloads outside of its blocks. Until package routes adds the route to a workload, decrypted
-// packets to the workload could leave by the default route, and so could packets that a throw route
-// leads past the encryption. The blackhole routes drop all of them. A workload in a subnet of
-// s.interfaces.bridged gets no blackhole route, because the workload gets no route of its own.
+// packets to the workload could leave by the default route. Packets that a throw route leads past
+// the encryption could leave in the same way. The blackhole routes drop all of these packets. A
+// workload in a subnet of s.interfaces.bridged gets no blackhole route, because the workload gets
+// no route of its own.
 func (s *state) ownBlackholes() objects {
 	all := objects{}
 	for dst, r := range s.routes {

@@ -39,9 +39,10 @@ type outDevice struct {
 // outDevices has the outDevice of each remote node, by name.
 type outDevices map[string]outDevice
 
-// targetDevice returns the index of the device by which this node is to send to the remote node:
-// the first usable device whose key neither node rotates. If there is none, it is the device whose
-// key the node with the later name rotates, so that the other node can complete its rotation first.
+// targetDevice returns the index of the device by which this node is to send to the remote node.
+// This is the first usable device whose key neither node rotates. If there is none, it is the
+// device whose key the node with the later name rotates. So the other node can complete its
+// rotation first.
 //
 // ownName is the name of this node. A device is usable if this node's Node resource has its key.
 // rotating is the device whose key this node rotates; noDevice for none.
@@ -119,9 +120,9 @@ func initialOutDevice(
 	return outDevice{index: index, target: index}
 }
 
-// nodeUsing returns the name of a remote node that uses the device: this node sends to it by the
-// device or is moving it there, and has a live session with it. It returns an empty name if there
-// is none.
+// nodeUsing returns the name of a remote node that uses the device. It returns an empty name if
+// there is none. A remote node uses the device if this node sends to it by the device, or is moving
+// it there. In addition, this node must have a live session with the remote node.
 func (outs outDevices) nodeUsing(
 	device int, nodes map[string]*remoteNode, session func(int, wgtypes.Key) session, now time.Time,
 ) string {

@@ -67,8 +67,8 @@ func packetText(b []byte, secrets [][]byte) string {
 	return fmt.Sprintf("%s %s > %s", kind, p.Src, p.Dst)
 }
 
-// encrypted reports whether the payload of a UDP packet has the type of a WireGuard message and three zero bytes,
-// as section 5.4 of its paper has them, and contains no secret.
+// encrypted reports whether the payload of a UDP packet begins like a WireGuard message, and contains no secret. A
+// WireGuard message begins with its type and three zero bytes, as section 5.4 of WireGuard's paper has them.
 func encrypted(payload []byte, secrets [][]byte) bool {
 	const initiation, transport = 1, 4 // the types between them are the response to a handshake and the cookie reply
 	return len(payload) > 4 && payload[0] >= initiation && payload[0] <= transport &&

@@ -85,7 +85,7 @@ func (c *policedCluster) setPolicies(names ...string) {
 }
 
 // check sets the policies with these names, and checks that each denies its flow and that all other flows are
-// answered. n2 decrypts the packets of a denied flow, unless the sender's policy denies it.
+// answered. The node n2 decrypts the packets of a denied flow, unless the sender's policy denies the flow.
 func (c *policedCluster) check(names ...string) {
 	c.Helper()
 	c.setPolicies(names...)

@@ -19,13 +19,14 @@ type result struct {
 	err  error
 	time time.Time
 	// key, device, keeper and filter are the errors of key files, devices, routes.Keeper and the
-	// filter table. removal is the error of Finish, which stays set until a removal succeeds.
+	// filter table. The field removal is the error of Finish, which stays set until a removal
+	// succeeds.
 	key, device, keeper, filter, removal error
 	// retry is set if another call of program may succeed. An invalid announcement of another node
 	// needs no retry.
 	retry bool
-	// unfinished is a closed channel if Finish has work, otherwise nil. skipped is set if the last
-	// call of Finish left its work, because of a fault.
+	// unfinished is a closed channel if Finish has work, otherwise nil. The field skipped is set if
+	// the last call of Finish left its work, because of a fault.
 	unfinished chan struct{}
 	skipped    bool
 }
@@ -222,10 +223,10 @@ func (d *Dataplane) faults() error {
 	return errors.Join(errs...)
 }
 
-// keeperFault returns the fault to report for the error of a keeper. general means that packets may
-// pass unencrypted: a rule or a blackhole route is at fault, or the error does not name an object.
-// Otherwise the fault is the error of the first object, with the number of the other objects at
-// fault.
+// keeperFault returns the fault to report for the error of a keeper. The result general means that
+// packets may pass unencrypted. This is so if a rule or a blackhole route is at fault, or if the
+// error does not name an object. Otherwise the fault is the error of the first object, with the
+// number of the other objects at fault.
 func keeperFault(err error) (fault error, general bool) {
 	all := objectErrors(err)
 	if len(all) == 0 {

@@ -60,8 +60,8 @@ func (r *reconciler) apply(ctx context.Context, desired objects, resync bool) er
 }
 
 // postponeThrows moves new throw routes from the desired objects to r.postponed, if packets to
-// their prefix were encrypted until now: later dataplanes may still have an unencrypted route to
-// the prefix. Before the first call of finish, it moves all new throw routes, because an earlier
+// their prefix were encrypted until now. Later dataplanes may still have an unencrypted route to
+// such a prefix. Before the first call of finish, it moves all new throw routes, because an earlier
 // process may have encrypted any prefix.
 func (r *reconciler) postponeThrows(desired objects) {
 	r.postponed = objects{}

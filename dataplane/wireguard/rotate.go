@@ -87,8 +87,8 @@ func (d *Dataplane) resumeRotation() {
 }
 
 // nodeUsingRotatedKey returns the name of a node that still uses the key that is rotated; empty if
-// there is none. Such a node either gets packets from this node by the device of that key, or had a
-// handshake with the device within the last RotationDelay.
+// there is none. Such a node gets packets from this node by that key's device, or had a handshake
+// with that device within the last RotationDelay.
 func (d *Dataplane) nodeUsingRotatedKey(nodes map[string]*remoteNode) string {
 	r, now := &d.rotation, d.applyTimer.now()
 	if name := d.outDevices.nodeUsing(r.device, nodes, d.devices.session, now); name != "" {

@@ -18,9 +18,9 @@ import (
 type state struct {
 	cfg    *Config
 	inSync bool
-	// changed is set by an event that may change the desired state. resourceKeysChanged is set if
-	// the keys in this node's Node resource have changed since they were last compared with the
-	// keys of the devices.
+	// changed is set by an event that may change the desired state. The field resourceKeysChanged
+	// is set if the keys in this node's Node resource have changed since their last comparison with
+	// the devices' keys.
 	changed, resourceKeysChanged bool
 
 	nodes         map[string]*dataplane.Node

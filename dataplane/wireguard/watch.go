@@ -48,10 +48,11 @@ func (d *Dataplane) Watch(ctx context.Context, drifted func(dataplane.Drift)) er
 	return context.Cause(inner)
 }
 
-// nextStep returns the time of the next call of Apply, or zero if no call is necessary. movingSince
-// is the time when the latest move of a remote node to another device began, or zero if no move is
-// unfinished. The interval between checks grows with the age of the move. It also grows with the
-// number of remote nodes, because a check takes the kernel about 10 µs for each peer.
+// nextStep returns the time of the next call of Apply, or zero if no call is necessary. The
+// parameter movingSince is the time when the latest move of a remote node to another device began.
+// It is zero if no move is unfinished. The interval between checks grows with the age of the move.
+// It also grows with the number of remote nodes, because a check takes the kernel about 10 µs for
+// each peer.
 func (d *Dataplane) nextStep(movingSince time.Time) time.Time {
 	at := d.rotationDue()
 	if movingSince.IsZero() {

@@ -49,7 +49,7 @@ func (s *Store) Put(ctx context.Context, r policy.Resource, expect Revision) (Re
 }
 
 // Delete deletes an object, and returns the new revision of the store. The parameter expect is the revision that the
-// object must have, or Any: with Any, Delete deletes the object whatever its revision, and returns no error if the
+// object must have, or Any. With Any, Delete deletes the object whatever its revision, and returns no error if the
 // object does not exist. Errors: ErrConflict, or those of the client.
 func (s *Store) Delete(ctx context.Context, key policy.Key, expect Revision) (Revision, error) {
 	return s.Commit(ctx, []Write{{Update: policy.Update{Key: key}, Expect: expect}})

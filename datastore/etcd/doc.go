@@ -5,8 +5,8 @@
 //	Store, Writer ──▶ etcd ──▶ Source ──▶ datastore.Receiver   (on every node)
 //	Store.Applied ◀── etcd ◀── Reporter                        (on every node)
 //
-// The package is a module of its own, so that programs without it do not depend on etcd's client. docs/datastore.md has
-// the layout of the keys, figures for sizing, and what happens in case of failures.
+// The package is a module of its own, so that programs without it do not depend on etcd's client. See docs/datastore.md
+// for the layout of the keys, figures for sizing, and what happens in case of failures.
 //
 // # Usage
 //

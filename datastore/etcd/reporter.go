@@ -76,7 +76,7 @@ func (c ReporterConfig) validate() error {
 // sync.
 //
 // Give the Reporter and the Source the same Client. The etcd user of this Client needs the right to read the keys below
-// state/, because the Reporter checks the mark there (the key that Store.Init creates).
+// state/. The Reporter checks the mark there, which is the key that Store.Init creates.
 //
 // Set is safe for concurrent use. Only one call of Run may be active at a time.
 type Reporter struct {

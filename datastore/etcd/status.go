@@ -15,7 +15,7 @@ type Report struct {
 	// Revision up to which all changes are in the kernel.
 	Revision Revision
 	// History of the Revision, as passed to SourceHooks.Delivered. If it is nil, or not the History of the store, the
-	// Reporter leaves out the revision, and reports that the node is not in sync.
+	// Reporter leaves out the revision. Then it also reports that the node is not in sync.
 	History *History
 	// InSync means that the first complete state is in the kernel.
 	InSync bool

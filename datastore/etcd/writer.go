@@ -36,7 +36,7 @@ type WriterConfig struct {
 	AllowEmpty bool
 }
 
-// Writer keeps the objects of one owner in the store equal to a stream of manifests: it writes the objects of the
+// Writer keeps the objects of one owner in the store equal to a stream of manifests. It writes the objects of the
 // stream, and deletes objects that the stream no longer has.
 //
 // It is safe for concurrent use. If two Writers write for the same owner at the same time, one may fail with
@@ -184,8 +184,8 @@ func (w *Writer) ownerKeys(ctx context.Context) ([]ownerKey, error) {
 	return keys, cmp.Or(err, problem)
 }
 
-// deletions returns the deletions of objects that the owner has and the stream lacks, and stale owner keys: their
-// objects were deleted or have another owner.
+// deletions returns the deletions of objects that the owner has and the stream lacks. It also returns stale owner keys,
+// whose objects were deleted or have another owner.
 func (w *Writer) deletions(
 	ctx context.Context, owned []ownerKey, wanted map[policy.Key]policy.Resource,
 ) (gone []ownedWrite, stale []ownerKey, err error) {

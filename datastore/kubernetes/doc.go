@@ -28,8 +28,8 @@
 //
 // # Reading
 //
-// The Source reads each kind separately. It is in sync once it has a complete list of every kind,
-// except the kinds that Config.Omit names and those that the server does not have.
+// The Source reads each kind separately. It is in sync once it has a complete list of every kind.
+// The kinds that Config.Omit names and the kinds that the server does not have do not count.
 //
 //   - List: the Source requests the list as the first part of a watch (sendInitialEvents). Servers
 //     support this by default from Kubernetes 1.34 on. From other servers, the Source reads the
@@ -40,9 +40,9 @@
 //   - Failure: while a kind cannot be read, its last objects stay, and Status has the reason. If
 //     the kind was never read, for example for lack of rights, the Source is not in sync, and the
 //     dataplanes program nothing.
-//   - Kind not served: if the server does not have a kind, the Source treats the kind as empty, and
-//     looks for it about once a minute. If the server has the kind only in API versions that the
-//     Source does not read, the kind counts as a failure.
+//   - Kind not served: if the server does not have a kind, the Source treats the kind as empty. It
+//     looks for the kind about once a minute. If the server has the kind only in API versions that
+//     the Source does not read, the kind counts as a failure.
 //   - Filter: the Source does not read Pods without a node, Pods that have ended, and
 //     EndpointSlices without a service.
 //
@@ -50,8 +50,12 @@
 //
 // The Source makes two checks, which docs/datastore.md describes, to detect that a server was
 // restored from a backup. If a check detects a restore, the Source lists the kind again. The Source
-// misses a restore if both of these conditions hold: no request fails before the next watch begins,
-// and by then the server's resourceVersion has again reached the last one that the Source received.
+// misses a restore if both of these conditions hold:
+//
+//   - No request fails before the next watch begins.
+//   - When the next watch begins, the server's resourceVersion has again reached the last one that
+//     the Source received.
+//
 // Therefore start a new Source after each restore.
 //
 // If the server serves another cluster, for example because it lost its data, the UID of the

@@ -168,8 +168,8 @@ func TestEditsTakeEffectOnPackets(t *testing.T) {
 	eventually("one", "two")
 }
 
-// BenchmarkPropagation measures an edit of a policy: the write to the API, and the time from its start until the edit
-// is programmed on one node.
+// BenchmarkPropagation measures two times for an edit of a policy. The first is the time of the write to the API. The
+// second is the time from the start of the write until the edit is programmed on one node.
 func BenchmarkPropagation(b *testing.B) {
 	c := newCluster(b, apiserver.Config{})
 	inKernel := make(chan time.Time, 10)

@@ -107,7 +107,7 @@ func (q *queue) deliver(ctx context.Context, r datastore.Receiver) error {
 }
 
 // take removes the updates and returns them, sorted by key, with the number of pushes so far.
-// inSync is set if the receiver is in sync for the first time once it has them.
+// The result inSync is set if the receiver is in sync for the first time once it has the updates.
 func (q *queue) take() (updates []policy.Update, pushed uint64, inSync bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

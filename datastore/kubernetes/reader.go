@@ -184,10 +184,11 @@ func (r *reader) checkResourceVersion(ctx context.Context) error {
 	return nil
 }
 
-// compareHistory makes the next watch continue from the last change if the server still has that
-// object at that resourceVersion, and none of the objects that were deleted after it. Otherwise the
-// kind is listed again. The number alone proves nothing: a restored server uses the numbers of the
-// lost history again, also those of bookmarks.
+// compareHistory decides whether the next watch continues from the last change, or whether the kind
+// is listed again. The watch continues if the server still has the changed object at the
+// resourceVersion of the change. In addition, the server must have none of the objects that were
+// deleted after the change. Otherwise the kind is listed again. The number alone proves nothing: a
+// restored server uses the numbers of the lost history again, also those of bookmarks.
 func (r *reader) compareHistory(ctx context.Context) error {
 	last, deleted := r.recent.last()
 	same := last.resourceVersion != ""
@@ -349,8 +350,9 @@ func (r *reader) watch(ctx context.Context, initial bool) error {
 	}
 }
 
-// event processes one event. initial means that the list at the beginning of the watch is not
-// complete before the event; the result, that it is not complete after it.
+// event processes one event. The parameter initial means that the list at the beginning of the
+// watch is not complete before the event. The result means that the list is not complete after the
+// event.
 func (r *reader) event(ctx context.Context, e watch.Event, initial bool) (bool, error) {
 	if e.Type == watch.Error {
 		err := apierrors.FromObject(e.Object)

@@ -414,8 +414,8 @@ func (d *slowDiscovery) ServerGroups() (*metav1.APIGroupList, error) {
 	return &metav1.APIGroupList{}, nil
 }
 
-// If the server changes the version of a kind, the objects of the kind stay applied, also if the Reader has just read
-// the groups of the server.
+// If the server changes the version of a kind, the objects of the kind stay applied. They also stay applied if the
+// Reader has just read the groups of the server.
 func TestObjectsStayIfVersionOfKindChanges(t *testing.T) {
 	const kind = "clusternetworkpolicies.policy.networking.k8s.io"
 	for _, delay := range []time.Duration{0, 2, 5, 10, 20, 40, 80} {

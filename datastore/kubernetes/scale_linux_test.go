@@ -39,8 +39,8 @@ const (
 )
 
 // BenchmarkScale measures processes that watch all pods of a cluster. WAYLEAVE_SCALE_PODS is their number (default
-// 10,000). Each namespace has 100 pods and a policy. It reports the heap after a collection, the resident memory at
-// that time and its peak, in MB, and the seconds until the state is complete.
+// 10,000). Each namespace has 100 pods and a policy. The benchmark reports the heap after a collection, the resident
+// memory at that time and its peak, all in MB. It also reports the seconds until the state is complete.
 func BenchmarkScale(b *testing.B) {
 	count, err := strconv.Atoi(cmp.Or(os.Getenv(scalePods), "10000"))
 	require.NoError(b, err)

@@ -165,9 +165,9 @@ func (s *Source) Attach(ref pods.Ref, a convert.Attachment) error {
 }
 
 // Detach records that the link of a pod is removed. Call it in CNI DEL. If gone is true, no pod of
-// that name is attached any more: call Barrier, and WaitRemoved of dataplane.Driver, to wait until
-// the pod's rules and routes are removed from the kernel. If gone is false, a pod with the same
-// name and another UID is attached, and Detach has changed nothing.
+// that name is attached any more. Then call Barrier, and WaitRemoved of dataplane.Driver, to wait
+// until the pod's rules and routes are removed from the kernel. If gone is false, a pod with the
+// same name and another UID is attached, and Detach has changed nothing.
 func (s *Source) Detach(ref pods.Ref) (gone bool) {
 	if s.pods == nil {
 		return true
@@ -189,8 +189,8 @@ func (s *Source) setAttached(ref pods.Ref, attached bool) {
 }
 
 // Barrier waits until the receiver is in sync, and has received all changes that the Source knew
-// before the call, such as those of earlier calls of Attach and Detach. If the receiver has a
-// method Barrier, as a calcgraph.Runner has, Barrier then calls this method and waits for it.
+// before the call. They include the changes by earlier calls of Attach and Detach. If the receiver
+// has a method Barrier, as a calcgraph.Runner has, Barrier then calls this method and waits for it.
 // Barrier returns the error of the context or of the receiver.
 func (s *Source) Barrier(ctx context.Context) error { return s.queue.barrier(ctx) }
 

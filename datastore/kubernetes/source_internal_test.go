@@ -462,8 +462,8 @@ func TestProblemsEndWithTheObject(t *testing.T) {
 	})
 }
 
-// If the server no longer serves a kind of Calico, for example because Calico's API server is removed, the objects of
-// the kind stay until the server has the kind again.
+// The server may no longer serve a kind of Calico, for example because Calico's API server is removed. Then the objects
+// of the kind stay until the server has the kind again.
 func TestObjectsStayIfKindIsNotServed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const kind = "globalnetworkpolicies.projectcalico.org"

@@ -12,8 +12,8 @@ import (
 // the object. Give Transform to informers.WithTransform. If you use another transform, it must keep
 // at least the same fields. Transform changes the given object, and returns it.
 //
-//   - Pod: it keeps metadata (without owners and finalizers), the name of the node, the service
-//     account, ports, phase, addresses, and whether the Pod has host networking.
+//   - Pod: it keeps metadata (without owners and finalizers), the node's name, the service account,
+//     ports, phase, addresses, and whether the Pod has host networking.
 //   - Node: of the status, it keeps only the addresses.
 //   - ServiceAccount: it removes the secrets.
 //   - EndpointSlice: of the endpoints, it keeps only addresses and conditions.

@@ -14,8 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// newPod returns a pod of the size that a Deployment's pods have: one container with variables,
-// probes and volumes, a token, and the status that kubelet writes.
+// newPod returns a pod of the size that a Deployment's pods have. The pod has one container with
+// variables, probes and volumes, a token, and the status that kubelet writes.
 func newPod(namespace, name, app, node string, address netip.Addr) *corev1.Pod {
 	owner, mode := true, int32(420)
 	p := &corev1.Pod{

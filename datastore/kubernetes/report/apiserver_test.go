@@ -211,8 +211,9 @@ func (c *realCluster) addClusterPolicy(name string, to map[string]any) (convert.
 	return id, made
 }
 
-// requireEvents waits until the objects of these names have exactly these Events in both groups, as
-// "namespace Kind/name UID Reason xCount note", with notes of at most 40 bytes.
+// requireEvents waits until the objects of these names have exactly these Events in both groups.
+// Each Event has the form "namespace Kind/name UID Reason xCount note", with a note of at most 40
+// bytes.
 func (c *realCluster) requireEvents(names []string, want ...string) {
 	c.Helper()
 	line := func(namespace string, of corev1.ObjectReference, reason string, count int32, note string) string {

@@ -66,11 +66,11 @@ func (p Progress) Complete() bool { return p.Applied == len(p.Nodes) && p.Applie
 func (p Progress) String() string { return fmt.Sprintf("%d/%d", p.Applied, len(p.Nodes)) }
 
 // Applied returns which nodes have applied a change of an object. The parameter kind names the kind
-// of the object, for example "networkpolicies.networking.k8s.io". resourceVersion identifies the
-// change: after you have written an object, pass the resourceVersion that the server returned. If
-// you have deleted an object, pass the resourceVersion of the deletion. If you pass the
-// resourceVersion of a list of objects, Applied returns which nodes have applied all changes up to
-// the list.
+// of the object, for example "networkpolicies.networking.k8s.io". The parameter resourceVersion
+// identifies the change. After you have written an object, pass the resourceVersion that the server
+// returned. If you have deleted an object, pass the resourceVersion of the deletion. If you pass
+// the resourceVersion of a list of objects, Applied returns which nodes have applied all changes up
+// to the list.
 //
 // The report of a node has, for each kind, the last resourceVersion that the node has applied. The
 // node has applied the change if this version is equal to resourceVersion or higher. Applied

@@ -97,7 +97,7 @@
 // # Errors
 //
 // Run returns the error of its context, or ErrRunning if another call of Run has not returned. If a
-// request fails, the Reporter repeats it after at most 5 minutes, unless the object is gone or the
-// server does not accept the content. Stats has the last errors. The Reporter logs each error once.
-// Without the CRD, Applied returns ErrNotInstalled.
+// request fails, the Reporter repeats it after at most 5 minutes. It does not repeat a request if
+// the object is gone or the server does not accept the content. Stats has the last errors. The
+// Reporter logs each error once. Without the CRD, Applied returns ErrNotInstalled.
 package report

@@ -230,8 +230,8 @@ func (r *Reporter) write(ctx context.Context, t task, o *object, wanted notice) 
 	return nil
 }
 
-// dropped reports whether a write is not tried again after an error: the object or its namespace is
-// gone, or the server does not accept the content.
+// dropped reports whether a write is not tried again after an error. This is so if the object or
+// its namespace is gone, or if the server does not accept the content.
 func dropped(err error) bool {
 	return apierrors.IsNotFound(err) || apierrors.IsGone(err) || apierrors.IsInvalid(err) ||
 		apierrors.IsBadRequest(err) || apierrors.IsRequestEntityTooLargeError(err) ||
