@@ -47,8 +47,8 @@ func checkSettings(layers []settings.Layer) (*settings.Effective, clients, error
 // settings.
 func openSources(s settings.Settings) (opened clients, err error) {
 	if s.Etcd == "" && s.Manifests == "" && s.Resources == "" && !s.ReadsKubernetes() {
-		// Registered endpoints are not enough as a source: if the user forgot the setting of
-		// another source, all its objects would be removed from the kernel.
+		// Registered endpoints are not enough as a source. The user may have forgotten the setting
+		// of another source. Then all objects of that source would be removed from the kernel.
 		return opened, cli.Usagef("--manifests is required, or --resources, or --etcd for run; the folder may be " +
 			"empty if all endpoints are registered; in a Kubernetes cluster: --kubeconfig or --in-cluster")
 	}
@@ -84,9 +84,9 @@ func checkDirectory(name, path string) error {
 	return nil
 }
 
-// checkSocket returns an error if no socket can be made at the path: another kind of file exists
-// there, or a part of the path is not a directory. An existing socket is accepted, because it may
-// be that of an earlier agent.
+// checkSocket returns an error if no socket can be made at the path. Either another kind of file
+// exists there, or a part of the path is not a directory. An existing socket is accepted, because
+// it may be that of an earlier agent.
 func checkSocket(path string) error {
 	if path == "" {
 		return nil

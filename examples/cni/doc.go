@@ -37,7 +37,7 @@
 //
 // The plugin registers each container with the agent as an endpoint. The name of a pod's endpoint
 // consists of K8S_POD_NAMESPACE and K8S_POD_NAME of CNI_ARGS. If CNI_ARGS does not have these two,
-// the container is not a pod: the name of its endpoint then consists of the field "namespace" and
+// the container is not a pod. The name of its endpoint then consists of the field "namespace" and
 // the container's ID. The name of the host interface is the result of convert.InterfaceName.
 //
 // A container or pod has one interface of this plugin. A second ADD replaces this interface, even
@@ -58,8 +58,8 @@
 //
 // DEL succeeds for a container that does not exist. Otherwise the result depends on the agent:
 //
-//   - If an agent runs, but does not remove the container from the kernel within the timeout, DEL
-//     fails with code 11 (try again later) and the reason.
+//   - If an agent runs, it must remove the container from the kernel within the timeout. Otherwise
+//     DEL fails with code 11 (try again later) and the reason.
 //   - If no agent runs, DEL removes the link and the file in endpointDir, and succeeds. When an
 //     agent runs again, it removes the rest from the kernel before ADD works again.
 //

@@ -32,8 +32,9 @@ metadata: {name: default.closed}
 spec: {selector: role == 'heir', types: [Ingress, Egress]}
 `
 
-// S168: a container that reuses an address gets no packet of the earlier container's connections,
-// with the same ports on both sides, while the peer continues to send.
+// S168: a container that reuses an address gets no packet of the earlier container's connections.
+// The new connections have the same ports on both sides as the old ones, and the peer continues to
+// send.
 func TestReusedAddressHasNoOldConnections(t *testing.T) {
 	const packets = 200
 	r := newRig(t)

@@ -121,9 +121,9 @@ func equip(h *netlink.Handle, c linkConfig, hostMAC net.HardwareAddr) error {
 }
 
 // disconnect removes an interface of the node, and with it the other end of the pair. It does so
-// only if the pair was made for the container with the MAC address, because another sandbox of the
-// pod has an interface with the same name. A nil address matches any. It is not an error if the
-// interface does not exist.
+// only if the pair was made for the container with the MAC address. The reason is that another
+// sandbox of the pod has an interface with the same name. A nil address matches any. It is not an
+// error if the interface does not exist.
 func disconnect(name string, mac net.HardwareAddr) error {
 	l, err := netlink.LinkByName(name)
 	if errors.As(err, &netlink.LinkNotFoundError{}) {

@@ -96,8 +96,8 @@ func TestRemovedWhileNoAgentRuns(t *testing.T) {
 	r.stopAgent()
 }
 
-// While an agent holds the lock of its socket, DEL does not change its files, even if the agent does not answer: it is
-// stopped, or its socket was removed. Once the lock is free, DEL succeeds.
+// While an agent holds the lock of its socket, DEL does not change the agent's files. This holds even if the agent does
+// not answer, because it is stopped or its socket was removed. Once the lock is free, DEL succeeds.
 func TestDeleteLeavesFilesOfARunningAgent(t *testing.T) {
 	r := newRig(t)
 	require.NoError(t, os.WriteFile(r.path("manifests/policy.yaml"), []byte(allow80), 0o600))

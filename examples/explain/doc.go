@@ -48,6 +48,6 @@
 //   - 3: no policy applies to the flow. Only "explain why" has this exit status.
 //
 // If the command does not understand an object, it prints the object's name and the reason on the
-// error output, and computes the result without the object. Because such a result may be wrong, the
+// error output. It computes the result without the object. Because such a result may be wrong, the
 // exit status is then 2, unless --allow-rejected is set.
 package main

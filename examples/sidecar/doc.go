@@ -35,8 +35,8 @@
 //   - Requests from the addresses of --node. The kernel, too, lets the node's own processes, such
 //     as kubelet, connect to the node's pods, whatever policy says.
 //   - Requests of the pod to itself: their source is a loopback address, or equal to their
-//     destination. Be careful with another proxy in the pod that passes requests on to the sidecar:
-//     all these requests are allowed, whoever the client of that proxy is.
+//     destination. Be careful with another proxy in the pod that passes requests on to the sidecar.
+//     All these requests are allowed, whoever the client of that proxy is.
 //
 // For all other requests, the sidecar decides as the kernel does for a new connection, with one
 // exception. The sidecar does not know the DSCP of the connection. Therefore a rule that tests the
@@ -47,8 +47,9 @@
 // evaluates the new addresses.
 //
 // If the kernel enforces the policy as well, a denied client does not even reach the sidecar. A
-// sidecar is useful because it can decide by data that the kernel does not have: the path, the
-// method, or the identity of the client. To do that, extend the function decide.
+// sidecar is useful because it can decide by data that the kernel does not have. Such data are the
+// path, the method and the identity of the client. To decide by such data, extend the function
+// decide.
 //
 // # Concurrency
 //

@@ -131,8 +131,8 @@ func exemptGo(text string) map[int]bool {
 	}
 }
 
-// exemptMarkdown returns the lines of text blocks, which have the output of programs, the lines
-// with the output that an example expects, and the lines that are a link.
+// exemptMarkdown returns the lines of text blocks, which have the output of programs. It also
+// returns the lines with the output that an example expects, and the lines that are a link.
 func exemptMarkdown(text string) map[int]bool {
 	skip := map[int]bool{}
 	block, inBlock, output := "", false, false

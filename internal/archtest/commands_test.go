@@ -45,8 +45,9 @@ var notRun = map[string]string{
 	"docs/wireguard.md":                                     "a module of the kernel",
 }
 
-// TestCommandsRunOrAreListed checks that each block of commands on a page is run or listed: with the tag sh, a test
-// runs it; with the tag "sh cluster", "make test-cluster-short" runs it; all others are in notRun.
+// TestCommandsRunOrAreListed checks that each block of commands on a page is run or listed. A test runs the blocks with
+// the tag sh. The command "make test-cluster-short" runs the blocks with the tag "sh cluster". All other blocks are in
+// notRun.
 func TestCommandsRunOrAreListed(t *testing.T) {
 	block := regexp.MustCompile("(?ms)^ *```([^\n]*)\n *([^\n]*)\n.*?^ *```$")
 	used := map[string]bool{}

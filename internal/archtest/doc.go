@@ -1,8 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package archtest tests the architecture of the repository. Its tests fail for an import that is not permitted, a
-// package without documentation, an undocumented export, a new direct dependency, a file or function that is too large,
-// a line that is too long, or a test that calls a Skip other than nstest.Skip.
+// Package archtest tests the architecture of the repository. Its tests fail for each of these:
+//
+//   - an import that is not permitted
+//   - a package without documentation
+//   - an undocumented export
+//   - a new direct dependency
+//   - a file or function that is too large
+//   - a line that is too long
+//   - a test that calls a Skip other than nstest.Skip
 //
 // # Usage
 //

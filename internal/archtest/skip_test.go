@@ -13,8 +13,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// mayCallSkip has the files that may call Skip of package testing: the helper of all tests, and the
-// harness of the tests of make test-kubernetes, where a missing program is a failure.
+// mayCallSkip has the files that may call Skip of package testing. One is the helper of all tests.
+// The other is the harness of the tests of make test-kubernetes, where a missing program is a
+// failure.
 var mayCallSkip = []string{
 	"internal/netns/nstest/nstest.go",
 	"datastore/kubernetes/internal/apiserver/programs.go",

@@ -18,7 +18,7 @@ const (
 )
 
 // Attrs is a buffer of netlink attributes, each padded to four bytes. If the length of an attribute does not fit into
-// 16 bits, Data returns an error, and nothing is sent: with a truncated length, the kernel would use only a part of the
+// 16 bits, Data returns an error, and nothing is sent. With a truncated length, the kernel would use only a part of the
 // data. Attrs is not safe for concurrent use.
 type Attrs struct {
 	buf []byte

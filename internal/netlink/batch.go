@@ -67,8 +67,8 @@ func (c *Conn) Do(b *Batch, failed func(i int, refused *AckError)) error {
 	return nil
 }
 
-// exchange sends a range of messages and reads the answers: an error for each refused message, and an acknowledgement
-// of the last one if it was not refused.
+// exchange sends a range of messages and reads the answers. The answers are an error for each refused message, and an
+// acknowledgement of the last message if it was not refused.
 func (c *Conn) exchange(b *Batch, first, last int, failed func(int, *AckError)) error {
 	sequence := c.sequence + 1
 	c.sequence += uint32(last - first + 1)

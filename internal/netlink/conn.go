@@ -10,8 +10,8 @@ import (
 
 const (
 	// receiveBuffer has room for every answer: acknowledgements do not contain the request. The kernel makes the parts
-	// of a dump as large as the first buffer that it fills, up to 32 KB, and for each part it iterates from the start.
-	// So with a small buffer, the time of a dump is quadratic.
+	// of a dump as large as the first buffer that it fills, up to 32 KB. For each part, it iterates from the start. So
+	// with a small buffer, the time of a dump is quadratic.
 	receiveBuffer = 64 << 10
 	// attempts is the maximum number of attempts of a dump that is interrupted each time. It is also the maximum number
 	// of times in a row that reading the queue may fail.
@@ -153,7 +153,7 @@ func (c *Conn) next(each func(Message) error, whole bool) (done bool, err error)
 }
 
 // Send sends complete messages in one system call. If the last answer was not read to its end, Send first discards the
-// rest of it, because the kernel refuses a new dump before the last one has been read.
+// rest of it. The reason is that the kernel refuses a new dump before the last one has been read.
 func (c *Conn) Send(data []byte) error {
 	if err := c.drain(); err != nil {
 		return err

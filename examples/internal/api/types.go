@@ -68,9 +68,9 @@ type Status struct {
 	// why the recording has ended.
 	Recording      string `json:"recording,omitempty"`
 	RecordingError string `json:"recordingError,omitempty"`
-	// Settings has the problems of settings that the agent has read since its start: a setting is
-	// invalid, or takes effect only at the next start. Each text begins with the source, followed
-	// by the key if there is one. The previous settings stay in effect.
+	// Settings has the problems of settings that the agent has read since its start. A problem
+	// means that a setting is invalid, or takes effect only at the next start. Each text begins
+	// with the source, followed by the key if there is one. The previous settings stay in effect.
 	Settings []string `json:"settingsProblems,omitempty"`
 }
 
@@ -95,8 +95,8 @@ type Doubt struct {
 //
 // The agent writes the nftables rules for policy in one of two ways. Lookups, which search maps for
 // a decision, are the default. Chains, which evaluate rule after rule, are the fallback where
-// lookups cost too much. The agent chooses for each group: a group has the endpoints to which the
-// same tiers, policies and profiles apply in one direction (ingress or egress).
+// lookups cost too much. The agent chooses one of the two for each group. A group has the endpoints
+// to which the same tiers, policies and profiles apply in one direction (ingress or egress).
 type PolicyCost struct {
 	// Cost is the cost of all policy that is written as lookups. Limit is its maximum.
 	Cost  int `json:"cost"`

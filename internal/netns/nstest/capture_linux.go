@@ -98,8 +98,9 @@ func (c *Capture) Packets() (packets [][]byte) {
 	return packets
 }
 
-// TCPStarts returns the SYN packets and their answers since the last call, as texts: "10.0.0.1 > 10.0.0.2:80" for a SYN
-// packet, and "10.0.0.2:80 > 10.0.0.1" for the answer. The list is sorted, and has no text twice.
+// TCPStarts returns the SYN packets and their answers since the last call, as texts. The text of a SYN packet is, for
+// example, "10.0.0.1 > 10.0.0.2:80". The text of the answer is then "10.0.0.2:80 > 10.0.0.1". The list is sorted, and
+// has no text twice.
 func (c *Capture) TCPStarts() (list []string) {
 	c.t.Helper()
 	const flags, syn, ack = 13, 0x02, 0x10

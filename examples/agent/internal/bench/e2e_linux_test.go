@@ -189,10 +189,13 @@ func BenchmarkChange(b *testing.B) {
 	})
 }
 
-// BenchmarkStart measures how long a start takes until all is in the kernel: of a node that has
-// nothing, and again of one that has it all; and the memory of the process then: resident, with the
-// source and what the start left behind, and what of the heap is in use by the source alone and by
-// all.
+// BenchmarkStart measures how long a start takes until all is in the kernel. It measures a start on
+// a node that has nothing, and then a start on the node that has it all. It also measures the
+// memory of the process:
+//
+//   - the resident memory when all is in the kernel, with the source and what the start left behind
+//   - the part of the heap that the source alone uses
+//   - the part of the heap that is in use when all is in the kernel
 func BenchmarkStart(b *testing.B) {
 	each(b, func(b *testing.B, s scale) {
 		m := memory(b, s)

@@ -46,16 +46,16 @@ func list(tb testing.TB, ns *netns.NS) kernel {
 }
 
 // requireAll fails unless each remote endpoint is in a class, and nothing more was programmed than
-// was waited for: a figure would else be of an earlier batch.
+// was waited for. If more was programmed, a figure would be of an earlier batch.
 func requireAll(tb testing.TB, ns *netns.NS, r *running, s scale) {
 	tb.Helper()
 	requireClasses(tb, ns, s)
 	require.Empty(tb, r.states)
 }
 
-// requireClasses fails unless the kernel has a class for each remote endpoint. A listing lacks some
-// of a map that has just grown, as long as the kernel moves its elements to a larger table;
-// look-ups do not.
+// requireClasses fails unless the kernel has a class for each remote endpoint. After a map has
+// grown, the kernel moves its elements to a larger table. Meanwhile, a listing of the map lacks
+// some elements. Look-ups find all elements.
 func requireClasses(tb testing.TB, ns *netns.NS, s scale) {
 	tb.Helper()
 	for deadline := time.Now().Add(patience); ; {

@@ -29,9 +29,13 @@ type limited struct {
 	name string
 	// limit of the cgroup, in MiB.
 	limit int
-	// endpoints, of which the first are local; policies, and how many of them select a local
-	// endpoint; prefixes in network sets; and how many of these sets the policies of local
-	// endpoints use.
+	// These are numbers of objects:
+	//
+	//   - endpoints: all endpoints, of which the first are local
+	//   - policies: all policies
+	//   - relevant: the policies that select a local endpoint
+	//   - prefixes: the prefixes in network sets
+	//   - usedSets: the network sets that the policies of local endpoints use
 	endpoints, policies, relevant, prefixes, usedSets int
 	// works means that the memory is sufficient. Otherwise the agent must end with an error.
 	works bool

@@ -30,6 +30,6 @@
 // # Errors
 //
 // Measure returns the error of its context. It returns no error if packets pass although policy
-// blocks them, or if packets that policy allows get no answer: the method Differences of the Matrix
+// blocks them, or if packets that policy allows get no answer. The method Differences of the Matrix
 // returns these cases.
 package connectivity

@@ -16,8 +16,8 @@ import (
 )
 
 // TestBridge (S170): an endpoint whose interface is or becomes a port of a bridge is failed, with
-// the reason, and up once the port is out of the bridge. A new one gets no route. One that has a
-// route keeps it, through an interface that drops.
+// the reason. The endpoint is up once the port is out of the bridge. A new endpoint gets no route.
+// An endpoint that has a route keeps it, through an interface that drops.
 func TestBridge(t *testing.T) {
 	node, dir := shop(t)
 	ip := func(args string) string {

@@ -36,8 +36,8 @@ spec:
     - {action: Deny, protocol: TCP, destination: {ports: [%d]}, metadata: {annotations: {why: not for shops}}}
 `
 
-// A logged packet is reported with the names of both endpoints, and with the policy and rule that have the ID in its
-// log prefix, even if the rule was deleted.
+// A logged packet is reported with the names of both endpoints. The report also has the policy and the rule that have
+// the ID in the packet's log prefix, even if the rule was deleted.
 func TestDrops(t *testing.T) {
 	node, dir := nstest.New(t), t.TempDir()
 	nstest.NewWorkload(t, node, convert.InterfaceName("shop", "web"), "10.0.0.1")

@@ -207,8 +207,9 @@ func TestFlowsWithoutSetting(t *testing.T) {
 	r.end(t)
 }
 
-// BenchmarkNewFlow measures the time for the first packet of a flow between two workloads, as its sender sees it, and
-// the processor time for it, including that of the agent. With flows, packets are logged, and the agent counts them.
+// BenchmarkNewFlow measures the time for the first packet of a flow between two workloads, as its sender sees it. It
+// also measures the processor time for the packet, including the processor time of the agent. With flows, packets are
+// logged, and the agent counts them.
 func BenchmarkNewFlow(b *testing.B) {
 	const burst = 200
 	for name, change := range map[string]map[string]string{

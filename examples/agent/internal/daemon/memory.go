@@ -10,8 +10,9 @@ import (
 	"github.com/wayleave/wayleave/examples/agent/internal/memory"
 )
 
-// startGate makes sure that only one of two events happens: the first write of rules or routes, or
-// the refusal of the start for lack of memory. It is safe for concurrent use.
+// startGate makes sure that only one of two events happens. One is the first write of rules or
+// routes. The other is the refusal of the start for lack of memory. A startGate is safe for
+// concurrent use.
 type startGate struct {
 	mu      sync.Mutex
 	refusal error

@@ -28,8 +28,8 @@ import (
 const sourceRegistered = "registered"
 
 // registered has the endpoints that were registered over the socket. It also has endpoints that
-// were removed and may still be in the kernel: a new endpoint with one of their addresses waits
-// until they are removed there. It is safe for concurrent use.
+// were removed and may still be in the kernel. A new endpoint with one of their addresses waits
+// until they are removed from the kernel. The type registered is safe for concurrent use.
 type registered struct {
 	*registry.Registry
 	// kube is the source for endpoints that are pods of the Kubernetes API; nil if the API is not
@@ -43,8 +43,8 @@ type registered struct {
 // removal is one removal of an endpoint, with the addresses that the endpoint had.
 type removal struct{ addresses []netip.Addr }
 
-// openRegistry reads the files of registered endpoints. The agent must hold the lock of its socket:
-// while no agent has the lock, a CNI plugin may take it and remove the file of an endpoint itself.
+// openRegistry reads the files of registered endpoints. The agent must hold the lock of its socket.
+// While no agent has the lock, a CNI plugin may take it and remove the file of an endpoint itself.
 func (d *Daemon) openRegistry() error {
 	if d.local.EndpointDir == "" {
 		return nil
@@ -90,8 +90,8 @@ func (r *registered) put(ctx context.Context, e *policy.WorkloadEndpoint) error 
 }
 
 // remove removes an endpoint. If the registered endpoint has another MAC address than the given
-// one, it is kept and returned; "" matches any MAC address. uid is the UID of the pod, if the
-// endpoint is a pod.
+// one, it is kept and returned. The address "" matches any MAC address. uid is the UID of the pod,
+// if the endpoint is a pod.
 func (r *registered) remove(
 	ctx context.Context, key policy.Key, mac, uid string,
 ) (another *policy.WorkloadEndpoint, err error) {

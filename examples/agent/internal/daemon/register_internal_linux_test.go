@@ -148,7 +148,7 @@ func TestRegisterRefusesInterfaceOfQueuedEndpoint(t *testing.T) {
 }
 
 // If an endpoint of another source gets the interface while a registration is written, the request
-// ends with an error: the registered endpoint would never be programmed.
+// ends with an error. This is because the registered endpoint would never be programmed.
 func TestRegistrationInConflictDoesNotWait(t *testing.T) {
 	_, d, memory := gated(t, &gate{word: []byte("none")})
 	endpoint := func(name, address string) *policy.WorkloadEndpoint {

@@ -19,6 +19,6 @@
 //
 // # Errors
 //
-// Parse returns a *PortError for an invalid port, a *PartyError for a party that does not exist,
-// and another error if there is no flow between the parties.
+// Parse returns a *PortError for an invalid port, and a *PartyError for a party that does not
+// exist. It returns another error if there is no flow between the parties.
 package flows

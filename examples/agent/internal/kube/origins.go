@@ -25,8 +25,8 @@ const (
 // RuleOrigins reads policies from the API. The result maps the ID of each of their rules to the
 // rule's place in the object of the API. It reads at most maxOrigins policies, for at most
 // originsTimeout, and skips the others. The ID of a rule changes when the rule changes. If a rule
-// has changed since the source received the policy, the result has only the rule's new ID, and a
-// caller that has the old ID does not find the rule.
+// has changed since the source received the policy, the result has only the rule's new ID. A caller
+// that has the old ID does not find the rule.
 func (a *API) RuleOrigins(ctx context.Context, policies []policy.Key) map[string]manifest.RuleOrigin {
 	ctx, cancel := context.WithTimeout(ctx, originsTimeout)
 	defer cancel()

@@ -26,8 +26,8 @@ type Limit struct {
 // unlimited is a very large number: a limit of a cgroup from this number on means no limit.
 const unlimited = 1 << 60
 
-// Read returns the limit of the Go runtime that GOMEMLIMIT sets, and the limit of the cgroup: the
-// smallest limit of the process's cgroup and its ancestors.
+// Read returns the limit of the Go runtime that GOMEMLIMIT sets, and the limit of the cgroup. The
+// limit of the cgroup is the smallest limit of the process's cgroup and its ancestors.
 func Read(root fs.FS) Limit {
 	l := readCgroup(root)
 	if limit := debug.SetMemoryLimit(-1); limit != math.MaxInt64 {

@@ -12,7 +12,7 @@ import (
 // Absent returns the objects of a source that are not used, with the reason. Either the graph
 // rejects the object as invalid, or a source that precedes this one has the same object with other
 // content. Absent leaves out workload endpoints that another source overrides, because that is
-// intended: an endpoint that a CNI plugin registers with the agent overrides the same endpoint of
+// intended. An endpoint that a CNI plugin registers with the agent overrides the same endpoint of
 // other sources.
 func (p *Pipeline) Absent(source string) map[policy.Key]error {
 	absent := map[policy.Key]error{}

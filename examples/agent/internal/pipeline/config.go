@@ -129,8 +129,9 @@ type Config struct {
 	// Updated is called with the changes of the sources, before they take effect. It must not
 	// block, and must not change the updates. Optional.
 	Updated func([]policy.Update)
-	// Rejected is called with the reason if an object, a file or a part of a file is rejected, or
-	// if a directory cannot be read. It is called from several goroutines. Optional.
+	// Rejected is called with the reason if an object, a file or a part of a file is rejected. It
+	// is also called, with the reason, if a directory cannot be read. It is called from several
+	// goroutines. Optional.
 	Rejected func(error)
 	// Absent is called for each object that the graph rejects, with its key; see calcgraph.Hooks.
 	// Optional.

@@ -41,7 +41,7 @@ func (p *Pipeline) WorldWith(first verdict.World, without ...string) verdict.Wor
 func (p *Pipeline) Objects() int { return p.source.Len() }
 
 // NoGracePeriod reports whether the kernel refuses membarrier(2). In this case, the pipeline cannot
-// wait for packets under way when it changes the table, so a delayed packet may be evaluated partly
+// wait for packets under way when it changes the table. So a delayed packet may be evaluated partly
 // by the old and partly by the new rules. With Config.Sockets, the result is false, because another
 // process programs the kernel.
 func (p *Pipeline) NoGracePeriod() bool { return p.kernel != nil && p.kernel.noGracePeriod }
@@ -178,14 +178,14 @@ var errOtherNode = errors.New("pipeline: the endpoint is another node's")
 // interface and addresses of e. If the programmed endpoint has a MAC address, it must be that of e,
 // too.
 //
-// Errors: the error of ctx; dataplane.ErrStopped; an error if e is an endpoint of another node; the
-// error of Conflicts if the interface belongs to another endpoint.
+// Errors: the error of ctx; dataplane.ErrStopped; an error if e is an endpoint of another node. If
+// the interface belongs to another endpoint, WaitProgrammed returns the error of Conflicts.
 func (p *Pipeline) WaitProgrammed(ctx context.Context, e *policy.WorkloadEndpoint) error {
 	return p.waitLike(ctx, e, sameAddresses)
 }
 
 // WaitAttached does the same as WaitProgrammed, but the endpoint in the kernel may have more
-// addresses than e: the status of a pod may have addresses that the CNI plugin did not report.
+// addresses than e. The status of a pod may have addresses that the CNI plugin did not report.
 func (p *Pipeline) WaitAttached(ctx context.Context, e *policy.WorkloadEndpoint) error {
 	return p.waitLike(ctx, e, hasAddresses)
 }
@@ -263,8 +263,8 @@ func (p *Pipeline) Status() dataplane.Status {
 // WaitRemoved waits until the kernel no longer has an endpoint. Call it after a source has removed
 // the endpoint. First WaitRemoved waits until all sources are in sync, as WaitSources does. Then it
 // checks all sources except those that the last parameter names. If one of the checked sources
-// still has an endpoint with the key on this node, the endpoint stays in the kernel, so WaitRemoved
-// returns at once.
+// still has an endpoint with the key on this node, the endpoint stays in the kernel. Then
+// WaitRemoved returns at once.
 //
 // Errors: the error of ctx, or dataplane.ErrStopped.
 func (p *Pipeline) WaitRemoved(ctx context.Context, key policy.Key, without ...string) error {

@@ -197,8 +197,8 @@ func (i *interfaceIndex) readLocked() (*interfaces.Snapshot, error) {
 	return &interfaces.Snapshot{}, nil
 }
 
-// check returns an error if the interface belongs to an endpoint other than the given one, or if
-// the interfaces of the node cannot be read.
+// check returns an error if the interface belongs to an endpoint other than the given one. It also
+// returns an error if the interfaces of the node cannot be read.
 func (i *interfaceIndex) check(name string, except policy.Key) error {
 	i.mu.Lock()
 	defer i.mu.Unlock()

@@ -135,8 +135,8 @@ func (s steps) Run(ctx context.Context, r datastore.Receiver) error {
 	}
 }
 
-// The union depends only on the objects of the sources, not on the order and batches of updates:
-// endpoints of the source that yields are absent if another endpoint owns their interface.
+// The union depends only on the objects of the sources, not on the order and batches of updates.
+// Endpoints of the source that yields are absent if another endpoint owns their interface.
 func TestConflictsDependOnObjectsAlone(t *testing.T) {
 	index := newTestIndex(t)
 	updates, conflicts, ends := 0, 0, 0

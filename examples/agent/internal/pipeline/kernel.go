@@ -45,7 +45,7 @@ func openKernel(cfg Config) (k *kernel, err error) {
 }
 
 // dataplanes returns the dataplanes in the order in which they are called: policy, encryption,
-// routes. In this order, no endpoint has a route before it has its policy, and no prefix has an
+// routes. In this order, no endpoint has a route before it has its policy. Also, no prefix has an
 // unencrypted route before packets to it are encrypted.
 func (k *kernel) dataplanes() []dataplane.Dataplane {
 	list := []dataplane.Dataplane{k.table}

@@ -19,6 +19,6 @@
 //
 // # Errors
 //
-// If the file of an endpoint cannot be written, for example because the disk is full, the endpoint
-// is not registered, and Put returns the error. Registered endpoints are never lost.
+// If the file of an endpoint cannot be written, the endpoint is not registered, and Put returns the
+// error. This happens, for example, if the disk is full. Registered endpoints are never lost.
 package registry

@@ -12,8 +12,9 @@
 //	effective, err := settings.Resolve(environment, file, ...)
 //	fmt.Print(effective)
 //
-// A setting has the same key in all sources: --apply-interval on the command line, apply-interval
-// in the file and in the datastore, WAYLEAVE_APPLY_INTERVAL in the environment.
+// A setting has the same key in all sources. For example, the key is --apply-interval on the
+// command line, apply-interval in the file and in the datastore, and WAYLEAVE_APPLY_INTERVAL in the
+// environment.
 //
 // The datastore is a directory of manifests, or an etcd. It has the settings as AgentConfig
 // objects. The object "default" has settings for all nodes, and the object "node.NODE" has settings
@@ -28,10 +29,10 @@
 // the ConfigMap with settings for all nodes. If this ConfigMap is "agent", the ConfigMap
 // "agent-node-NODE" has settings for the node NODE.
 //
-// Some settings cannot be set in the datastore, because its users must not decide about them: the
-// node's name, whom the agent trusts, and which objects in the kernel belong to the agent. These
-// settings also cannot change while the agent runs: when the sources are read again, Pin keeps
-// their values.
+// Some settings cannot be set in the datastore, because its users must not decide about them. These
+// settings determine the node's name, whom the agent trusts, and which objects in the kernel belong
+// to the agent. They also cannot change while the agent runs: when the sources are read again, Pin
+// keeps their values.
 //
 // # Concurrency
 //

@@ -121,7 +121,7 @@ type Settings struct {
 	// means never.
 	ResyncInterval time.Duration
 	// VerdictLogGroup is the nflog group, from 0 to 65535, that gets the packets about which policy
-	// decides, both allowed and denied ones. -1 means that no packets are logged.
+	// decides, both allowed and denied ones. The value -1 means that no packets are logged.
 	VerdictLogGroup int
 	// Flows means that flows between workloads are counted, from the verdicts that are logged to
 	// VerdictLogGroup.
@@ -222,8 +222,12 @@ func (s Settings) SysctlFile() string {
 }
 
 // local returns the keys that cannot be set in the datastore. A user who may write policy there
-// must not decide about these things: whom the agent trusts, what it owns in the kernel, which
-// files and sockets it uses, and when it is considered stuck.
+// must not decide about these things:
+//
+//   - whom the agent trusts
+//   - what the agent owns in the kernel
+//   - which files and sockets the agent uses
+//   - when the agent is considered stuck
 func local() map[string]bool {
 	keys := map[string]bool{}
 	for _, key := range []string{

@@ -76,8 +76,8 @@ func ownerOf(data []byte) (port uint32, err error) {
 }
 
 // processOf returns the process whose netlink socket has a port. The port number alone does not
-// identify the process: it is the process id only for the first socket of a process, and only in
-// the PID namespace of that process.
+// identify the process. The number is the process id only for the first socket of a process, and
+// only in the PID namespace of that process.
 func processOf(port uint32) (pid int, name string) {
 	sockets, err := os.ReadFile("/proc/thread-self/net/netlink")
 	if err != nil {

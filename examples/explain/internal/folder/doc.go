@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package folder reads files and folders of manifests. It returns the resources for the policy
-// evaluator, the objects that were rejected, and the pods that policy does not apply to, such as
-// pods on the host network.
+// evaluator, and the objects that were rejected. It also returns the pods that policy does not
+// apply to, such as pods on the host network.
 //
 // # Usage
 //
