@@ -49,8 +49,8 @@ func invalidBuiltin(name string, problems []Problem) *Profile {
 	return &Profile{Name: name, Ingress: deny(), Egress: deny()}
 }
 
-// key returns the key of an object for the error message. Parts that the text lacks are empty, and the whole key is
-// empty if the text is not JSON. key ignores members with duplicates or in another case.
+// key returns the key of an object for the error message. It ignores members with duplicates or in another case. Parts
+// that the text lacks are empty, and the whole key is empty if the text is not JSON.
 func (n *jsonNode) key() Key {
 	id := map[string]string{}
 	if n != nil {

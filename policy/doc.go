@@ -74,7 +74,7 @@
 //
 // # Canonical values
 //
-// Addresses and prefixes are net/netip values. Decode converts them to a canonical form: an address without a length
+// Addresses and prefixes are net/netip values. Decode converts them to a canonical form. An address without a length
 // becomes a full-length prefix, host bits are cleared (12.1.0.0/8 becomes 12.0.0.0/8), and IPv4-mapped IPv6 addresses
 // become IPv4 addresses. The addresses of a Node are prefixes such as 192.168.0.5/24: they keep their host bits, and
 // have the length of the node's subnet. Code that makes resources must also use canonical values; the function
@@ -116,7 +116,7 @@
 //     Names of interfaces may have @+~=, too.
 //   - Narrower: an IPPool cannot have multicast or loopback addresses.
 //
-// PreDNAT and DoNotTrack have the same constraints as in that API: both need applyOnForward, both are only for global
+// PreDNAT and DoNotTrack have the same constraints as in that API. Both need applyOnForward, both are only for global
 // policies, and a policy cannot have both. If a preDNAT policy has egress rules or the type Egress, the whole policy is
 // invalid.
 //

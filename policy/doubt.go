@@ -15,7 +15,7 @@ import (
 const maxDoubts = 8
 
 // DoubtError lists invalid or unknown fields in the rules of a policy. The policy is enforced, but each rule that has
-// such a field is closed: a closed Allow or Log rule matches nothing, and any other closed rule denies everything (see
+// such a field is closed. A closed Allow or Log rule matches nothing, and any other closed rule denies everything (see
 // Rule.Close). Update.Admit also returns a DoubtError for a profile that it has replaced by one that denies everything.
 type DoubtError struct {
 	// Key of the policy or profile.
@@ -63,8 +63,8 @@ func (r *report) doubts(key Key) *DoubtError {
 // nothing, and any other closed rule denies everything (see Rule.Close). If a list has too many rules, one closed rule
 // replaces the whole list.
 //
-// Admit also returns a *DoubtError if rules of the policy were closed earlier, for example by Decode, or if the policy
-// has an unknown performance hint. The policy is still enforced. An unknown hint has no effect.
+// Admit also returns a *DoubtError if the policy has an unknown performance hint, or rules that were closed earlier,
+// for example by Decode. The policy is still enforced. An unknown hint has no effect.
 //
 // If an invalid profile has the name of a built-in profile, Admit returns a profile that denies everything, and a
 // *DoubtError. If it returned nil, the built-in profile would apply, and allow everything.

@@ -20,17 +20,17 @@ type EntityRule struct {
 	//
 	// In a policy without a namespace, there are two cases. If Selector, NamespaceSelector and ServiceAccounts are all
 	// empty, the rule also matches addresses that belong to no endpoint or network set. If one of the three is set, the
-	// address must belong to an endpoint or network set that satisfies all three and does not match NotSelector. For
-	// policies with a namespace, see NamespaceSelector.
+	// address must belong to an endpoint or network set. That object must satisfy all three, and must not match
+	// NotSelector. For policies with a namespace, see NamespaceSelector.
 	NotSelector string `json:"notSelector,omitempty"`
 	// NamespaceSelector selects namespaces by their labels: only endpoints and network sets in these namespaces count.
 	// "all()" matches every object that has a namespace. "global()" matches every object without a namespace, such as a
 	// host endpoint. Empty means no limit, with one exception: if Selector, NotSelector or ServiceAccounts is set in a
 	// namespaced policy, only objects of the policy's namespace count.
 	//
-	// Any other NamespaceSelector that is true for an object without labels (env != "prod", !has(env)) also matches
-	// objects without a namespace: host endpoints and global network sets. Such a set can include the whole internet.
-	// To exclude these objects, write "all() &&" before the selector.
+	// Any other NamespaceSelector that is true for an object without labels, such as env != "prod" or !has(env), also
+	// matches objects without a namespace. These are host endpoints and global network sets. A global network set can
+	// include the whole internet. To exclude objects without a namespace, write "all() &&" before the selector.
 	NamespaceSelector string `json:"namespaceSelector,omitempty"`
 	// ServiceAccounts limits the endpoints by their service account. Nil means no limit. A value that has neither names
 	// nor a selector is invalid.

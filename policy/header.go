@@ -60,8 +60,8 @@ func (m *HeaderMatch) HeaderString() string {
 }
 
 // ValidateHeader returns an error if a value is impossible, such as a DSCP over 63. It also returns an error if a value
-// does not fit p, such as an ICMP type if p is TCP. p is the protocol of the rule, or 0 if the rule has none. The error
-// names all such values.
+// does not fit p, such as an ICMP type if p is TCP. The argument p is the protocol of the rule, or 0 if the rule has
+// none. The error names all such values.
 func (m *HeaderMatch) ValidateHeader(p Protocol) error {
 	v := &validator{}
 	if v.header(m, p); len(v.problems) == 0 {

@@ -75,7 +75,7 @@ const (
 	HostReturn HostAction = "Return" // other rules decide: see the fields of HostConfig
 )
 
-// Failsafe is a failsafe port: it stays open to the host's own traffic whatever policy says, so that a wrong policy
+// Failsafe is a failsafe port. It stays open to the host's own traffic whatever policy says, so that a wrong policy
 // does not cut off the host.
 type Failsafe struct {
 	// Protocol: TCP, UDP or SCTP. Required.

@@ -16,7 +16,7 @@ type IPPool struct {
 	// IPIPMode determines which packets to addresses of the pool are encapsulated in IP in IP on their way to another
 	// node. It is for IPv4 only. Empty means Never. At least one of VXLANMode and IPIPMode must be Never.
 	IPIPMode EncapMode `json:"ipipMode,omitempty"`
-	// NATOutgoing means source NAT for packets from workloads of the pool to addresses outside all pools: the node
+	// NATOutgoing means source NAT for packets from workloads of the pool to addresses outside all pools. The node
 	// replaces the source by an address of its own. False is the default.
 	NATOutgoing bool `json:"natOutgoing,omitempty"`
 	// Disabled means that no new addresses are allocated from the pool. Existing addresses are routed as before. False

@@ -28,8 +28,8 @@ const (
 const maxDepth = 32
 
 // jsonNode is a JSON value without loss: members in order, numbers as text. A value with correct syntax that is invalid
-// nevertheless has a fault, which the field's decoder reports. encoding/json is not strict enough: it uses the last of
-// duplicate members, matches "SELECTOR" to "selector", and ignores null.
+// nevertheless has a fault, which the field's decoder reports. The package encoding/json is not strict enough: it uses
+// the last of duplicate members, matches "SELECTOR" to "selector", and ignores null.
 type jsonNode struct {
 	kind    jsonKind
 	text    string // of a string (decoded) or a number (as in the text)

@@ -14,8 +14,8 @@ type Nets []netip.Prefix
 
 // ParseNet parses a prefix and returns its canonical form. An address without a length becomes a full-length prefix,
 // host bits are cleared (12.1.0.0/8 becomes 12.0.0.0/8), and an IPv4-mapped IPv6 prefix becomes an IPv4 prefix. It
-// returns an error for other text, for a zone ("fe80::1%eth0"), and for an IPv4-mapped prefix shorter than 96 bits,
-// because this has no IPv4 form.
+// returns an error for other text, and for a zone ("fe80::1%eth0"). It also returns an error for an IPv4-mapped prefix
+// shorter than 96 bits, because such a prefix has no IPv4 form.
 func ParseNet(s string) (netip.Prefix, error) {
 	p, ok := parsePrefix(s)
 	if !ok {

@@ -30,8 +30,8 @@ func PortRange(first, last uint16) Port { return Port{First: first, Last: last} 
 func PortName(name string) Port { return Port{Name: name} }
 
 // ParsePort parses a port number ("80"), an inclusive range ("8000:8999") or the name of a port ("http"). It returns an
-// error for port 0, numbers over 65535, a range whose first port is larger than its last, and any text that is not a
-// valid name.
+// error for port 0, numbers over 65535, and a range whose first port is larger than its last. It also returns an error
+// for any other text that is not a valid name.
 func ParsePort(s string) (Port, error) {
 	if isPortName(s) {
 		return PortName(s), nil

@@ -43,7 +43,7 @@ func RuleIDs(owner Key, dir Type, rules []Rule) []string {
 }
 
 // FindRule returns the direction and index of the rule with the ID. Use it for the IDs in counters, logs and
-// explanations. ok is false if the policy has no such rule, for example because the rule has changed.
+// explanations. The result ok is false if the policy has no such rule, for example because the rule has changed.
 func (p *Policy) FindRule(id string) (dir Type, index int, ok bool) {
 	for dir, rules := range map[Type][]Rule{Ingress: p.Ingress, Egress: p.Egress} {
 		if index = slices.Index(RuleIDs(p.Key(), dir, rules), id); index >= 0 {

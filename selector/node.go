@@ -67,8 +67,8 @@ const (
 )
 
 // link sets the jumps of all terms. Evaluation then goes from term to term without visiting operators, and skips terms
-// that cannot change the result. at is the index of the first node of t in the whole tree. whenFalse and whenTrue are
-// the jumps after t is false and true.
+// that cannot change the result. The argument at is the index of the first node of t in the whole tree. The arguments
+// whenFalse and whenTrue are the jumps after t is false and true.
 func (t tree) link(at int, whenFalse, whenTrue int32) {
 	n := &t[0]
 	if n.negated {

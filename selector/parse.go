@@ -34,8 +34,8 @@ func (e *ParseError) Error() string { return fmt.Sprintf("selector: pos %d: %s",
 
 // Parse parses a selector. If s is empty or has only white space, Parse returns the selector all().
 //
-// Parse returns a *ParseError if s is not in the language, if s or its canonical form is longer than MaxLength bytes,
-// or if parentheses are nested deeper than MaxDepth.
+// Parse returns a *ParseError if s is not in the language, or if parentheses are nested deeper than MaxDepth. It also
+// returns a *ParseError if s or its canonical form is longer than MaxLength bytes.
 func Parse(s string) (*Selector, error) {
 	p := parser{text: s}
 	if err := p.parse(); err != nil {

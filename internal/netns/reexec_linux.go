@@ -22,8 +22,8 @@ const marker = "WAYLEAVE_IN_USER_NAMESPACE=1"
 // arguments, environment and standard files, as root of a new user and network namespace. It forwards signals to the
 // new process, and returns when that process has ended. Then ran is true, and code is the exit code for os.Exit.
 //
-// EnsureRoot returns an error if this process has no rights and the program cannot be run as root of a user namespace,
-// for example because user namespaces are disabled.
+// EnsureRoot returns an error if this process has no rights and the program cannot be run as root of a user namespace.
+// For example, user namespaces may be disabled.
 func EnsureRoot() (ran bool, code int, err error) {
 	if privileged() {
 		return false, 0, nil

@@ -88,9 +88,9 @@ func (b *Batch) Encoded() []byte {
 }
 
 // Do sends all changes of the batch, many in one system call. For each change that the kernel refuses, Do calls the
-// function failed(i, err), in the order of the changes: i is the index of the change in the batch, and err is an
-// *Error. The kernel has made the other changes. If Do itself returns an error, it is unknown which changes the kernel
-// has made.
+// function failed(i, err), in the order of the changes. The argument i is the index of the change in the batch, and err
+// is an *Error. The kernel has made the other changes. If Do itself returns an error, it is unknown which changes the
+// kernel has made.
 func (c *Conn) Do(b *Batch, failed func(i int, err error)) error {
 	return c.link.Do(&b.Batch, func(i int, refused *netlink.AckError) { failed(i, (*Error)(refused)) })
 }

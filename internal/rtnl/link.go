@@ -18,8 +18,8 @@ type Link struct {
 	Kind string
 	// Master is the index of the device, such as a bridge, that the interface is a port of; 0 for none.
 	Master int
-	// CallIPv4 and CallIPv6 are set for a bridge whose frames pass the netfilter hooks of IPv4 and IPv6
-	// even if the sysctls of br_netfilter are off (IFLA_BR_NF_CALL_IPTABLES and IFLA_BR_NF_CALL_IP6TABLES).
+	// CallIPv4 and CallIPv6 are set for a bridge whose frames pass the netfilter hooks of IPv4 and IPv6 even if the
+	// br_netfilter sysctls are off. The netlink attributes are IFLA_BR_NF_CALL_IPTABLES and IFLA_BR_NF_CALL_IP6TABLES.
 	CallIPv4, CallIPv6 bool
 	// Alias is the description that an administrator or a program has set.
 	Alias string

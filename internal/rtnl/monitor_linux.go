@@ -63,9 +63,9 @@ func (g Group) numbers() []uint32 {
 // Close closes the Monitor.
 func (m *Monitor) Close() error { return m.conn.Close() }
 
-// Ignore makes the kernel leave out notifications of the caller's own changes of routes, neighbours and rules. port is
-// the port number of the socket by which the caller makes these changes (Conn.Port). The Monitor still receives all
-// changes of interfaces and addresses.
+// Ignore makes the kernel leave out notifications of the caller's own changes of routes, neighbours and rules. The
+// argument port is the port number of the socket by which the caller makes these changes (Conn.Port). The Monitor still
+// receives all changes of interfaces and addresses.
 func (m *Monitor) Ignore(port uint32) error {
 	const portOffset = 12 // offset of nlmsg_pid in a message
 	program := []unix.SockFilter{

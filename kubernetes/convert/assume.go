@@ -46,8 +46,8 @@ type Assumed struct {
 // family.
 //
 // Assume is not a method of Converter, because it must see all resources to find free addresses. An assumed address
-// matches a network in a rule only if the network contains the address: a rule for 10.0.0.0/8 does not match a pod with
-// an assumed address, even if the real pod will have an address in 10.0.0.0/8.
+// matches a network in a rule only if the network contains the address. So a rule for 10.0.0.0/8 does not match a pod
+// with an assumed address, even if the real pod will have an address in 10.0.0.0/8.
 func Assume(resources []policy.Resource) ([]policy.Resource, []Assumed) {
 	taken := map[netip.Addr]bool{}
 	var without []*policy.WorkloadEndpoint

@@ -15,9 +15,9 @@ import (
 
 // CalicoGlobalNetworkPolicy converts a Calico GlobalNetworkPolicy to a policy without a namespace.
 //
-// If a rule is not understood, an error is reported, and the rule is closed: an Allow or Log rule then matches nothing,
-// and any other rule denies every packet that reaches it. If a field outside of the rules is invalid, such as a
-// selector or the tier, there is no policy. Every error is an *Error.
+// If a rule is not understood, an error is reported, and the rule is closed. A closed Allow or Log rule matches
+// nothing. Any other closed rule denies every packet that reaches it. If a field outside of the rules is invalid, such
+// as a selector or the tier, there is no policy. Every error is an *Error.
 func (c Converter) CalicoGlobalNetworkPolicy(gnp *calico.GlobalNetworkPolicy) (*policy.Policy, []error) {
 	p, _ := begin(calico.APIVersion, "GlobalNetworkPolicy", gnp, false)
 	doubts := &problems{object: p.object}

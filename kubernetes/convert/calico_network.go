@@ -35,8 +35,8 @@ func (c Converter) CalicoIPPool(pool *calico.IPPool) (*policy.IPPool, []error) {
 // same for a Kubernetes Node.
 //
 // The node has the addresses in spec.bgp, followed by those in spec.addresses. If both fields have the same address,
-// the node has the address as it is in spec.bgp, where it has the prefix length of its subnet. An invalid address or
-// MAC address is left out and reported. Every error is an *Error.
+// the node has the address as it is in spec.bgp. There, the address has the prefix length of its subnet. An invalid
+// address or MAC address is left out and reported. Every error is an *Error.
 func (c Converter) CalicoNode(node *calico.Node) ([]policy.Resource, []error) {
 	p, _ := begin(calico.APIVersion, "Node", node, false)
 	checkLabels(p, node.Labels)

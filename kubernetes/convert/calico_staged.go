@@ -12,7 +12,7 @@ import (
 // CalicoStagedGlobalNetworkPolicy converts a StagedGlobalNetworkPolicy to a staged policy without a namespace.
 //
 // If the staged action is Set, Learn or empty, the result is a staged policy. If it is Delete or Ignore, the result is
-// nil and an error that wraps ErrIgnored: a staged policy cannot represent the deletion of a policy. To see the effect
+// nil and an error that wraps ErrIgnored. A staged policy cannot represent the deletion of a policy. To see the effect
 // of a deletion, use verdict.Diff. Every error is an *Error.
 func (c Converter) CalicoStagedGlobalNetworkPolicy(s *calico.StagedGlobalNetworkPolicy) (*policy.Policy, []error) {
 	p, _ := begin(calico.APIVersion, "StagedGlobalNetworkPolicy", s, false)

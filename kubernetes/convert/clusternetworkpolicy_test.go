@@ -484,7 +484,8 @@ func TestInvalidClusterNetworkPolicyIsAbsent(t *testing.T) {
 }
 
 // If the Namespace of a pod is missing, a selector of an absent label matches the pod in a Deny
-// rule, but not in Accept and Pass rules. The same holds for the subject.
+// rule. In Accept and Pass rules, such a selector does not match the pod. The same holds for the
+// subject.
 func TestClusterNetworkPolicyUnknownNamespace(t *testing.T) {
 	const stray = "apiVersion: v1\nkind: Pod\nmetadata: {name: stray, namespace: gone}\n" +
 		"spec: {nodeName: n1, containers: [{name: c}]}\nstatus: {podIPs: [{ip: 10.0.3.1}]}\n---\n" +

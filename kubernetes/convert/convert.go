@@ -42,10 +42,10 @@ type Converter struct {
 	// The default is to ignore pod CIDRs, because clusters with their own IPAM have them as well,
 	// and do not use them.
 	PodCIDRs bool
-	// PodCIDRTunnels sets the address of the VXLAN device of a Kubernetes Node, for each family: the first address of
-	// the first pod CIDR of this family. An address in Calico's annotations takes precedence. The IPAM of the pods must
-	// not use the address; the plugin host-local does not. Set PodCIDRTunnels for pools with a VXLAN mode. By default,
-	// only Calico's annotations set the address. A node without such an address has no VXLAN device.
+	// PodCIDRTunnels sets the address of the VXLAN device of a Kubernetes Node, for each family. The address is the
+	// first one of the first pod CIDR of this family. An address in Calico's annotations takes precedence. The IPAM of
+	// the pods must not use the address; the plugin host-local does not. Set PodCIDRTunnels for pools with a VXLAN
+	// mode. By default, only Calico's annotations set the address. A node without such an address has no VXLAN device.
 	PodCIDRTunnels bool
 	// PodCIDRIPIP sets the IPv4 address of the IP-in-IP device of a Kubernetes Node, as PodCIDRTunnels does for the
 	// VXLAN device. Set it for pools with an IPIP mode. If both fields are set, the VXLAN device and the IP-in-IP
@@ -76,7 +76,7 @@ type Attachment struct {
 	Addresses []netip.Addr
 }
 
-// InterfaceName is the default name of the host's side of a pod's link: "way" and the
+// InterfaceName is the default name of the host's side of a pod's link. The name is "way" and the
 // first 12 hexadecimal digits of the SHA-256 of "namespace/name", 15 bytes in all.
 func InterfaceName(namespace, name string) string {
 	sum := sha256.Sum256([]byte(namespace + "/" + name))
@@ -108,7 +108,7 @@ func (c Converter) Convert(object metav1.Object) ([]policy.Resource, []error) {
 	return c.calico(object)
 }
 
-// Changes returns the updates for a changed object: the resources of its new version, and a deletion of each resource
+// Changes returns the updates for a changed object: the resources of its new version, and deletions of the resources
 // that only its old version had. The argument before is the old version, or nil for a new object. It must be the
 // version that was converted last: an informer passes this version to its update handler. The argument now is the new
 // version, or nil for a deleted object.

@@ -63,23 +63,23 @@
 // An object with an error usually gives no resource, only problems. In these cases, only a part of the object
 // has no effect:
 //
-//   - A policy with a rule that is not understood: the rule is closed (see policy.Rule.Close). The rule's
-//     Doubts have the reasons, each with the path of the field in the object. A closed Allow or Log rule matches
-//     nothing. Any other closed rule denies every packet of its direction that reaches it, also if its action is
-//     unknown. But if a field of the policy outside of its rules is invalid or unknown, such as a selector, the
-//     types, the tier, the order or the priority, there is no policy.
+//   - A policy with a rule that is not understood: the rule is closed (see policy.Rule.Close). The rule's Doubts have
+//     the reasons, each with the path of the field in the object. A closed Allow or Log rule matches nothing. Any other
+//     closed rule denies every packet of its direction that reaches it, also if its action is unknown. But if a field
+//     of the policy outside of its rules is invalid or unknown, there is no policy. Examples of such fields are a
+//     selector, the types, the tier, the order and the priority.
 //   - A Kubernetes NetworkPolicy: its rules can only allow, so an invalid rule matches nothing, and the policy
 //     still isolates its pods.
 //   - A ClusterNetworkPolicy: a closed rule that denies has the annotation AnnotationFailClosed, with the reason.
 //   - A NetworkPolicy or ClusterNetworkPolicy in which all rules of a direction together are over a limit of
 //     package policy: one closed rule takes their place. If all of the replaced rules allow, it matches nothing.
 //     Otherwise it denies everything.
-//   - A Pod, a Node, a network set or an endpoint: if the whole object were absent, rules that deny it would not
-//     match. So only the faulty part is left out: reserved labels, and labels beyond 1,000; invalid addresses,
-//     named ports and annotations of a Pod or Node; invalid pod CIDRs of a Node.
+//   - A Pod, a Node, a network set or an endpoint: if the whole object were absent, rules that deny it would not match.
+//     So only the faulty part is left out. Faulty parts are reserved labels, and labels beyond 1,000. In a Pod or Node,
+//     they are also invalid addresses, named ports and annotations. In a Node, they are also invalid pod CIDRs.
 //   - An EndpointSlice: a port without a number would mean every port, so it is left out.
-//   - A Calico object: fields of the type calico.Ignored have no effect on policy or routes, for example the
-//     fields that decide how the addresses of a pool are assigned.
+//   - A Calico object: fields of the type calico.Ignored have no effect on policy or routes. Examples are the fields
+//     that decide how the addresses of a pool are assigned.
 //
 // A namespaced object without a namespace is in "default", as with kubectl.
 //
@@ -111,11 +111,11 @@
 // From Kubernetes:
 //
 //   - A namespaceSelector with NotIn or DoesNotExist matches if a label is absent. But the labels of a pod's namespace
-//     are not known until the Namespace object, or a Calico Profile "kns.NAME" in place of it, has been converted.
-//     Until then, such a selector does not match the pod, unless it selects by the namespace's name, which is known. A
-//     Deny rule of a ClusterNetworkPolicy is the exception: in the peers of this rule, and in the subject of the policy
-//     as far as this rule is concerned, NotIn and DoesNotExist match the pod. For Accept and Pass rules of the same
-//     policy, they do not.
+//     are unknown until the Namespace object, or a Calico Profile "kns.NAME" in place of it, has been converted. Until
+//     then, such a selector does not match the pod, unless it selects by the namespace's name, which is known. A Deny
+//     rule of a ClusterNetworkPolicy is the exception. In the peers of this rule, NotIn and DoesNotExist match the pod.
+//     The same holds for the subject of the policy, as far as this rule is concerned. For Accept and Pass rules of the
+//     same policy, NotIn and DoesNotExist do not match the pod.
 //   - This package reserves the labels that it sets itself: projectcalico.org/namespace, .../orchestrator,
 //     .../serviceaccount, pcns.*, pcsa.* and wayleave.dev/node.*. If a pod, network set or endpoint has a reserved
 //     label, the label is left out and reported. A Calico WorkloadEndpoint may have three of them: see
@@ -123,15 +123,15 @@
 //     podSelector is evaluated as if no pod had reserved labels. So In, Exists and matchLabels with a reserved label
 //     never match, and NotIn and DoesNotExist always match. Such a selector is reported with ErrIgnored. Selectors of
 //     Calico policies may use reserved labels.
-//   - An IPv4 prefix in IPv6 form (::ffff:0.0.0.0/96) is not understood in an ipBlock, in an exception of an ipBlock,
-//     and in the networks of a ClusterNetworkPolicy: the rule is closed. In Calico objects, such a prefix means the
-//     IPv4 prefix.
+//   - An IPv4 prefix in IPv6 form (::ffff:0.0.0.0/96) is not understood in an ipBlock or its exceptions, and in the
+//     networks of a ClusterNetworkPolicy. A rule with such a prefix is closed. In Calico objects, such a prefix means
+//     the IPv4 prefix.
 //   - An exception (`except`) of an ipBlock that is outside of the block's cidr has no effect. The API server refuses
 //     it.
 //   - ClusterNetworkPolicy: peers by domainNames are not supported, and a rule with such a peer is closed. This package
-//     accepts some objects that the API server refuses: those with more than 25 rules, peers, protocols or networks,
-//     and those with a range of a single port. The API does not define the order of policies with equal priority. Here
-//     they are sorted bytewise by "kcnp.NAME//Policy", like all policies of equal order.
+//     accepts objects with more than 25 rules, peers, protocols or networks, and objects with a range of a single port.
+//     The API server refuses such objects. The API does not define the order of policies with equal priority. Here they
+//     are sorted bytewise by "kcnp.NAME//Policy", like all policies of equal order.
 //   - EndpointSlice: an endpoint is used while it is serving, even if it is not ready.
 //   - Hostnames among the addresses of a Node are ignored, even those that look like addresses.
 //   - Host ports of pods have no effect. Annotations of pods other than those of this package have no effect either.
@@ -147,8 +147,8 @@
 //   - If the stagedAction of a staged object is Set, Learn or missing, the object becomes a staged policy. If it is
 //     Delete or Ignore, it becomes nothing (ErrIgnored). To see the effect of a deletion, use verdict.Diff.
 //   - IPPool: the fields ipip and nat-outgoing of an older API are refused.
-//   - Node: the pod CIDRs of its status are ignored, and so are the settings of spec.bgp other than addresses.
-//     wireguardPublicKeyV6 is ignored, too, because a node uses one WireGuard key for both families.
+//   - Node: the pod CIDRs of its status are ignored, and so are the settings of spec.bgp other than addresses. The
+//     field wireguardPublicKeyV6 is ignored, too, because a node uses one WireGuard key for both families.
 //   - WorkloadEndpoint: a port without a name is left out, and quality of service is ignored.
 //
 // # Back to the objects

@@ -29,7 +29,7 @@ func (c Converter) Service(service *corev1.Service) []error {
 //
 // An endpoint of the slice is used if it is ready or serving, or has no ready condition. An endpoint that is
 // terminating can still be serving. A port without a number would mean every port, so it is left out and reported. For
-// a slice of host names (addressType FQDN), the result is nil and an error that wraps ErrNotSupported: the addresses of
+// a slice of host names (addressType FQDN), the result is nil and an error that wraps ErrNotSupported. The addresses of
 // the hosts are not known, so rules for the service could not match them.
 //
 // Every error is an *Error.

@@ -17,8 +17,8 @@ import (
 var (
 	// ErrNotSupported means that the API has a field or a kind that Wayleave does not support.
 	ErrNotSupported = errors.New("not supported by Wayleave")
-	// ErrIgnored means that an object or a part of it intentionally has no effect: for example a Service, or a selector
-	// over a label that no pod has. It is not a fault.
+	// ErrIgnored means that an object or a part of it intentionally has no effect. Examples are a Service, and a
+	// selector over a label that no pod has. ErrIgnored is not a fault.
 	ErrIgnored = errors.New("ignored")
 )
 

@@ -93,8 +93,9 @@ func labelNames(labels map[string]string, namespace, account string) {
 	}
 }
 
-// podSelector converts a selector over the labels of pods. For Kubernetes, no pod has a reserved label: a condition
-// that it exists is never true, and a condition that it is absent is always true and reported with ErrIgnored.
+// podSelector converts a selector over the labels of pods. For Kubernetes, no pod has a reserved label. A condition
+// that such a label exists is never true, and a condition that it is absent is always true. Both are reported with
+// ErrIgnored.
 func podSelector(p *problems, path *field.Path, s *metav1.LabelSelector) *selector.Selector {
 	if !checkLabelSelector(p, path, s) {
 		return nil
@@ -160,9 +161,9 @@ func checkLabelSelector(p *problems, path *field.Path, s *metav1.LabelSelector) 
 	return len(list) == 0
 }
 
-// knownNamespace returns a condition that a selector over namespaces needs if it can match because a label is absent:
-// the labels of the namespace must be known. It returns nil if no condition is needed. The name of a namespace is known
-// from every object in it, all other labels only from the Namespace object.
+// knownNamespace returns a condition that a selector over namespaces needs if it can match because a label is absent.
+// The condition is that the labels of the namespace are known. The result is nil if no condition is needed. The name of
+// a namespace is known from every object in it, all other labels only from the Namespace object.
 func knownNamespace(s *metav1.LabelSelector) *selector.Selector {
 	var named *selector.Selector
 	for _, e := range s.MatchExpressions {

@@ -20,10 +20,10 @@ const (
 
 // NetworkPolicy converts a Kubernetes NetworkPolicy to a policy of the default tier.
 //
-// If a rule is invalid, an error is reported, and the rule is closed: it then matches nothing, because the rules of a
-// NetworkPolicy can only allow. The policy still isolates the pods that it selects. Errors are, for example, a port out
-// of range, an unknown operator, an ambiguous peer, and a rule over the limits of package policy. If all rules of a
-// direction together are over a limit, one closed rule replaces them. If the pod selector or the policy types are
+// If a rule is invalid, an error is reported, and the rule is closed. A closed rule matches nothing, because the rules
+// of a NetworkPolicy can only allow. The policy still isolates the pods that it selects. Errors are, for example, a
+// port out of range, an unknown operator, an ambiguous peer, and a rule over the limits of package policy. If all rules
+// of a direction together are over a limit, one closed rule replaces them. If the pod selector or the policy types are
 // invalid, there is no policy. Every error is an *Error.
 //
 // If policyTypes is missing, the default is that of the API server: Ingress, and also Egress if there are egress rules.

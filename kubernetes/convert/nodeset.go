@@ -54,7 +54,7 @@ func nodeSelector(s *selector.Selector) *selector.Selector {
 
 // exceptNodes excludes the network sets of nodes from the peers of a Calico rule. Calico has no such sets, so its users
 // do not expect that selectors match them. A selector that can match because labels are absent, such as all() or
-// !has(role), would do so. exceptNodes does not change a selector that contains a label of nodes.
+// !has(role), would do so. The function does not change a selector that contains a label of nodes.
 //
 // It does not change an invalid selector either, because the object is refused for it.
 func exceptNodes(e *policy.EntityRule) {

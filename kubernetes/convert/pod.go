@@ -200,8 +200,8 @@ func serviceAccount(pod *corev1.Pod) string {
 	return cmp.Or(pod.Spec.ServiceAccountName, defaultServiceAccount)
 }
 
-// podPorts returns the named ports of the containers that run as long as the pod: ordinary containers and sidecars,
-// which are init containers that are always restarted.
+// podPorts returns the named ports of the containers that run as long as the pod: ordinary containers and sidecars.
+// Sidecars are init containers that are always restarted.
 func podPorts(p *problems, pod *corev1.Pod) []policy.EndpointPort {
 	var ports []policy.EndpointPort
 	for i, container := range pod.Spec.Containers {

@@ -24,8 +24,9 @@ type RuleOrigin struct {
 	Field string `json:"field"`
 	// Peers and Ports are the paths of the entries from which the rule was made, as in "spec.ingress[0].from[1]". There
 	// may be several, because some entries are merged into one rule: all ports of a protocol, and all ipBlocks that
-	// have no `except`. Empty means any peer or any port, with two exceptions, in which both are always empty: a closed
-	// rule (see docs/glossary.md), and a rule of a Calico object, which has no list of peers.
+	// have no `except`. Empty means any peer or any port, with two exceptions. Both fields are always empty for a
+	// closed rule (see docs/glossary.md), and for a rule of a Calico object. A rule of a Calico object has no list of
+	// peers.
 	Peers []string `json:"peers,omitempty"`
 	Ports []string `json:"ports,omitempty"`
 
@@ -35,7 +36,7 @@ type RuleOrigin struct {
 
 // Narrow returns the origin without the address blocks and ports that cannot match a packet from src to dst with the
 // destination port. If all Peers are address blocks, it keeps those that contain src (for an ingress rule) or dst (for
-// an egress rule); otherwise it keeps all Peers. Of the ports, it keeps those that contain the destination port, and
+// an egress rule). Otherwise it keeps all Peers. Of the ports, it keeps those that contain the destination port, and
 // all named ports. If no block would be left, it keeps all blocks. If no port would be left, it keeps all ports.
 func (o RuleOrigin) Narrow(src, dst netip.Addr, port uint16) RuleOrigin {
 	peer := src

@@ -23,8 +23,8 @@ const (
 
 // ServiceAccount converts a service account to a profile. The endpoint of a pod with this account has this profile,
 // after the profile of its namespace. The profile has no rules. It has the labels of the account, each with the prefix
-// "pcsa.", and always the label projectcalico.org/name with the same prefix, whose value is the name of the account.
-// Every error is an *Error.
+// "pcsa.". It always has the label projectcalico.org/name with the same prefix. The value of this label is the name of
+// the account. Every error is an *Error.
 func (c Converter) ServiceAccount(account *corev1.ServiceAccount) (*policy.Profile, []error) {
 	p, namespace := begin(coreVersion, "ServiceAccount", account, true)
 	checkLabels(p, account.Labels)

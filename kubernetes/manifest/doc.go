@@ -29,9 +29,9 @@
 // The rules of policies are an exception: see below.
 //
 // A file that is not UTF-8 is refused, too. If two objects are converted to the same resource, the second object is
-// refused, also if the two are in different files that are read together. But if two nodes have the same pod CIDR,
-// the second node is not refused: only the Block resource that is made from its pod CIDR is left out. Documents
-// without content are valid.
+// refused, even if they are in different files that are read together. But if two nodes have the same pod CIDR, the
+// second node is not refused. Only the Block resource that is made from its pod CIDR is left out. Documents without
+// content are valid.
 //
 // The rules of policies are decoded one by one. If a rule has one of the errors above, or a value of the wrong type, a
 // closed rule takes its place. A closed Allow or Log rule matches nothing. Any other closed rule denies every packet of

@@ -13,7 +13,7 @@ import (
 	"github.com/wayleave/wayleave/kubernetes/manifest"
 )
 
-// Errors have only printable characters, so names, kinds and fields of an object cannot begin a
+// Errors have only printable characters. So names, kinds and fields of an object cannot begin a
 // line of a log or move the cursor of a terminal.
 func TestErrorsArePrintable(t *testing.T) {
 	forged := strconv.QuoteToASCII("web\ntime=now level=INFO msg=well\x1b[2J\u202e")

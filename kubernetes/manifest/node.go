@@ -282,7 +282,8 @@ func lineOf(n *yaml.Node, path string) int {
 	return line
 }
 
-// step returns the node of the first part of a path, its line, and the rest of the path; nil if there is no such part.
+// step returns the node of the first part of a path, its line, and the rest of the path. The node is nil if there is no
+// such part.
 func step(n *yaml.Node, path string) (*yaml.Node, int, string) {
 	if n.Kind == yaml.SequenceNode && path[0] == '[' {
 		digits, rest, _ := strings.Cut(path[1:], "]")

@@ -107,9 +107,9 @@ func (r Reader) readFiles(paths []string, read func(path string) ([]byte, error)
 }
 
 // ReadDir reads the files of a folder whose names end in .yaml, .yml or .json, in the order of their names. It returns
-// the same as ReadFiles does. ReadDir ignores hidden files and subdirectories. If another entry with one of these
-// endings is neither a regular file nor a link to one, ReadDir does not open it, and returns an *Error that wraps
-// ErrNotRegular.
+// the same as ReadFiles does. ReadDir ignores hidden files and subdirectories. Another entry with one of these endings
+// may be neither a regular file nor a link to one. ReadDir does not open such an entry, and returns an *Error that
+// wraps ErrNotRegular.
 func (r Reader) ReadDir(dir string) ([]policy.Resource, []error) {
 	list, err := os.ReadDir(dir)
 	if err != nil {
@@ -135,7 +135,7 @@ type entry struct {
 
 // unique removes objects that are converted to the same resource as an earlier object, and adds an error for each. A
 // datastore.Dir also uses the first object. If two nodes have the same pod CIDR, unique removes only the block of the
-// second node, because rules that deny the second node must still match it.
+// second node. The second node itself stays, because rules that deny this node must still match it.
 func unique(entries []entry, errs []error) ([]policy.Resource, []error) {
 	first := map[policy.Key]Error{}
 	var resources []policy.Resource

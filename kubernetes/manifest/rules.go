@@ -17,8 +17,8 @@ import (
 
 var errRequired = errors.New("required")
 
-// newRule returns a function that makes an empty rule of a direction, or nil if the rules of the kind are not decoded
-// one by one.
+// newRule returns a function that makes an empty rule of a direction. It returns nil if the rules of the kind are not
+// decoded one by one.
 func newRule(id identity, direction string) func() any {
 	switch id.apiVersion + " " + id.kind + " " + direction {
 	case "networking.k8s.io/v1 NetworkPolicy ingress":
@@ -46,9 +46,9 @@ func hasCalicoRules(id identity) bool {
 	return id.apiVersion == calico.APIVersion && slices.Contains(kinds, id.kind)
 }
 
-// broken returns the paths of rules in which the reader found errors, such as "spec.ingress[0]"; of directions, such as
-// "spec.ingress"; and of their actions, such as "spec.ingress[0].action". It returns nil if there are errors elsewhere,
-// or if the rules of the kind are not decoded one by one. The object is then refused.
+// broken returns the paths of rules, directions and actions in which the reader found errors. Examples are
+// "spec.ingress[0]", "spec.ingress" and "spec.ingress[0].action". The result is nil if there are errors elsewhere, or
+// if the rules of the kind are not decoded one by one. The object is then refused.
 func (d *document) broken(wrong []nodeError, id identity) map[string]bool {
 	broken := map[string]bool{}
 	for _, w := range wrong {
@@ -69,10 +69,10 @@ func (d *document) broken(wrong []nodeError, id identity) map[string]bool {
 }
 
 // doubtfulRules decodes the rules of policies one by one. A rule may not decode completely, for example because of a
-// field of a newer API or an invalid port, or the reader may have found an error in it. Such a rule must not remove the
-// policy, without which everything would be allowed. doubtfulRules replaces it in the object by one that the converter
-// closes; see doubtfulRule. An Allow rule then matches nothing. A Deny rule, and one with an unknown action, denies
-// everything. If the rules of a direction are not a list, one such rule replaces them.
+// field of a newer API or an invalid port. Or the reader may have found an error in the rule. Such a rule must not
+// remove the policy, without which everything would be allowed. The function replaces such a rule in the object by
+// one that the converter closes: see doubtfulRule. An Allow rule then matches nothing. A Deny rule, and one with an
+// unknown action, denies everything. If the rules of a direction are not a list, one such rule replaces them.
 //
 // It returns the errors, and the paths of the replaced rules. The value of a path is whether an error of its action was
 // reported.

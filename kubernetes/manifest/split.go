@@ -165,7 +165,7 @@ func cutJSON(c chunk) (value chunk, n int, ok bool) {
 }
 
 // asYAML converts JSON text to YAML. YAML has no escape of a slash, and no pair of escapes for one character beyond 16
-// bits; half of such a pair stays, and the parser refuses it. Tabs between tokens become spaces; strings of JSON have
+// bits. Half of such a pair stays, and the parser refuses it. Tabs between tokens become spaces; strings of JSON have
 // no tabs. Characters that are line breaks or invalid in YAML occur only in strings, and become escapes.
 func asYAML(text []byte) []byte {
 	out := make([]byte, 0, len(text))

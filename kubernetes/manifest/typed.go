@@ -33,8 +33,8 @@ func decodeTyped(value map[string]any, newObject func() metav1.Object) (metav1.O
 	return object, nil
 }
 
-// decodeStrict decodes a JSON value into a Go value, and reports every field that does not fit. newObject makes an
-// empty Go value, to find these fields.
+// decodeStrict decodes a JSON value into a Go value, and reports every field that does not fit. The argument newObject
+// makes an empty Go value, to find these fields.
 func decodeStrict(value map[string]any, into any, newObject func() any) []fieldError {
 	data, err := json.Marshal(value)
 	if err != nil {

@@ -16,7 +16,7 @@
 //
 // After Detach, the pod is not an endpoint, even if the API still has its addresses, because another pod may get them.
 // Pods remembers the UIDs of the last 4,096 detached pods. After a restart of the program, it no longer knows them.
-// Therefore it also compares addresses: a pod of this node without an attachment is not an endpoint if one of its
+// Therefore it also compares addresses. A pod of this node without an attachment is not an endpoint if one of its
 // addresses belongs to an attached pod.
 //
 // # Usage

@@ -48,8 +48,8 @@ func newDaemon(ctx context.Context, node string, enforce dataplane.Dataplane) (*
 	if err != nil {
 		return nil, err
 	}
-	// A program ends if one of these ends. It starts the last only once the store is complete: the informers
-	// have synced, and the pods that were attached before a restart are attached again.
+	// A program ends if one of these ends. It starts the last only once the store is complete. The store is complete
+	// when the informers have synced, and the pods that were attached before a restart are attached again.
 	go func() { _ = d.driver.Run(ctx) }()
 	go func() { _ = runner.Run(ctx) }()
 	go func() { _ = d.store.Run(ctx, runner) }()

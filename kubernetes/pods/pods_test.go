@@ -368,8 +368,8 @@ func TestAttachRefuses(t *testing.T) {
 	require.ErrorContains(t, err, "Node")
 }
 
-// The endpoint depends on the last call of each source and not on their order, and Update is called once for each
-// change of a pod of this node.
+// The endpoint depends on the last call of each source and not on the order of the sources. Update is called once for
+// each change of a pod of this node.
 func TestOrderOfSourcesDoesNotMatter(t *testing.T) {
 	for seed := range uint64(300) {
 		random := rand.New(rand.NewPCG(seed, 1))

@@ -15,7 +15,7 @@ import (
 
 // Comparison evaluates flows in two worlds and reports the flows whose verdicts differ. A world has all resources of a
 // cluster at one moment. Diff does the same, and is easier to use. Use a Comparison if you want to choose the parties
-// (senders and receivers) and ports yourself, or if the list of all changes would not fit into memory.
+// (senders and receivers) and ports yourself. Use it also if the list of all changes would not fit into memory.
 type Comparison struct {
 	// Before and After are the evaluators of the two worlds. Required.
 	Before, After *verdict.Evaluator

@@ -15,8 +15,8 @@ import (
 	"github.com/wayleave/wayleave/policy/verdict"
 )
 
-// representatives returns the groups that can represent a port: groups that contain the port, else groups of the same
-// ICMP type, else groups of unmentioned ports and messages.
+// representatives returns the groups that can represent a port. These are the groups that contain the port, else groups
+// of the same ICMP type, else groups of unmentioned ports and messages.
 func representatives(groups []probe.PortGroup, p probe.Port) []probe.PortGroup {
 	var found [3][]probe.PortGroup
 	for _, s := range groups {

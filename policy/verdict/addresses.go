@@ -191,7 +191,7 @@ func appendTexts(key []byte, texts []string) []byte {
 }
 
 // AppendClass appends the class of an address to key. Classes are for the endpoints that were passed to
-// Evaluator.AddressClasses. If two addresses have the same family and class, these endpoints treat them alike: each
+// Evaluator.AddressClasses. If two addresses have the same family and class, these endpoints treat them alike. Each
 // endpoint gives the same verdict to a flow with one address, and to the same flow with the other address. There is one
 // exception. If one of the two addresses belongs to an endpoint, the verdicts of this endpoint on flows that it sends
 // may differ. For example, the endpoint may send from its own address, but not from the other one.

@@ -36,9 +36,13 @@ func large(n, groups int) (verdict.World, verdict.Flow) {
 	}
 }
 
-// BenchmarkEvaluator measures one flow: if 1,000 of 10,000 policies select its destination, if all do, and if it passes
-// a node and all select the host endpoint at which it enters, too. Some variants have staged policies, which replace
-// others with the same name and select the same endpoints.
+// BenchmarkEvaluator measures one flow in three cases:
+//
+//   - 1,000 of 10,000 policies select the destination of the flow.
+//   - All policies select the destination.
+//   - The flow passes a node. All policies select the destination, and the host endpoint at which the flow enters.
+//
+// Some variants have staged policies, which replace others with the same name and select the same endpoints.
 func BenchmarkEvaluator(b *testing.B) {
 	for _, c := range []struct {
 		name   string

@@ -51,7 +51,7 @@
 // do not follow from its addresses.
 //
 // A stage is a place on the packet's way where policy is evaluated. Most stages with policy of a host endpoint are at a
-// host interface. In the table below, the stages with (*) are at the interface of a workload, and have the policy of
+// host interface. In the table below, the stages with (*) are at the interface of a workload. They have the policy of
 // the host endpoint for all interfaces (its InterfaceName is "*").
 //
 // The table has the stages in order. The row is the place where the packet enters the node, and the column the place
@@ -116,7 +116,7 @@
 // These are not evaluated: IPv6 neighbour discovery and router solicitation between a workload and its node, ARP, and
 // whether routing sends a packet by the interfaces of the flow. The Evaluator does not count broadcast and multicast
 // addresses as addresses of the node. So a process of the node cannot receive a flow to such an address, for example a
-// flow of DHCP: the Evaluator denies the flow as one that cannot exist. If such a flow leaves the node by an interface,
+// flow of DHCP. The Evaluator denies the flow as one that cannot exist. If such a flow leaves the node by an interface,
 // it is evaluated as any other.
 //
 // # Resources
@@ -125,8 +125,8 @@
 // policy.Update.Admit returns it. If Admit rejects a resource, the resource is absent, and Evaluator.Rejected lists it.
 // If some rules of a policy are not understood, the policy is enforced with these rules closed: they allow nothing.
 // Evaluator.Doubts lists such a policy. The interface of a rejected workload endpoint counts as a host interface of its
-// node: host endpoints apply to it, also the one for all interfaces. The policy of the workload, and the check of its
-// source addresses, do not apply.
+// node. Host endpoints apply to this interface, also the host endpoint for all interfaces. The policy of the workload,
+// and the check of its source addresses, do not apply.
 //
 // # Concurrency
 //
@@ -136,7 +136,7 @@
 // # Errors
 //
 // NewConfigured refuses invalid settings. No other function returns an error for invalid input. Invalid resources are
-// absent, see Evaluator.Rejected. A flow that cannot exist is denied on both sides, with the reason in the explanation:
-// for example, it has no address or no protocol, addresses of two families, or an interface that its node does not
-// have.
+// absent, see Evaluator.Rejected. A flow that cannot exist is denied on both sides, with the reason in the explanation.
+// Such a flow has, for example, no address or no protocol, addresses of two families, or an interface that its node
+// does not have.
 package verdict

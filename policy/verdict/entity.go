@@ -107,8 +107,8 @@ func (c *entityChecks) addNets(e *policy.EntityRule) {
 }
 
 // addPeers adds the conditions on selectors. With positive conditions, one object must match them and not be excluded.
-// notSelector alone excludes the addresses of the objects that it selects, and allows all others, also those without an
-// object.
+// Without positive conditions, notSelector excludes the addresses of the objects that it selects, and allows all
+// others, also those without an object.
 func (c *entityChecks) addPeers(peers scope, notSelector string) error {
 	if notSelector != "" {
 		sel, err := selector.Parse(notSelector)

@@ -14,7 +14,7 @@ import (
 
 // Flow is a packet, usually the first of a connection. If Node is empty, only the policy of the workload endpoints that
 // send and receive the packet is evaluated, wherever they run. If Node is set, all policy on the packet's way through
-// that node is evaluated, also policy of host endpoints: see "Flows through a node" in the package comment.
+// that node is evaluated, also policy of host endpoints. See "Flows through a node" in the package comment.
 type Flow struct {
 	// SrcEndpoint is the key of the workload endpoint that sends. The zero key means the endpoint with the address Src.
 	// If Node is set, the key must be zero or belong to a workload endpoint on this node. A flow with any other key

@@ -112,9 +112,15 @@ func allowTo(proto policy.Protocol, e policy.EntityRule) policy.Rule {
 	return policy.Rule{Action: policy.Allow, Protocol: proto, Destination: e}
 }
 
-// flowOf parses "tcp 10.0.0.9 10.0.0.1:80". In any order, these can follow: "8/0", ICMP type and code; "@node1", a
-// node; "in=eth0" and "out=eth0", interfaces; "was=192.0.2.1:30080", the destination before NAT;
-// "of=10.0.0.1>10.0.0.2", the connection that it is related to; "dscp=46"; and "Established" or another state.
+// flowOf parses "tcp 10.0.0.9 10.0.0.1:80". In any order, these can follow:
+//
+//   - "8/0": ICMP type and code
+//   - "@node1": a node
+//   - "in=eth0" and "out=eth0": interfaces
+//   - "was=192.0.2.1:30080": the destination before NAT
+//   - "of=10.0.0.1>10.0.0.2": the connection that the packet is related to
+//   - "dscp=46": a DSCP
+//   - "Established" or another state
 func flowOf(t *testing.T, text string) verdict.Flow {
 	t.Helper()
 	f := strings.Fields(text)

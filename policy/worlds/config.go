@@ -10,7 +10,7 @@ type Config struct {
 	// Seed is the seed of the random numbers. Generators with equal configurations return equal sequences.
 	Seed uint64
 	// Policies, Endpoints and NetworkSets are the numbers of resources of each kind that Generator.World returns. They
-	// also limit the names that Generator.Update chooses from: with the default of 8 policies, a policy has one of the
+	// also limit the names that Generator.Update chooses from. With the default of 8 policies, a policy has one of the
 	// names pol-0 to pol-7, in any namespace or in none. The defaults are 8, 8 and 4.
 	Policies, Endpoints, NetworkSets int
 	// Rules is the maximum number of rules of a policy or profile in one direction. The default is 3 for the ingress of

@@ -53,9 +53,9 @@ func namespaceSelectors() []string {
 	return []string{"all()", "global()", `env == "prod"`, `env != "prod"`, `!has(env)`, `all() && env == "dev"`}
 }
 
-// World returns the resources of a whole world: most of the tiers and profiles that the package documentation names
-// (all of them with Config.Open), and the configured numbers of policies, network sets and endpoints. No two resources
-// have the same key.
+// World returns the resources of a whole world. The world has most of the tiers and profiles that the package
+// documentation names, or all of them with Config.Open. It also has the configured numbers of policies, network sets
+// and endpoints. No two resources have the same key.
 func (g *Generator) World() []policy.Resource {
 	var out []policy.Resource
 	for _, name := range g.some3of4(ownTiers()) {

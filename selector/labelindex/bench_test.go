@@ -92,8 +92,8 @@ func BenchmarkUpdateParent(b *testing.B) {
 	}
 }
 
-// Changes a label of a parent of 2,500 items: one that no selector mentions, or one that stops their matches with one
-// selector and starts those with another.
+// Changes a label of a parent of 2,500 items. Either no selector mentions the label, or its change stops the matches of
+// the items with one selector and starts their matches with another.
 func BenchmarkRelabelParent(b *testing.B) {
 	names, parents := pods(2_500), []string{"ns"}
 	values := []string{"red", "blue"}
@@ -186,8 +186,8 @@ func BenchmarkLoad(b *testing.B) {
 	}
 }
 
-// Changes one label of one of the 250,000 endpoints of W1: a label that no selector mentions, or one that changes the
-// matches with two of 69 selectors.
+// Changes one label of one of the 250,000 endpoints of W1. Either no selector mentions the label, or its new value
+// changes the matches with two of 69 selectors.
 func BenchmarkUpdateItem(b *testing.B) {
 	const n, updates = 250_000, 4096
 	names, parents, m := pods(n), namespaces(100), workload.Markers()

@@ -5,8 +5,8 @@ package labelindex
 import "slices"
 
 // Matches are stored by query: each query has the set of items that it matches. An item has no list of queries, which
-// would be long if thousands of selectors match it. The queries that an item may match are found by its labels, since a
-// query is filed under a label that it needs, and in the list of loose queries.
+// would be long if thousands of selectors match it. A query is filed under a label that it needs, or is in the list of
+// loose queries. So the queries that an item may match are found by its labels, and in this list.
 
 // addMatches adds the matches of a new item.
 func (s *store) addMatches(id uint32) {
@@ -83,10 +83,10 @@ func (s *store) candidatesOf(buf []uint32, id uint32) []uint32 {
 	return buf
 }
 
-// affected collects in candidates the queries that the item in view may match, or may have matched before the change,
-// if they mention a changed name. It may include other queries, and a query several times. A query that the item
-// matched is filed under a term that the item still has, or under a changed name with a removed or hidden value. If
-// there are limit candidates or more, affected reports false.
+// affected finds the queries that mention a changed name and that the item in view may match, or may have matched
+// before the change. It collects them in candidates. This list may include other queries, and a query several times. A
+// query that the item matched is filed under a term that the item still has. Or it is filed under a changed name with a
+// removed or hidden value. If there are limit candidates or more, affected reports false.
 func (s *store) affected(limit int) bool {
 	epoch := s.nextEpoch()
 	s.candidates = s.candidates[:0]

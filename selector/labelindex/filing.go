@@ -45,8 +45,8 @@ func (s *store) choose(sel *selector.Selector) filing {
 	return best
 }
 
-// initialMissLimit returns the first missLimit of a query: some misses for each label and value that it needs, which
-// may have to be looked up and moved.
+// initialMissLimit returns the first missLimit of a query: some misses for each label and value that it needs. These
+// labels and values may have to be looked up and moved.
 func initialMissLimit(sel *selector.Selector) uint32 {
 	values := 0
 	for _, r := range sel.Restrictions() {

@@ -71,8 +71,8 @@ func (x *Index[I, S]) UpdateItem(id I, labels map[string]string, parents []strin
 	x.report()
 }
 
-// DeleteItem removes an item. The time is linear in the sum of three numbers: the item's labels, the selectors that
-// require one of these labels, and the selectors that require no particular label.
+// DeleteItem removes an item. The time is linear in the number of its labels plus the number of selectors that require
+// one of these labels, or no particular label.
 func (x *Index[I, S]) DeleteItem(id I) {
 	item, _, ok := x.items.Find(id)
 	if !ok {
@@ -176,8 +176,7 @@ func (x *Index[I, S]) Items(sel S) iter.Seq[I] {
 }
 
 // Selectors iterates over the selectors that match the item, sorted. It iterates over a snapshot from the time of the
-// call. The time is linear in the sum of two numbers: the selectors that require one of the item's labels, and the
-// selectors that require no particular label.
+// call. The time is linear in the number of selectors that require one of the item's labels, or no particular label.
 func (x *Index[I, S]) Selectors(item I) iter.Seq[S] {
 	id, _, ok := x.items.Find(item)
 	if !ok {

@@ -48,7 +48,7 @@ type parent struct {
 }
 
 // change is a match that started or stopped. From the high bits down, it has 31 bits of the query, 32 bits of the item,
-// and one bit that is set if the match started. So sorting the numbers sorts by query, then item.
+// and one more bit. This bit is set if the match started. So sorting the numbers sorts by query, then item.
 type change uint64
 
 func newChange(queryID, itemID uint32, started bool) change {

@@ -115,8 +115,8 @@ func TestLooseSelectorsAreSeparate(t *testing.T) {
 	require.Equal(t, []string{"+tight i"}, rec.take())
 }
 
-// A change of a label causes the evaluation only of selectors that mention it, also if thousands of other selectors are
-// filed under a label of the item.
+// A change of a label causes the evaluation only of selectors that mention the label. Other selectors are not
+// evaluated, also if thousands of them are filed under a label of the item.
 func TestChangeReachesSelectorsThatMentionIt(t *testing.T) {
 	for _, form := range []string{
 		`a == "b" && !has(x%d)`, `a == "b" && has(x%d)`, `has(a) && x%d != "b"`, `x%d != "b"`,
@@ -194,8 +194,8 @@ func TestSelectorIsRefiledAsLabelsChange(t *testing.T) {
 	})
 }
 
-// If two terms alternate in being more common, a selector with many values is not refiled all the time: at most once
-// for as many evaluations as it has values.
+// If two terms alternate in being more common, a selector with many values is not refiled all the time. It is refiled
+// at most once for as many evaluations as it has values.
 func TestRefilingCostsLessThanComparisons(t *testing.T) {
 	x, _ := newIndex(t)
 	values := make([]string, 1500)

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestResultsOfSeveralRunsAreMerged has lines as `go test -bench` prints them: with units of package testing, with a
-// minimum and a median that the benchmark computed, and with a minimum alone.
+// TestResultsOfSeveralRunsAreMerged has lines as `go test -bench` prints them. Some have units of package testing, some
+// a minimum and a median that the benchmark computed, and some a minimum alone.
 func TestResultsOfSeveralRunsAreMerged(t *testing.T) {
 	runs, err := parseRuns(strings.NewReader(`goos: linux
 pkg: example.com/x

@@ -225,8 +225,8 @@ func (m *comparison) edit(ctx context.Context, i implementation, add func(string
 
 func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
-// effect sends a write to the API. It returns the send times, from the write on, of the first probe with the new
-// result and of the last one with the old result.
+// effect sends a write to the API. It returns the send times of two probes, from the write on: the first with the new
+// result and the last with the old result.
 func (m *comparison) effect(
 	ctx context.Context, i implementation, until, method, path string, body object,
 ) (first, last time.Duration, err error) {

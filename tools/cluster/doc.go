@@ -12,7 +12,7 @@
 //	  node1    node2    node3: containerd, kubelet, kube-proxy
 //	  .11      .12      .13    pods: a /24 of 10.244.0.0/16
 //
-// No link leads out of these namespaces, so the addresses mean nothing to the host, and several
+// No link leads out of these namespaces. So the addresses mean nothing to the host, and several
 // clusters can run at once, each from its own copy of the repository. Wayleave runs as the
 // DaemonSet of examples/agent/deploy. kube-proxy and the DNS server are those of Kubernetes.
 //

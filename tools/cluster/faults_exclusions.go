@@ -43,7 +43,7 @@ func (c cause) String() string {
 }
 
 // maxLostShare is the share of the new flows through a service that may be lost while one of its three backends is
-// missing: a third, and a wide margin.
+// missing. It is a third, and a wide margin.
 const maxLostShare = 0.6
 
 // exclude adds an exclusion of pods. With services, it covers every service that has one of the pods
@@ -72,9 +72,8 @@ func (r *faultRun) end(at time.Time, exclusions ...*losses.Exclusion) {
 	}
 }
 
-// watchEndpoints excludes the flows through a service whose backend becomes ready or not ready, until
-// ctx is done. kube-proxy then ends the entry of such a flow in connection tracking, also if the
-// backend still answers.
+// watchEndpoints excludes the flows through a service whose backend becomes ready or not ready, until ctx is done. At
+// such a change, kube-proxy ends the entry of the flow in connection tracking, also if the backend still answers.
 func (r *faultRun) watchEndpoints(ctx context.Context) {
 	known := map[string]map[string]bool{} // by slice and pod: ready
 	for ctx.Err() == nil {
@@ -164,8 +163,8 @@ func (r *faultRun) excludeBackend(change endpointChange) {
 	}
 }
 
-// excludeUntilListening excludes the new flows through the services of pods from the time at which the
-// API has a pod as a ready endpoint until its prober listens. The pods have no readiness probe, so
+// excludeUntilListening excludes the new flows through the services of pods. For each pod, the exclusion begins when
+// the API has the pod as a ready endpoint, and ends when its prober listens. The pods have no readiness probe, so
 // kubelet reports a container as ready when it has started the process.
 func (r *faultRun) excludeUntilListening(pods []string) {
 	r.mu.Lock()

@@ -516,8 +516,8 @@ func (r *faultRun) backUpEtcd(ctx context.Context, backup string) error {
 }
 
 // restoreEtcd gives etcd the data of a backup, and starts the control plane, kubelet and kube-proxy
-// again. etcd's documentation says to restart them, because their caches have the later state. The
-// agents are not restarted.
+// again. The documentation of etcd says to restart them, because their caches have the later state.
+// The agents are not restarted.
 func (r *faultRun) restoreEtcd(ctx context.Context, backup string) error {
 	err := r.runControl(ctx, apiServerName, "etcd", "kube-controller-manager", "kube-scheduler")
 	if err != nil {

@@ -47,8 +47,8 @@ func (c *cluster) installWayleave(ctx context.Context) error {
 	return c.kubectl(ctx, "-n", "wayleave", "rollout", "status", "daemonset/wayleave-agent", "--timeout=120s")
 }
 
-// daemonSet returns the manifest of the agent with the changes that a user of a cluster with two
-// families makes: the image, pools and forwarding of IPv6, and host ports.
+// daemonSet returns the manifest of the agent as a user of a cluster with two families changes it.
+// The changes are the image, pools and forwarding of IPv6, and host ports.
 func (c *cluster) daemonSet() (string, error) {
 	file := filepath.Join(c.repository, "examples/agent/deploy/kubernetes.yaml")
 	content, err := os.ReadFile(file)

@@ -19,8 +19,8 @@ import (
 // busyboxImage replaces the images nginx and busybox, which a cluster without a registry does not have.
 const busyboxImage = "cluster.local/busybox:dev"
 
-// runPages runs the blocks of commands with the tag "sh cluster" of pages of the documentation, like a reader who has
-// followed the steps around them. The last page removes Wayleave.
+// runPages runs the blocks of commands with the tag "sh cluster" in documentation pages, like a reader who has followed
+// the steps around them. The last page removes Wayleave.
 func runPages(ctx context.Context, c *cluster, args []string) error {
 	if len(args) == 0 {
 		args = []string{"docs/migrate.md", "docs/kubernetes.md"}
@@ -116,7 +116,8 @@ func clusterBlocks(page string) (blocks []string) {
 }
 
 // pageScript returns a script for bash with the commands of a block. A command with the comment "answers" or "times
-// out" is repeated until it does, for at most 30 seconds: a change of policy takes effect after a moment.
+// out" is repeated until it does, for at most 30 seconds. The reason is that a change of policy takes effect after a
+// moment.
 func pageScript(block, pod string) string {
 	block = regexp.MustCompile(`--image=(nginx|busybox)\b`).ReplaceAllString(block, "--image="+busyboxImage)
 	block = regexp.MustCompile(`\bPOD\b`).ReplaceAllString(block, pod)

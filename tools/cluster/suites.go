@@ -136,9 +136,8 @@ func excludedTests() []reason {
 
 const noSCTPSockets = "the kernel has no SCTP sockets, and the SCTP emulator does not support /dial"
 
-// endToEnd returns a suite of the end-to-end tests of Kubernetes whose names match an expression, except
-// those that are excluded. processes is the number of parallel Ginkgo processes. Fewer tests than minTests are
-// an error.
+// endToEnd returns a suite of the end-to-end tests of Kubernetes whose names match an expression, except those that are
+// excluded. The argument processes is the number of parallel Ginkgo processes. Fewer tests than minTests are an error.
 func endToEnd(name, title, tests string, processes, minTests int, excluded []reason) suite {
 	return suite{
 		name: name, title: title, minTests: minTests,

@@ -17,7 +17,9 @@
 //
 // # Errors
 //
-// The program ends with exit code 1 in these cases, among others: a folder has no go.mod, a go.mod
-// has replace directives, or a module requires one of the other modules in a version other than
-// -version.
+// The program ends with exit code 1 in these cases, among others:
+//
+//   - A folder has no go.mod.
+//   - A go.mod has replace directives.
+//   - A module requires one of the other modules in a version other than -version.
 package main

@@ -9,10 +9,10 @@
 // # Usage
 //
 // Decode an object with a decoder that refuses unknown fields, as package manifest does, and convert the object with
-// package convert. If Wayleave does not support a field of Calico, the field has the type Unsupported: it can be
-// decoded, but if an object sets the field, the conversion of the object returns an error that names the field. A field
-// that has no effect in Wayleave has the type Ignored, which accepts any value. The types lack some other fields of
-// Calico. The decoder refuses objects with such a field.
+// package convert. If Wayleave does not support a field of Calico, the field has the type Unsupported. Such a field can
+// be decoded. But if an object sets the field, the conversion of the object returns an error that names the field. A
+// field that has no effect in Wayleave has the type Ignored, which accepts any value. The types lack some other fields
+// of Calico. The decoder refuses objects with such a field.
 //
 // # Concurrency
 //

@@ -21,8 +21,8 @@ func (u *Unsupported) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// Ignored is the type of a field of the Calico API that has no effect in Wayleave, such as the settings that decide how
-// the addresses of a pool are assigned. It accepts any value.
+// Ignored is the type of a field of the Calico API that has no effect in Wayleave. Examples are the settings that
+// decide how the addresses of a pool are assigned. Ignored accepts any value.
 type Ignored struct{}
 
 // UnmarshalJSON accepts any value. It never fails.

@@ -52,8 +52,8 @@ type client struct {
 }
 
 // exchange makes an association, sends the data, waits for data, and aborts the association. It returns
-// syscall.ECONNREFUSED if the peer aborts the handshake, io.EOF if it aborts later, errProtocol if it has no SCTP, and
-// os.ErrDeadlineExceeded if the deadline of ctx passes.
+// syscall.ECONNREFUSED if the peer aborts the handshake, and io.EOF if the peer aborts later. It returns errProtocol if
+// the peer has no SCTP, and os.ErrDeadlineExceeded if the deadline of ctx passes.
 func exchange(ctx context.Context, peer netip.AddrPort, data string) error {
 	if err := ctx.Err(); err != nil {
 		return err

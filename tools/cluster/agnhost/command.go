@@ -77,7 +77,7 @@ func parseFlags(args []string, names ...string) (values map[string]string, rest 
 }
 
 // splitPorter returns the ports that porter serves by SCTP, with the text of each, and the environment without them.
-// others reports whether it serves other protocols.
+// The result others reports whether porter serves other protocols.
 func splitPorter(environment []string) (texts map[uint16]string, rest []string, others bool, err error) {
 	texts = map[uint16]string{}
 	for _, variable := range environment {

@@ -61,8 +61,8 @@ func hierarchies() ([]hierarchy, error) {
 // Where it is mounted elsewhere, the controllers belong to hierarchies of version 1.
 func (h hierarchy) isUnified() bool { return h.kind == "cgroup2" && h.path == cgroupRoot }
 
-// enterCgroup moves this process into a control group in all hierarchies, and makes that the root
-// of a new namespace of control groups, for the calling thread only.
+// enterCgroup moves this process into a control group in all hierarchies. It makes that group the
+// root of a new namespace of control groups, for the calling thread only.
 func enterCgroup(name string) error {
 	runtime.LockOSThread()
 	all, err := hierarchies()

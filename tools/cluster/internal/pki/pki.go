@@ -26,8 +26,8 @@ const (
 	AccountKey        = "accounts.key" // signs the tokens of service accounts
 )
 
-// Write writes a certificate authority, the certificate of a server with these names and
-// addresses, its key, and the key for tokens of service accounts, all as PEM.
+// Write writes a certificate authority, and the certificate and key of a server with these names
+// and addresses. It also writes the key for tokens of service accounts. All files are PEM.
 func Write(dir string, names []string, addresses []netip.Addr) error {
 	authorityKey, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
