@@ -70,10 +70,10 @@ const (
 	// prefix leads to a workload. Without the blackhole, this node would send such packets back to
 	// the network, by its default route.
 	RouteBlackhole
-	// RouteRemoteUnreachable is a destination on a remote node to which this node has no path: the
-	// node's resource is missing, or it lacks the address that the pool needs. Such routes exist
-	// only while this node has WireGuard keys, so that a dataplane can drop the packets, which
-	// would otherwise leave unencrypted. Without WireGuard keys, there is no route to such a
+	// RouteRemoteUnreachable is a destination on a remote node to which this node has no path. The
+	// remote node's resource is missing, or it lacks the address that the pool needs. Such routes
+	// exist only while this node has WireGuard keys, so that a dataplane can drop the packets,
+	// which would otherwise leave unencrypted. Without WireGuard keys, there is no route to such a
 	// destination.
 	RouteRemoteUnreachable
 )

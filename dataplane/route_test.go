@@ -225,7 +225,7 @@ func TestNetworkOrder(t *testing.T) {
 }
 
 // TestDriverPassesNetworkOn: every dataplane gets routes, tunnels and names, in the order of a
-// batch, also while an endpoint is being removed or one of the dataplanes fails.
+// batch. This is also so while an endpoint is being removed or one of the dataplanes fails.
 func TestDriverPassesNetworkOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)

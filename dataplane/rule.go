@@ -70,9 +70,9 @@ type Match struct {
 	Sets []IPSetID
 	// NotSets are of type IPSetNets: the address is in none of them.
 	NotSets []IPSetID
-	// Ports and PortSets: the packet's port is in one of the ranges of Ports, or its address,
-	// protocol and port together are a member of one of PortSets. The sets are of type IPSetPorts.
-	// If PortSets has the set of a service, it has no other set, and Ports is empty.
+	// Ports and PortSets: the packet's port is in a range of Ports, or its address, protocol and
+	// port together are in one of PortSets. The sets are of type IPSetPorts. If PortSets has the
+	// set of a service, it has no other set, and Ports is empty.
 	Ports    []policy.Port
 	PortSets []IPSetID
 	// NotPorts and NotPortSets: the packet's port is in none of the ranges, and its address,

@@ -74,9 +74,14 @@ func sized[T any](full, everyday T) T {
 	return everyday
 }
 
-// BenchmarkPolicyPackets measures the cost of packets in a router. They are the first packet of a
-// flow that the last policy allows, a packet of an established flow, and a TCP connection that is
-// opened and closed. Router, policy and sender share one processor.
+// BenchmarkPolicyPackets measures the cost of packets in a router. It measures three kinds of
+// packets:
+//
+//   - the first packet of a flow that the last policy allows
+//   - a packet of an established flow
+//   - the packets of a TCP connection that is opened and closed
+//
+// Router, policy and sender share one processor.
 func BenchmarkPolicyPackets(b *testing.B) {
 	pin(b)
 	c := &comparison{}

@@ -281,8 +281,8 @@ func (r *rig) establish(tb testing.TB, once *burst, dst netip.Addr) {
 	r.await(tb, r.client, before+1)
 }
 
-// connects opens count connections from the client to the server, one after the other, each of
-// which both sides close as soon as it is open. It returns how long it took.
+// connects opens count connections from the client to the server, one after the other. Both sides
+// close each connection as soon as it is open. The result is the time that this took.
 func (r *rig) connects(tb testing.TB, count int) (took time.Duration) {
 	tb.Helper()
 	require.NoError(tb, r.client.NS.Do(func() error {

@@ -41,8 +41,8 @@ func shop() dptest.State {
 	return s
 }
 
-// policed is shop with policy. way2 receives TCP port 80 and pings from way1, and UDP from all others. way3 may only
-// send TCP over IPv6.
+// policed is shop with policy. The endpoint way2 receives TCP port 80 and pings from way1, and UDP from all others. The
+// endpoint way3 may send TCP only over IPv6. It may also send UDP, and nothing else.
 func policed() dptest.State {
 	s := shop()
 	one := workloadAddrs(0)
@@ -88,8 +88,8 @@ func edit(s dptest.State, name string, change func(e *dataplane.Endpoint)) dptes
 	return s
 }
 
-// Real packets, of every kind between every two workloads, get the verdict of the state: by tiers, sets and profiles,
-// in both families, before and after changes.
+// Real packets, of every kind between every two workloads, get the verdict of the state. The verdict follows from
+// tiers, sets and profiles. The packets are of both families, and are sent before and after changes.
 func TestTraffic(t *testing.T) { nfttest.EachFormInParallel(t, testTraffic) }
 
 func testTraffic(t *testing.T, classes render.ClassesConfig) {

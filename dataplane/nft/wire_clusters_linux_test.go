@@ -24,8 +24,8 @@ import (
 	"github.com/wayleave/wayleave/policy/verdict"
 )
 
-// wireCluster is a Kubernetes cluster with the connectivity that it must have: matrices with a row
-// for each source and a column for each destination, pods first, then addresses outside.
+// wireCluster is a Kubernetes cluster with the connectivity that it must have. Its matrices have a
+// row for each source and a column for each destination: pods first, then addresses outside.
 type wireCluster struct {
 	Name string
 	Step int
@@ -99,9 +99,9 @@ func wireClusters(t *testing.T) []wireCluster {
 const wirePods = 34
 
 // TestWireClusters sends a packet between every two places of every cluster, for the protocol and
-// port of each matrix, or in the sample of every fourth one. All pods are on one node. Other
-// addresses, and pods with host networking, are behind eth0. The steps of one case are applied as
-// differences.
+// port of each matrix. The daily sample has only every fourth matrix. All pods are on one node.
+// Other addresses, and pods with host networking, are behind eth0. The steps of one case are
+// applied as differences.
 func TestWireClusters(t *testing.T) { nfttest.EachFormInParallel(t, testWireClusters) }
 
 func testWireClusters(t *testing.T, classes render.ClassesConfig) {

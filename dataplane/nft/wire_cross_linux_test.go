@@ -17,8 +17,8 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// manyClasses gives the policies of bothWays rules for overlapping sets of peers, so that the group
-// of the sender or of the receiver is over a limit of 8. The group has many classes, each with
+// manyClasses gives the policies of bothWays rules for overlapping sets of peers. The group of the
+// sender or of the receiver is then over a limit of 8. The group has many classes, each with
 // another outcome.
 func manyClasses(s dptest.State, sends bool) dptest.State {
 	s = s.Clone()

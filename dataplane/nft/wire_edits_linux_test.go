@@ -65,9 +65,9 @@ func (n *floodNet) edits(t *testing.T, cfg render.Config, at editState) {
 	require.Equal(t, sent, allowed, "allowed packets that arrived")
 }
 
-// editState is bothWays, where both ends are in the sets of the rules. sends and receives are set for the ends whose
-// policy denies the flow. more is set if both ends are in another set too, and so in another class. other is set if
-// way3 has another policy.
+// editState is bothWays, where both ends are in the sets of the rules. The fields sends and receives are set for the
+// ends whose policy denies the flow. If both ends are in another set too, and so in another class, more is set. If way3
+// has another policy, other is set.
 type editState struct {
 	family                       int
 	where                        string

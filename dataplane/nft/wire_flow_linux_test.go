@@ -29,8 +29,8 @@ type wireFlows struct {
 	flows []wireFlow
 }
 
-// add adds a flow, changed so that it can be sent, unless it conflicts with another. choice decides whether it is a
-// reply or opens a connection.
+// add adds a flow, changed so that it can be sent, unless it conflicts with another. The parameter choice decides
+// whether the flow is a reply or opens a connection.
 func (l *wireFlows) add(f verdict.Flow, from, to nfttest.Place, choice int) {
 	w := wireFlow{Flow: f, from: from, to: to}
 	w.possible()

@@ -150,8 +150,9 @@ func (n *floodNet) flood(t *testing.T, src, dst netip.Addr, family int) {
 	}
 }
 
-// deniedAtHost is the shop with a host endpoint, whose policy denies the flow at the forbidden port by the
-// first or the second of two sets, and allows it in the same way at the allowed one.
+// deniedAtHost is the shop with a host endpoint. The policy of the host endpoint denies the flow at the
+// forbidden port by the first or the second of two sets. It allows the flow in the same way at the allowed
+// port.
 func deniedAtHost(m hostMoment, family int, first bool) dptest.State {
 	s := shop()
 	with, without := dataplane.IPSetID("s:one"), dataplane.IPSetID("s:two")

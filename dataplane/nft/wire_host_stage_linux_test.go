@@ -14,9 +14,9 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// S173: the only host endpoint with untracked or pre-DNAT policy loses it and gets it again, so the base chain of that
-// policy is deleted and added. This policy decides about neither flow: in both states, normal policy allows one and
-// denies the other. No allowed packet is lost.
+// S173: the only host endpoint with untracked or pre-DNAT policy loses this policy and gets it again. So the base chain
+// of the policy is deleted and added. The policy decides about neither flow: in both states, normal policy allows one
+// and denies the other. No allowed packet is lost.
 func TestWireLastPolicyOfHookLosesNothing(t *testing.T) {
 	nfttest.EachForm(t, testWireLastPolicyOfHookLosesNothing)
 }

@@ -55,8 +55,8 @@ func killedWorlds(t *testing.T, seed uint64, classes render.ClassesConfig) (*nft
 	return c, worlds
 }
 
-// journal records the run of an agent, in memory that outlives it: the world that it last began to
-// program, and the one that it has programmed.
+// journal records the run of an agent, in memory that outlives the agent. It has the world that the
+// agent last began to program, and the world that the agent has programmed.
 type journal struct {
 	begun, done atomic.Int64
 	worlds      [1 << 16]atomic.Int32

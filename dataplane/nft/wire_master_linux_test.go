@@ -315,9 +315,9 @@ func testWireBridgeSharedAddress(t *testing.T, classes render.ClassesConfig) {
 }
 
 // S170: an interface becomes a port of a bridge under traffic, and leaves it. After the
-// notification and its Resync, no packet passes to or from its endpoint, of new connections or
-// established ones, by routes through the port or the bridge. Once the port has left the bridge,
-// all pass.
+// notification and its Resync, no packet passes to or from the interface's endpoint. This concerns
+// packets of new and established connections, by routes through the port or the bridge. Once the
+// port has left the bridge, all packets pass.
 func TestWirePortJoinsAndLeavesBridge(t *testing.T) {
 	nfttest.EachForm(t, testWirePortJoinsAndLeavesBridge)
 }

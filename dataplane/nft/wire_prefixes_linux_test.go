@@ -93,10 +93,10 @@ func manyPrefixes(count, version int) dptest.Set {
 	return nfttest.NetSet(list...)
 }
 
-// S173: while thousands of prefixes change with addresses and ports, no new connection is lost that
-// both states allow, neither of a workload whose policy uses the prefixes nor of one whose policy
-// uses none of them. The sender's policy needs more chains than others, because a rule with Pass comes
-// before one that cannot be part of a list of ports.
+// S173: thousands of prefixes change with addresses and ports. Meanwhile no new connection is lost
+// that both states allow. This holds for a workload whose policy uses the prefixes, and for one
+// whose policy uses none of them. The sender's policy needs more chains than others, because a rule
+// with Pass comes before one that cannot be part of a list of ports.
 func TestWirePrefixesLoseNothing(t *testing.T) { nfttest.EachForm(t, testWirePrefixesLoseNothing) }
 
 func testWirePrefixesLoseNothing(t *testing.T, classes render.ClassesConfig) {

@@ -92,7 +92,7 @@ func testWireBothPolicies(t *testing.T, classes render.ClassesConfig) {
 }
 
 // An interface of the host moves from one host endpoint to another, to the one for all interfaces,
-// and back, with each list for forwarded packets.
+// and back. The test does this with each list for forwarded packets.
 func TestWireHostHandover(t *testing.T) { nfttest.EachForm(t, testWireHostHandover) }
 
 func testWireHostHandover(t *testing.T, classes render.ClassesConfig) {

@@ -168,9 +168,9 @@ func wireCheck(
 	}
 }
 
-// impossible reports whether a flow cannot be translated. This is so if policy allows it untracked.
-// It is also so for a flow of the host if its outgoing interface has untracked policy, because the
-// packet is not routed there before translation.
+// impossible reports whether a flow cannot be translated. This is so if policy allows the flow
+// untracked. It is also so for a flow of the host if its outgoing interface has untracked policy.
+// The reason is that the packet is not routed there before translation.
 func impossible(w wireFlow, x *verdict.Explanation) bool {
 	return slices.ContainsFunc(append(x.Stages, x.Egress, x.Ingress), func(d *verdict.Direction) bool {
 		return d.Decision.By == verdict.ByInvalidFlow || d.Stage == verdict.StageUntracked &&

@@ -20,9 +20,9 @@ import (
 // icmpKind is the type and code of an ICMP error.
 type icmpKind struct{ typ, code uint8 }
 
-// icmpErrors returns the errors of a family that connection tracking relates to connections:
-// unreachable, fragmentation needed or packet too big, time exceeded, parameter problem, and for
-// IPv4 source quench and redirect.
+// icmpErrors returns the errors of a family that connection tracking relates to connections. These
+// are unreachable, fragmentation needed or packet too big, time exceeded, parameter problem, and
+// for IPv4 source quench and redirect.
 func icmpErrors(family int) []icmpKind {
 	if family == 0 {
 		return []icmpKind{{3, 1}, {3, 3}, {3, 4}, {4, 0}, {5, 1}, {11, 0}, {12, 0}}
@@ -102,9 +102,9 @@ func bothEnds(flows []wireFlow) (out []wireFlow) {
 }
 
 // S169: a workload sends ICMP errors of every kind about connections of others, from its own and
-// from false addresses. It sends them to both ends of a connection between workloads, to a workload
-// about a connection to the outside, to the outside, and to its host. None arrives, whether its own
-// policy or the receiver's denies them.
+// from false addresses. It sends them to both ends of a connection between workloads, and to a
+// workload about a connection to the outside. It also sends them to the outside, and to its host.
+// None arrives, whether its own policy or the receiver's denies them.
 func TestWireErrorsIntoConnectionsOfOthers(t *testing.T) {
 	nfttest.EachForm(t, testWireErrorsIntoConnectionsOfOthers)
 }

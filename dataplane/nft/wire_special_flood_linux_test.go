@@ -129,8 +129,8 @@ func testWireErrorsFlood(t *testing.T, classes render.ClassesConfig) {
 		wireRounds(40, 800))
 }
 
-// S119, S175, S173: a workload whose egress policy denies everything sends to a DHCP server of the host
-// from its own addresses and false ones, while policy and sources of others change.
+// S119, S175, S173: a workload whose egress policy denies everything sends to a DHCP server of the
+// host. It sends from its own addresses and false ones, while policy and sources of others change.
 func TestWireDHCPFlood(t *testing.T) { nfttest.EachForm(t, testWireDHCPFlood) }
 
 func testWireDHCPFlood(t *testing.T, classes render.ClassesConfig) {

@@ -14,9 +14,10 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// S173: like TestWireOneMomentOfSharedSet, but the source gets a class that no address had before, so the change also
-// adds this class to the maps of the first stage. Or it is removed from a set of addresses that normal policy denies,
-// while a prefix around it is added to a set that the first stage denies.
+// S173: like TestWireOneMomentOfSharedSet, in two other cases. In the first case, the source gets a class that no
+// address had before. So the change also adds this class to the maps of the first stage. In the second case, the source
+// is removed from a set of addresses that normal policy denies. The same change adds a prefix around the source to a
+// set that the first stage denies.
 func TestWireOneMomentOfClassesInStages(t *testing.T) {
 	nfttest.EachForm(t, testWireOneMomentOfClassesInStages)
 }

@@ -77,8 +77,8 @@ func translate(t *testing.T, node *netns.NS, service, backend netip.Addr) {
 	load(t, node, text.String())
 }
 
-// S105, S173: a denial moves between pre-DNAT policy of a host endpoint for all interfaces and the policy of a
-// workload that sends to its host.
+// S105, S173: a denial moves between two policies. One is pre-DNAT policy of a host endpoint for all interfaces. The
+// other is the policy of a workload that sends to its host.
 func TestWireOneMomentOfPreDNATAndSender(t *testing.T) {
 	nfttest.EachForm(t, testWireOneMomentOfPreDNATAndSender)
 }

@@ -21,8 +21,8 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// cluster is some nodes, each a namespace with a graph and a dataplane, and the network between
-// them: a router with a bridge for each subnet.
+// cluster is some nodes, and the network between them. Each node is a namespace with a graph and a
+// dataplane. The network is a router with a bridge for each subnet.
 //
 //	n1 ── eth0 ─┐
 //	            ├ subnet1 ── router ── subnet2 ─ eth0 ── n3

@@ -15,9 +15,9 @@ import (
 
 // Defaults of Config.
 const (
-	// DefaultProtocol is the protocol number that marks our routes and neighbour entries.
-	// iproute2's list of route protocols has no name for it, and routing daemons use numbers up to
-	// 199.
+	// DefaultProtocol is the protocol number that marks our routes and neighbour entries. The list
+	// of route protocols of iproute2 has no name for this number, and routing daemons use numbers
+	// up to 199.
 	DefaultProtocol = 219
 	// DefaultTable is the main routing table.
 	DefaultTable = 254

@@ -9,7 +9,7 @@
 //	           kernel notifications and dumps ──▶ observed ─┘                       │
 //	                    ▲───────────────────────────────────────────────────────────┘
 //
-// A Keeper keeps objects in the kernel: it adds the objects that were passed to Set, and removes
+// A Keeper keeps objects in the kernel. It adds the objects that were passed to Set, and removes
 // all other objects that are ours (see Ownership). You can use a Keeper without a Dataplane. A
 // Dataplane translates the events of the calculation graph into objects of a Keeper. For example,
 // if an endpoint has the interface cali1, the MAC address 66:3e:ca:a4:db:65 and the addresses
@@ -83,10 +83,11 @@
 // over the route to the bridge's subnet. Such an endpoint gets no objects until the interface
 // leaves the bridge.
 //
-// A route through a tunnel is programmed only while this node itself has an address for this kind
-// of tunnel, in the family of the route. If the kernel lacks the encapsulation of a tunnel, there
-// are no routes through the tunnel. Apply then returns a *dataplane.FeatureError for this node, and
-// one for each node that would be reached through the tunnel, until the kernel's module is loaded.
+// A route through a tunnel is programmed only while this node has an address for this kind of
+// tunnel, in the family of the route. If the kernel lacks the encapsulation of a tunnel, there are
+// no routes through the tunnel. Apply then returns a *dataplane.FeatureError for this node, and one
+// for each node that would be reached through the tunnel. It returns these errors until the
+// kernel's module is loaded.
 //
 // # Repair
 //
@@ -100,8 +101,9 @@
 //
 // The kernel forwards an IPv4 packet if the sysctl forwarding of its incoming interface is set.
 // This package sets it for the interfaces of endpoints and for tunnel devices. The interfaces by
-// which packets come from other nodes, such as eth0, need it as well: either the administrator sets
-// it, or Config.ForwardAllIPv4 makes this package set net.ipv4.conf.all.forwarding.
+// which packets come from other nodes, such as eth0, need this sysctl as well. Either the
+// administrator sets it, or Config.ForwardAllIPv4 makes this package set
+// net.ipv4.conf.all.forwarding.
 //
 // The kernel forwards IPv6 packets only if the sysctl net.ipv6.conf.all.forwarding is set. It
 // concerns all interfaces at once, and it also changes how they treat router advertisements.

@@ -13,7 +13,7 @@ import (
 	"github.com/wayleave/wayleave/internal/netns/nstest"
 )
 
-// S124: an interface goes down and comes up while a pass runs, so the pass adds objects that the
+// S124: an interface goes down and comes up while a pass runs. So the pass adds objects that the
 // events about the interface seem to have removed. A later change deletes them nevertheless.
 func TestObjectsAddedBesideFlapAreDeleted(t *testing.T) {
 	for _, sameBatch := range []bool{true, false} {

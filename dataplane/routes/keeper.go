@@ -34,11 +34,11 @@ type KeeperConfig struct {
 	// tunnel devices normally have an alias that contains Protocol, but a process may have been
 	// killed before it set the alias. Empty means none.
 	Devices []string
-	// UnknownRouteTimeout is for routes with our protocol number that were never passed to Set: a
-	// CNI plugin may have added one for a workload that the Keeper does not know yet. If such a
-	// route has no gateway, it stays for this time after the Keeper first saw its interface. Then
-	// Watch or the next Apply removes it. A route with a gateway is removed at once. 0 means that
-	// all are removed at once.
+	// UnknownRouteTimeout is for routes with our protocol number that were never passed to Set. A
+	// CNI plugin may have added such a route for a workload that the Keeper does not know yet. If
+	// such a route has no gateway, it stays for this time after the Keeper first saw its interface.
+	// Then Watch or the next Apply removes it. A route with a gateway is removed at once. 0 means
+	// that all are removed at once.
 	UnknownRouteTimeout time.Duration
 	// SysctlFile is the path of a file to which the Keeper writes the former value of each sysctl
 	// that it sets. With this file, Teardown also restores the sysctls that an earlier process set.
@@ -185,9 +185,9 @@ func (k *Keeper) Apply(ctx context.Context) error {
 	return k.applyLocked(ctx)
 }
 
-// ApplyAdditions does the same as Apply, but does not remove objects that are no longer desired:
-// objects that were passed to Delete, and our objects from an earlier process. They stay in the
-// kernel until the next Apply or Resync. Until then, Watch does not remove them either.
+// ApplyAdditions does the same as Apply, but does not remove objects that are no longer desired.
+// These are objects that were passed to Delete, and our objects from an earlier process. They stay
+// in the kernel until the next Apply or Resync. Until then, Watch does not remove them either.
 //
 // Errors: those of Apply.
 func (k *Keeper) ApplyAdditions(ctx context.Context) error {

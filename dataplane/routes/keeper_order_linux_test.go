@@ -264,8 +264,9 @@ func TestThrowOutlivesBlackhole(t *testing.T) {
 	require.NotContains(t, strings.Join(left, "\n"), "blackhole")
 }
 
-// ApplyAdditions adds objects, and leaves the removal of unwanted ones to the next Apply: routes, rules and devices, of
-// this process and of an earlier one. Until then, Watch does not remove them, either.
+// ApplyAdditions adds objects, and leaves the removal of unwanted ones to the next Apply. The unwanted objects are
+// routes, rules and devices, of this process and of an earlier one. Until the next Apply, Watch does not remove them,
+// either.
 func TestApplyAdditions(t *testing.T) {
 	k := newKeeping(t, routes.KeeperConfig{}, "a")
 	device := routes.VXLAN{

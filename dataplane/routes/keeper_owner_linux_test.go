@@ -88,7 +88,7 @@ func TestEqualForeignRouteIsAccepted(t *testing.T) {
 	require.Equal(t, before, others())
 }
 
-// S172: after a route of another process was deleted, ours is added if the interface is down and up
+// S172: a route of another process is deleted. Then ours is added if the interface goes down and up
 // again, or if the wanted route changes.
 func TestDeletedForeignRouteIsReplaced(t *testing.T) {
 	k := newKeeping(t, routes.KeeperConfig{}, "a", "b")

@@ -27,8 +27,8 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// ipipChild is set in a process that keeps the first node of a cluster: its namespace is file 3, and the
-// resources come from the standard input.
+// ipipChild is set in a process that keeps the first node of a cluster. The namespace of the node is file 3,
+// and the resources come from the standard input.
 const ipipChild = "WAYLEAVE_TEST_IPIP"
 
 // ipipCommand returns the command that runs a test in a process that keeps the first node, until it has programmed it
@@ -98,7 +98,7 @@ func TestIPIPProcessKilledUnderTraffic(t *testing.T) {
 	require.Equal(t, index, again)
 }
 
-// A process that is killed while it programs a kernel without any of its objects leaves no state in which packets
+// A process is killed while it programs a kernel without any of its objects. It leaves no state in which packets
 // between pods leave without IP in IP. The next process completes the state.
 func TestIPIPProcessKilledDuringFirstProgramming(t *testing.T) {
 	if os.Getenv(ipipChild) != "" {
@@ -140,7 +140,7 @@ func TestIPIPProcessKilledDuringFirstProgramming(t *testing.T) {
 }
 
 // programUntilSend removes all objects of the first node, and runs a process that programs them. It kills the process
-// when it sends a message to the kernel for the nth time, with 0 never, and returns the number of these messages.
+// when the process sends its nth message to the kernel, or never if nth is 0. It returns the number of these messages.
 func (c *cluster) programUntilSend(nth int) (sends int) {
 	c.Helper()
 	n := c.nodes[0]

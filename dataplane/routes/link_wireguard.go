@@ -14,9 +14,9 @@ import (
 )
 
 const (
-	// wireguardOverhead is what WireGuard adds to a packet over IPv6, in bytes: the outer IP header
-	// (40), UDP (8), and WireGuard's header and authentication tag (32). Over IPv4 it is 20 bytes
-	// less.
+	// wireguardOverhead is what WireGuard adds to a packet over IPv6, in bytes. It is the sum of
+	// the outer IP header (40), UDP (8), and WireGuard's header and authentication tag (32). Over
+	// IPv4 it is 20 bytes less.
 	wireguardOverhead = 80
 	wireguardKind     = "wireguard"
 )

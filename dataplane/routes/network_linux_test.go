@@ -102,7 +102,7 @@ func TestNetworkRoutes(t *testing.T) {
 }
 
 // S160: the route to a local workload takes precedence over all other routes to its address,
-// whatever its block is, but only while the endpoint exists.
+// whatever its block is. This is so only while the endpoint exists.
 func TestLocalWorkloadWins(t *testing.T) {
 	n := newNetworkNode(t, routes.Config{})
 	n.must(remote("10.65.4.0/26", "near", "192.0.2.3", dataplane.PoolDirect, false),

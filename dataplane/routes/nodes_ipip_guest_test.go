@@ -157,8 +157,8 @@ func TestIPIPPathMTU(t *testing.T) {
 	require.NoError(t, ping(from, to, 1380))
 }
 
-// Pods of a pool with VXLAN and of one with IP in IP reach each other, also if a node has one address for
-// both devices.
+// Pods of a pool with VXLAN and pods of a pool with IP in IP reach each other. This is also so if a node has
+// one address for both devices.
 func TestIPIPBesideVXLAN(t *testing.T) {
 	c := newIPIPCluster(t, policy.EncapAlways, 2, 3)
 	for i, n := range c.nodes {

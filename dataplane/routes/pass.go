@@ -41,8 +41,8 @@ type pass struct {
 //
 // Additions come before removals, because every packet must find the old object or the new one:
 // without either it could use an unencrypted route. For the same reason, no rule is removed if the
-// kernel refuses a new one, and a blackhole route stays while packets can come in by the unwanted
-// devices.
+// kernel refuses a new one. Also for this reason, a blackhole route stays while packets can come in
+// by the unwanted devices.
 func (p *pass) run() error {
 	unwanted, err := p.updateDevices()
 	if err != nil {

@@ -156,8 +156,9 @@ func (p *pass) routeDone(c *routeChange) {
 	slot.state.setInKernel(c.index)
 }
 
-// routeFailed records that the kernel refused a change. If a route could not be replaced, it
-// returns the deletion of the old route, because packets must not go to its next hop any more.
+// routeFailed records that the kernel refused a change. If a route could not be replaced,
+// routeFailed returns the deletion of the old route, because packets must no longer go to its next
+// hop.
 func (p *pass) routeFailed(c *routeChange, err error) (withdraw routeChange, ok bool) {
 	slot := c.slot
 	if !c.add {

@@ -18,9 +18,9 @@ type result struct {
 	wakeAt time.Time
 	// conflict means that the ownership or existence of some object is unknown.
 	conflict bool
-	// stale means that another pass may succeed: the kernel refused a change because an interface
-	// is gone or down, or this pass has deleted an unwanted device. The notification about that
-	// interface may be waiting.
+	// stale means that another pass may succeed. Either the kernel refused a change because an
+	// interface is gone or down, or this pass has deleted an unwanted device. The notification
+	// about that interface may be waiting.
 	stale bool
 	// lines has the changes of a dry pass.
 	lines []string

@@ -140,12 +140,12 @@ func (p *pass) planSlot(slot *routeSlot, can bool, deletions, additions []routeC
 	return deletions, additions
 }
 
-// drop appends deletions of all strays of one slot. A request to delete can match several routes:
-// without a gateway it matches any gateway, and for IPv6 a next hop matches any route with that
-// hop. Therefore, if there are several strays, each request only has the destination, table and
-// metric, and the kernel deletes the first of our routes that matches. Blackhole routes are deleted
-// last, and so are throw routes: the blackhole route of a wider prefix must not outlive a throw
-// route.
+// drop appends deletions of all strays of one slot. A request to delete can match several routes.
+// Without a gateway, a request matches any gateway. For IPv6, a next hop matches any route with
+// that hop. Therefore, if there are several strays, each request only has the destination, table
+// and metric. The kernel then deletes the first of our routes that matches. Blackhole routes are
+// deleted last, and so are throw routes: the blackhole route of a wider prefix must not outlive a
+// throw route.
 func drop(slot *routeSlot, strays []stray, deletions []routeChange) []routeChange {
 	for _, o := range strays {
 		c := routeChange{slot: slot, old: &o.route}

@@ -16,8 +16,9 @@ import (
 // backend is the name of this package in errors.
 const backend = "routes"
 
-// failure has the faults of one endpoint or node. op and detail belong to the first of errs. down
-// means that there is only one reason: the endpoint's interface does not exist or is down.
+// failure has the faults of one endpoint or node. The fields op and detail belong to the first of
+// errs. If down is set, there is only one reason: the endpoint's interface does not exist or is
+// down.
 type failure struct {
 	down   bool
 	op     string

@@ -13,8 +13,8 @@ import (
 	"github.com/wayleave/wayleave/internal/rtnl"
 )
 
-// After random changes, each route is on one list, that of its interface unless other interfaces
-// may affect it, and the counts of sources are right.
+// After random changes, each route is on one list. This is the list of its interface, unless other
+// interfaces may affect the route. The counts of sources are right, too.
 func TestRoutesAreListedByInterface(t *testing.T) {
 	rng := rand.New(rand.NewPCG(8, 8))
 	s, l := newRouteStore(219, []uint32{254}), &links{}

@@ -22,9 +22,9 @@ type observed struct {
 	// foreign means that the kernel has refused an addition since the last dump, because another
 	// process has an object in its place.
 	foreign bool
-	// madeByOther means that another process made an identical object, and ours is not needed.
-	// ceded means that this process has deleted its object since: then only this process restores
-	// it (case S172 of docs/semantics.md).
+	// madeByOther means that another process made an identical object, and ours is not needed. If
+	// that process has deleted its object since, ceded is set: then only that process restores the
+	// object (case S172 of docs/semantics.md).
 	madeByOther, ceded bool
 }
 
@@ -137,8 +137,9 @@ func (s *store[K, V]) end() {
 	}
 }
 
-// observe records an event: another process added, changed or deleted an object. number is the
-// number of the event. ours means that the object has our protocol number or is on our device.
+// observe records an event: another process added, changed or deleted an object. The parameter
+// number is the number of the event, and ours means that the object has our protocol number or is
+// on our device.
 func (s *store[K, V]) observe(key K, index int, v V, number uint64, ours, gone bool) {
 	o := s.slots[key]
 	switch {

@@ -40,7 +40,8 @@ func (k *Keeper) Watch(ctx context.Context, changed func()) error {
 }
 
 // watch implements Watch. It calls notify when the set of objects at fault changes (then
-// faultsChanged is true), and when takeRepairs has objects to return. notify must not block.
+// faultsChanged is true), and when takeRepairs has objects to return. The function notify must not
+// block.
 func (k *Keeper) watch(ctx context.Context, notify func(faultsChanged bool)) error {
 	wait := firstRetry
 	for {
@@ -100,9 +101,9 @@ func notifier(changed func()) (notify, stop func()) {
 	}
 }
 
-// repair makes one pass. faultsChanged means that the set of objects at fault changed, or that a
-// desired device was recreated. repaired means that another process had changed an object, and that
-// it was repaired.
+// repair makes one pass. If the set of objects at fault changed, or a desired device was recreated,
+// faultsChanged is true. If another process had changed an object, and that object was repaired,
+// repaired is true.
 func (k *Keeper) repair(ctx context.Context) (faultsChanged, repaired, failing bool, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -120,8 +121,8 @@ func (k *Keeper) repair(ctx context.Context) (faultsChanged, repaired, failing b
 	return faultsChanged, len(k.repairs.unreported) > 0, err != nil && k.last.retries(), nil
 }
 
-// waitForWork waits for a notification of the kernel, or for the time of the next pass. woken is
-// true after a notification, and false if the time has come.
+// waitForWork waits for a notification of the kernel, or for the time of the next pass. After a
+// notification, woken is true. If the time has come, woken is false.
 func (k *Keeper) waitForWork(ctx context.Context, retry time.Duration, failing bool) (woken bool, err error) {
 	monitor, again := k.waitState()
 	if monitor == nil { // the connection was lost or closed: the next pass connects

@@ -40,8 +40,9 @@ import (
 const patience = 2 * time.Minute
 
 // cluster is some nodes, each a namespace with a graph, a driver, package routes and this package, and a
-// bridge between them. Node i has 192.0.2.i and 2001:db8::i, the blocks 10.65.i.0/26 and fd65::i:0/122, the
-// first address of each for its WireGuard devices, and a pod with the second one.
+// bridge between them. Node i has 192.0.2.i and 2001:db8::i, and the blocks 10.65.i.0/26 and fd65::i:0/122.
+// The first address of each block is for the node's WireGuard devices, and the node has a pod with the second
+// one.
 type cluster struct {
 	*testing.T
 	underlay *netns.NS

@@ -45,7 +45,7 @@ type Config struct {
 	// NetNS is a file descriptor of the network namespace. It must stay open until Close. 0 means
 	// the namespace of the process.
 	NetNS int
-	// Devices are one or two devices. All nodes must list them in the same order: the first devices
+	// Devices are one or two devices. All nodes must list them in the same order. The first devices
 	// of all nodes are peers of each other, and so are the second devices.
 	Devices []Device
 	// MTU of the devices, in bytes. 0 means the MTU of the interface that has the node's address,

@@ -81,7 +81,7 @@ func (d *Dataplane) Close() error {
 }
 
 // Apply implements dataplane.Dataplane. With the first complete state, it reads the devices, peers
-// and routes of an earlier process: it keeps those that are desired, and removes the others. It
+// and routes of an earlier process. It keeps those that are desired, and removes the others. It
 // makes no system call for a batch that changes nothing for this package. The package comment
 // explains the errors.
 func (d *Dataplane) Apply(ctx context.Context, b dataplane.Batch) error {

@@ -45,7 +45,7 @@ func (h hostOrder) state() (out hostState) {
 }
 
 // sharesAddresses reports whether policy of host endpoints may look up an address of a packet that
-// other policy also looks up: policy of workloads, or of another stage.
+// other policy also looks up. The other policy is policy of workloads, or of another stage.
 func (h hostState) sharesAddresses() bool {
 	return slices.Contains(h.enforced[hostForwardIn:], true)
 }

@@ -91,8 +91,8 @@ func (l hostList) entry(s *subject) string {
 }
 
 // partialBase returns the base chain of a partial list, without its rules. The chain that evaluates
-// its stale packets must be the next base chain in the hook: a chain with policy in between would
-// overwrite the priority of the packet, which records that the packet is stale.
+// its stale packets must be the next base chain in the hook. The priority of such a packet records
+// that the packet is stale. A chain with policy between the two would overwrite this priority.
 func (l hostList) partialBase() basePolicy {
 	p := basePolicy{
 		verdict: chainVerdictUntracked, untracked: true, priority: priorityRaw, againPriority: priorityRaw + 1,

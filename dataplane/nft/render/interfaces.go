@@ -149,8 +149,8 @@ func (i *interfaces) rebridge(name, before string) {
 }
 
 // bridge returns the configured bridge of which an interface is a port, or "". A bridge that is
-// itself a port, for example of a VRF, does not count: the hooks see its packets with the interface
-// of its master.
+// itself a port, for example of a VRF, does not count: the hooks see its packets with its master's
+// interface.
 func (i *interfaces) bridge(name string) string {
 	m := i.masters[name]
 	if !i.bridges.has(m.Name) || m.Kind != kindBridge || i.masters[m.Name] != (Master{}) {

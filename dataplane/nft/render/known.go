@@ -47,7 +47,8 @@ func (b *baseChains) invalidChain() *ruleset.Chain {
 // are accepted, because any router on the way may send them.
 //
 // At a bridge, the connection's address must belong to the same endpoint as an address of the
-// packet: its source for the sender, its destination for the receiver.
+// packet. This address is the packet's source for the sender, and the packet's destination for the
+// receiver.
 func (b *baseChains) relatedChains() []*ruleset.Chain {
 	next, known := chainRelatedReceiver, build.Goto(chainAllowed)
 	sender := []ruleset.Rule{build.When(build.Goto(next), noEndpoint(ruleset.IIFName))}

@@ -120,8 +120,8 @@ func testDecisionsAreFinal(t *testing.T, classes render.ClassesConfig) {
 	require.Greater(t, jumps, 50)
 }
 
-// A packet that is stale at one base chain reaches the chain that evaluates it again: there is no other base chain of
-// the hook between them. It would treat the record as a priority and clear it.
+// A packet that is stale at one base chain reaches the chain that evaluates it again. There is no other base chain of
+// the hook between these two: such a chain would treat the record as a priority and clear it.
 func TestNothingBetweenBaseChainAndAgain(t *testing.T) {
 	pairs := 0
 	for _, sc := range scenarios(render.ClassesConfig{}) {

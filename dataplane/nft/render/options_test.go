@@ -243,8 +243,9 @@ func TestAffected(t *testing.T) {
 }
 
 // TestAffectedClasses: for the chain of an outcome, Affected returns the policies and profiles
-// whose rules match its addresses, and all endpoints of groups that lead there. For the chain of a
-// group, it returns the endpoints of the group. Chains that all endpoints share have no owner.
+// whose rules match its addresses. It also returns all endpoints of groups that lead to this chain.
+// For the chain of a group, it returns the endpoints of the group. Chains that all endpoints share
+// have no owner.
 func TestAffectedClasses(t *testing.T) {
 	r, err := render.New(render.Config{})
 	require.NoError(t, err)

@@ -92,9 +92,9 @@ func sameError(a, b error) bool {
 	return (a == nil) == (b == nil) && (a == nil || a.Error() == b.Error())
 }
 
-// sameShape reports whether the tiers and endpoints that use the lists need no change: each list is
-// empty in both, or in a chain of the same name. The lists are nil if the policy or profile does
-// not exist.
+// sameShape reports whether the tiers and endpoints that use the lists need no change. That is so
+// if each list is empty in both a and b, or in a chain of the same name. The lists are nil if the
+// policy or profile does not exist.
 func sameShape(a, b map[match.List]*ruleList) bool {
 	if len(a) != len(b) || (a == nil) != (b == nil) {
 		return false

@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// FieldSizes counts the entries of all maps and slices that can be reached from v, by the type and name of
-// their field, as in "store.slots". It follows pointers, and visits the fields of structs of packages
+// FieldSizes counts the entries of all maps and slices that can be reached from v. It counts by the type and
+// name of the field, as in "store.slots". It follows pointers, and visits the fields of structs of packages
 // whose path begins with the prefix, except those that are named in except.
 func FieldSizes(v any, prefix string, except ...string) map[string]int {
 	s := fieldSizes{prefix: prefix, except: except, counts: map[string]int{}, seen: map[pointee]bool{}}

@@ -153,10 +153,10 @@ func connections() []ruleset.Rule {
 }
 
 // noFragments drops IPv6 packets that have a fragment header and satisfy the matches. Only two
-// kinds of fragments reach our chains, because the kernel reassembles all others: a first fragment
-// without the transport header, which RFC 8200 section 4.5 forbids, and fragments within fragments.
-// Rules that deny by port would not stop these fragments, although the receiver may reassemble the
-// packet.
+// kinds of fragments reach our chains, because the kernel reassembles all others. One is a first
+// fragment without the transport header, which RFC 8200 section 4.5 forbids. The other is a
+// fragment within a fragment. Rules that deny by port would not stop these fragments, although the
+// receiver may reassemble the packet.
 func (st *statements) noFragments(matches ...ruleset.Match) ruleset.Rule {
 	fragment := []ruleset.Match{match.OfFamily(sets.IPv6), build.Equals(ruleset.FragmentHeader, ruleset.Byte(1))}
 	return st.refusal("fragment without its transport header", append(fragment, matches...)...)

@@ -15,10 +15,10 @@ type Delta struct {
 	// Elements changes the elements of sets that stay. It has at most one ElementDelta for each
 	// set, and none for a set in Sets or DeleteSets.
 	Elements []ElementDelta
-	// Apart is a promise of the caller about the elements in ElementDelta.Add and Delete: each
-	// packet looks up at most one of these elements, and looks it up at most once. Then the elements
-	// may change one after another, instead of all at the same moment. The promise does not concern
-	// the elements in ElementDelta.Early and Late.
+	// Apart is a promise of the caller about the elements in ElementDelta.Add and Delete. The
+	// promise is that each packet looks up at most one of these elements, and looks it up at most
+	// once. Then the elements may change one after another, instead of all at the same moment. The
+	// promise does not concern the elements in ElementDelta.Early and Late.
 	Apart bool
 	// whole is set by DeltaTo: the delta describes a whole table, which must have these flowtables
 	// (normalized).

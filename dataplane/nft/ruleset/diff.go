@@ -73,7 +73,7 @@ func (s *State) DeltaTo(t *Table) *Delta {
 	return d
 }
 
-// Script returns the operations as a script for nft -f. nft can load the script if the kernel has
+// Script returns the operations as a script for nft -f. The script can be loaded if the kernel has
 // the table to which the operations apply, for example the old table of Diff. To delete or replace
 // a rule, nft 1.0.6 needs the handle of the rule, which only the kernel has. So if the operations
 // delete or replace a rule of a chain, the script empties the chain and fills it again. The chain's

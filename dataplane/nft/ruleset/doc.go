@@ -32,8 +32,11 @@
 //	... carry out change.Ops ...
 //	state.Commit(change)
 //
-// A State takes about 7 bytes for an IPv4 address in a set, 12 bytes for an IPv4 address in a
-// verdict map, and 8 bytes for a range of IPv4 addresses.
+// A State takes about this much memory:
+//
+//   - 7 bytes for an IPv4 address in a set
+//   - 12 bytes for an IPv4 address in a verdict map
+//   - 8 bytes for a range of IPv4 addresses
 //
 // Package simulate runs packets through a table.
 //

@@ -16,8 +16,9 @@ type Field uint8
 // must add matches on NFProto (Protocol in tables of family bridge) and L4Proto before the field.
 // If nft adds such a match by itself, Rule.String omits it.
 //
-// Fields of the Ethernet header, of VLAN tags and of ARP are for tables of family bridge. nft 1.0.6
-// lists VLANTag and NDTarget as bytes, and cannot read back a rule with NDTarget.
+// Fields of the Ethernet header, of VLAN tags and of ARP are for tables of family bridge. In
+// listings, nft 1.0.6 shows VLANTag and NDTarget as bytes, and it cannot read back a rule with
+// NDTarget.
 const (
 	IIFName          Field = iota + 1 // iifname
 	OIFName                           // oifname
@@ -204,7 +205,7 @@ type Load struct {
 	Shift uint8
 	// Size is the number of bytes that FromPayload loads. Zero means the size of the field's type.
 	// Size is set if the bits of Mask span more bytes than the type has. Only a Compare can have a
-	// field with a Size: for a lookup, the kernel would shift the loaded bytes in host byte order,
+	// field with a Size. For a lookup, the kernel would shift the loaded bytes in host byte order,
 	// which gives a wrong value.
 	Size uint32
 }

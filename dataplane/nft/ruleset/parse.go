@@ -34,9 +34,9 @@ func (e *ParseError) Error() string {
 // chains keep the order of the text: see Normalize.
 //
 // Parse supports the fields, types and values that String writes. It ignores some other parts,
-// which do not change the verdict on a packet: comments after a number sign, counts of counters,
-// remaining times of elements, auto-merge, and the owner of the table. Everything else is an error.
-// Parse checks only the syntax: call Validate for the rest.
+// which do not change the verdict on a packet. These parts are comments after a number sign, counts
+// of counters, remaining times of elements, auto-merge, and the owner of the table. Everything else
+// is an error. Parse checks only the syntax: call Validate for the rest.
 //
 // Errors: a *ParseError for the first word that is not valid.
 func Parse(text string) (*Table, error) {

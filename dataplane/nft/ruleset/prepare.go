@@ -100,9 +100,9 @@ type planner struct {
 //  9. other deletions
 //
 // In a transaction, the kernel first changes all rules, wherever they are in the list. Shortly
-// after that, the kernel changes the base chain policies one by one, in the order of the list: first
-// those to drop, then those to accept. So between two of these changes, packets are dropped rather
-// than accepted.
+// after that, the kernel changes the base chain policies one by one, in the order of the list. The
+// changes to drop come first, and the changes to accept last. So between two of these changes,
+// packets are dropped rather than accepted.
 //
 // If no object is recreated, the caller may split the list anywhere into several transactions.
 //

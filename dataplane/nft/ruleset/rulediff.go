@@ -54,8 +54,8 @@ func diffRules(old, new []Rule, yield func(kind OpKind, index int, r Rule)) {
 
 // commonRules returns the rules that stay, as pairs of an old rule and an equal new rule. Each pair
 // has the numbers of old and new rules since the pair before. As many rules stay as possible. If
-// the lists are too long for the table, some more may be replaced: then they are compared in
-// pieces, between rules that occur once in each list.
+// the lists are too long for the table of commonTable, they are compared in pieces, between rules
+// that occur once in each list. Then some more rules may be replaced.
 func commonRules(old, new []Rule) [][2]int {
 	if len(old) == 0 || len(new) == 0 {
 		return nil

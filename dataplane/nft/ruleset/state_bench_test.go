@@ -12,8 +12,8 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 )
 
-// manyOf returns a state whose set "s" has n addresses: in a hash set, in a verdict map, or as
-// ranges of two in an interval set.
+// manyOf returns a state whose set "s" has n elements. They are addresses in a hash set, addresses
+// in a verdict map, or ranges of two addresses in an interval set.
 func manyOf(t testing.TB, kind string, n int) *ruleset.State {
 	s := &ruleset.Set{
 		Name: "s", Key: []ruleset.Type{ruleset.TypeIPv4}, Interval: kind == "interval", Verdicts: kind == "map",

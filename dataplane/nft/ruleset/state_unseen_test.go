@@ -10,8 +10,8 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 )
 
-// Early elements are added before all other changes and Late ones deleted after them, except those
-// that replace another or are replaced: packets look these up at any time.
+// Early elements are added before all other changes, and Late ones are deleted after them. Elements
+// that replace another or are replaced are an exception: packets look these up at any time.
 func TestUnseenElements(t *testing.T) {
 	one := func(key, data uint32) ruleset.Element {
 		return ruleset.Element{Key: []ruleset.Value{ruleset.Uint32(key)}, Data: []ruleset.Value{ruleset.Uint32(data)}}

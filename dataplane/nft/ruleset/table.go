@@ -104,11 +104,10 @@ type Set struct {
 	// Size limits the number of elements; zero means no limit.
 	Size uint32
 	// DeleteAfterGrace makes the applier wait for a grace period before it deletes the set. Set it
-	// if rules look up a packet twice: a first lookup writes a value to skb->priority or skb->mark,
-	// and this value is the key for a second lookup, in this set. The kernel empties a deleted set
-	// at once. So without the grace period, a packet between the two lookups would find nothing.
-	// This property is only for the applier: neither the kernel's set nor the text of the table has
-	// it.
+	// if rules look up a packet twice. A first lookup writes a value to skb->priority or skb->mark.
+	// This value is the key for a second lookup, in this set. The kernel empties a deleted set at
+	// once. So without the grace period, a packet between the two lookups would find nothing. This
+	// property is only for the applier: neither the kernel's set nor the text of the table has it.
 	DeleteAfterGrace bool
 	// Comment is at most 128 bytes (Linux 5.10).
 	Comment  string

@@ -55,9 +55,9 @@ const (
 )
 
 // apart returns a suffix for the second of two adjacent negated comparisons of small packet fields.
-// nft 1.0.6 would merge the two into one comparison, which matches unless both values are equal.
-// The suffix makes the value a range, which nft does not merge. Matches on the same field need no
-// suffix.
+// Without the suffix, nft 1.0.6 would merge the two into one comparison, which matches unless both
+// values are equal. The suffix makes the value a range, which nft does not merge. Matches on the
+// same field need no suffix.
 func apart(ms []Match, i int) string {
 	m, ok := ms[i].(Compare)
 	if !ok || i == 0 || !negatedPayload(m) {

@@ -276,9 +276,9 @@ func maskText(t Type, v Value) string {
 // ifnameString returns an interface name without its padding.
 func ifnameString(v Value) string { return strings.TrimRight(string(v), "\x00") }
 
-// ifnameText writes the name of an interface, or a prefix of names. nft takes an asterisk at the
-// end for a wildcard, so ifnameText escapes it. If nft cannot represent a name, the result is a
-// text that nft refuses.
+// ifnameText writes the name of an interface, or a prefix of names. An asterisk at the end is a
+// wildcard in nft, so ifnameText escapes it. If nft cannot represent a name, the result is a text
+// that nft refuses.
 func ifnameText(name string, prefix bool) string {
 	switch {
 	case strings.Contains(name, `"`), prefix && strings.HasSuffix(name, `\`), !prefix && strings.HasSuffix(name, `\*`):

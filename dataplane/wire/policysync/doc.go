@@ -3,8 +3,8 @@
 // Package policysync sends the policy of each workload endpoint to processes in that workload, for
 // example to a sidecar that authorises HTTP requests. A Server is a dataplane.Dataplane. It has a
 // Unix socket for each endpoint, on which it serves the gRPC service of
-// proto/wayleave/policysync/v1/policysync.proto. docs/policysync.md describes the service for
-// clients in other languages.
+// proto/wayleave/policysync/v1/policysync.proto. For clients in other languages, docs/policysync.md
+// describes the service.
 //
 //	Driver ──▶ nft, routes, ..., Server ══ gRPC over a socket for each endpoint ══▶ Client in the workload
 //
@@ -33,8 +33,8 @@
 //   - the event InSync.
 //
 // Then the subscriber gets each change of these objects, in the order of dataplane.Batch, and
-// nothing else. It gets a set, policy or profile when something first refers to that object, and
-// the event that removes the object when nothing refers to it any longer.
+// nothing else. It gets a set, policy or profile when something first refers to that object. When
+// nothing refers to the object any longer, the subscriber gets the event that removes the object.
 //
 // A subscriber that reads too slowly gets a new snapshot in place of the changes that it missed.
 // Apply does not wait until subscribers have read their responses. Collecting the content of a
@@ -49,7 +49,7 @@
 // socket allow all users to connect. But the Server accepts a connection only from a process in the
 // workload: see InWorkload. It checks the process before it reads anything from the connection. It
 // checks the process again before it sends each response, because the endpoint may now belong to
-// another workload that has the same name and addresses.
+// another workload with the same name and addresses.
 //
 // # Concurrency
 //

@@ -39,8 +39,8 @@ func Users(ids ...uint32) func(policy.Key, Peer) error {
 }
 
 // InWorkload accepts processes in the network namespace of the workload. It is the default of
-// ServerConfig.Authenticate. The endpoint's interface must be a device of type veth or netkit: the
-// other end of the device is in the namespace of the workload, and no other workload can change
+// ServerConfig.Authenticate. The endpoint's interface must be a device of type veth or netkit. The
+// other end of such a device is in the namespace of the workload, and no other workload can change
 // that. If the interface is of another type, InWorkload refuses all processes: use HasAddresses.
 //
 // InWorkload needs Linux 5.8, and CAP_SYS_ADMIN and CAP_SYS_PTRACE to enter the namespace. Before
@@ -57,7 +57,7 @@ func InWorkload(_ policy.Key, p Peer) error { return p.inWorkload() }
 // HasAddresses is less strict than InWorkload. A process that can create a network namespace can
 // give that namespace any address, and so pass the check. Where user namespaces are allowed, an
 // ordinary user can create a network namespace without any capability: see unshare(1). Therefore
-// use HasAddresses only if the processes that can open the socket can neither create a network
-// namespace nor change the addresses of the one that they are in. HasAddresses has the same
-// requirements as InWorkload.
+// use HasAddresses only if two conditions hold for the processes that can open the socket. They
+// cannot create a network namespace, and they cannot change the addresses of the network namespace
+// that they are in. HasAddresses has the same requirements as InWorkload.
 func HasAddresses(_ policy.Key, p Peer) error { return p.hasAddresses() }

@@ -27,8 +27,8 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// socketEnv has the path of a socket if this process is a client. userEnv is set if it drops its privileges, and
-// followEnv if it continues after the first state.
+// socketEnv has the path of a socket if this process is a client. If the client drops its privileges, userEnv is set.
+// If the client continues after the first state, followEnv is set.
 const (
 	socketEnv = "POLICYSYNC_TEST_SOCKET"
 	userEnv   = "POLICYSYNC_TEST_USER"

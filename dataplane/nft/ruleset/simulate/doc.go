@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package simulate computes what the kernel would do with a packet at one hook of an nftables
-// table: the verdict, and the rules that lead to it. It needs no kernel.
+// table. The result is the verdict, and the rules that lead to it. The package needs no kernel.
 //
 // # Usage
 //
@@ -33,6 +33,6 @@
 //
 // New returns an error if the Table is not valid or has Raw expressions. New does not check a
 // State: Run and Trace return an error once a packet enters a chain of the State that has Raw
-// expressions. They also return an error if the addresses of a packet are missing or of different
-// families (ErrPacket), or if a frame cannot be simulated (ErrFrame).
+// expressions. They also return ErrPacket if the addresses of a packet are missing or of different
+// families, and ErrFrame if a frame cannot be simulated.
 package simulate

@@ -35,7 +35,7 @@ type field struct {
 	// is a fragment.
 	careless bool
 	// shares says what the load has in common with each field of Packet.Header, in IPv4 and in IPv6
-	// packets. shared is set if it may have anything in common with one.
+	// packets. If the load may have anything in common with one of these fields, shared is set.
 	shares [2][ruleset.HeaderFields]share
 	shared bool
 }

@@ -81,9 +81,9 @@ func (f *linkFrame) findIPv4() {
 	f.fragment, f.more = at&0x1fff, at&0x2000 != 0
 }
 
-// findIPv6 finds the transport header of IPv6 after extension headers. If the packet is a fragment,
-// but not the first one, findIPv6 treats the beginning of the packet as the transport header, as
-// the kernel does.
+// findIPv6 finds the transport header of IPv6 after extension headers. If the packet is a fragment
+// other than the first, findIPv6 treats the beginning of the packet as the transport header, as the
+// kernel does.
 func (f *linkFrame) findIPv6() {
 	b := f.payload
 	if len(b) < sizeIPv6 || b[0]>>4 != 6 || sizeIPv6+int(binary.BigEndian.Uint16(b[4:])) > len(b) {

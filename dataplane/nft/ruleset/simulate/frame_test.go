@@ -22,8 +22,8 @@ func bridged(t *testing.T, m ruleset.Match) *simulate.Simulator {
 	return s
 }
 
-// TestFrames: rules read the fields of frames as the kernel does: the Ethernet header with the tag that the kernel has
-// removed, ARP, and transport headers behind extension headers.
+// TestFrames: rules read the fields of frames as the kernel does. The fields are in the Ethernet header with the tag
+// that the kernel has removed, in ARP, and in transport headers behind extension headers.
 func TestFrames(t *testing.T) {
 	mac := nfttest.MAC{2, 0, 0, 0, 0, 1}
 	v4, peer4 := netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("10.0.0.2")

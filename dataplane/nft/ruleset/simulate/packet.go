@@ -142,7 +142,7 @@ type Step struct {
 
 // Run runs a packet through the base chains of one hook. Base chains run in the order of their
 // priorities. If one accepts the packet, the next one runs. Base chains of type nat run at the
-// priority of address translation (-100 or 100), whatever their own priority is, and only for
+// priority of address translation (-100 or 100), whatever their own priority is. They run only for
 // packets that begin a connection.
 //
 // c is the packet's connection. Connection tracking is at priority -200 of Prerouting and Output.

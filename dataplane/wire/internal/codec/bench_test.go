@@ -16,8 +16,8 @@ import (
 	"github.com/wayleave/wayleave/internal/workload"
 )
 
-// snapshot returns the events of W1: 10,000 policies of five rules, sets with all 250,000 endpoints, and 200 local
-// endpoints with the keys of their policies.
+// snapshot returns the events of W1. These are 10,000 policies of five rules, sets with all 250,000 endpoints, and 200
+// local endpoints with the keys of their policies.
 func snapshot(b *testing.B) []dataplane.Event {
 	b.Helper()
 	graph, err := calcgraph.New(calcgraph.Config{Node: workload.Node})

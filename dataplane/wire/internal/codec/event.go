@@ -11,8 +11,11 @@ import (
 	"github.com/wayleave/wayleave/dataplane/wire/wirepb"
 )
 
-// Encode returns the message for an event. Errors: the event is of an unknown type, has no object,
-// or has a value that a message cannot express, such as an ICMP match without a type.
+// Encode returns the message for an event. It returns an error in these cases:
+//
+//   - the event is of an unknown type;
+//   - the event has no object;
+//   - the event has a value that a message cannot express, such as an ICMP match without a type.
 func Encode(e dataplane.Event) (*wirepb.Event, error) {
 	if isNil(e) {
 		return nil, fmt.Errorf("codec: event %T is nil", e)

@@ -70,8 +70,9 @@ func unknown() []byte {
 	return protowire.AppendVarint(protowire.AppendTag(nil, 1000, protowire.VarintType), 1)
 }
 
-// A packet may be denied only because of a field of a newer version: without it, a rule would match
-// more, or a set would be empty. So an unknown field is refused in every message of an event.
+// A packet may be denied only because of a field of a newer version. Without the field, a rule
+// would match more, or a set would be empty. So an unknown field is refused in every message of an
+// event.
 func TestUnknownFieldsAreRefused(t *testing.T) {
 	seen := map[protoreflect.Name]bool{}
 	for _, p := range pathsOf(t, (*wirepb.Event)(nil).ProtoReflect().Descriptor()) {

@@ -63,7 +63,7 @@ func Dial(ctx context.Context, path string) (net.Conn, error) {
 }
 
 // RemoveStale removes a socket that no process listens on. It returns an error if another process
-// listens on the socket, if the path exists and is not a socket, or if a system call fails.
+// listens on the socket, the path exists and is not a socket, or a system call fails.
 func RemoveStale(path string) error {
 	info, err := os.Lstat(path)
 	switch {

@@ -4,7 +4,7 @@
 // with the difference from another state.
 //
 // The time for an event is proportional to the event's size, even if the event changes a large set.
-// A State collects the changes of a set, and merges them into the set's list of members only when
+// A State collects the changes of a set. It merges them into the set's list of members only when
 // the list is read, or when there are many changes.
 //
 // # Usage
