@@ -94,7 +94,7 @@ func testKubernetesProbeOfPod(t *testing.T, classes render.ClassesConfig) {
 }
 
 // A pod reaches pods with host networking of its own node, also by the service kubernetes. It does
-// so if EndpointToHostAction is Accept and the pod's egress policy allows it (S105).
+// so if EndpointToHostAction is Accept or HostReturn, and the pod's egress policy allows it (S105).
 func TestKubernetesPodToOwnNode(t *testing.T) {
 	nfttest.EachFormInParallel(t, testKubernetesPodToOwnNode)
 }

@@ -84,9 +84,9 @@ func checkDirectory(name, path string) error {
 	return nil
 }
 
-// checkSocket returns an error if no socket can be made at the path. Either another kind of file
-// exists there, or a part of the path is not a directory. An existing socket is accepted, because
-// it may be that of an earlier agent.
+// checkSocket returns an error if no socket can be made at the path. For example, another kind of
+// file exists there, or a part of the path is not a directory. An existing socket is accepted,
+// because it may be that of an earlier agent.
 func checkSocket(path string) error {
 	if path == "" {
 		return nil

@@ -70,7 +70,7 @@ func (w workload) world() verdict.World {
 }
 
 // BenchmarkTable measures the proof of a table with 200 local endpoints. It measures the time, the
-// packets, and the peak of the memory, without the world and the table.
+// packets, the evaluations, and the peak of the memory, without the world and the table.
 func BenchmarkTable(b *testing.B) {
 	for _, w := range []workload{{100_000, 10_000}, {250_000, 10_000}} {
 		b.Run(fmt.Sprintf("eps=%dk/pols=%dk", w.remote/1000, w.policies/1000), func(b *testing.B) {

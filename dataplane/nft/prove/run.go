@@ -196,7 +196,7 @@ func (t *task) sent(g *group, to end) error {
 
 // falseSources compares packets whose source is not an address of the endpoint. The parameter
 // sample is a packet that policy allows from an address of the endpoint, so that only the source is
-// wrong.
+// wrong. It is nil if policy allows none.
 func (t *task) falseSources(g *group, to end, v6 int, sample *comparison) error {
 	if sample == nil { // policy allows nothing from here, so the destination does not matter
 		sample = &comparison{to: to, dst: t.anyAddress(v6), transport: g.out.transports(v6 == 1)[0]}

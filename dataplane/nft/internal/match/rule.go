@@ -81,8 +81,8 @@ func (m Matcher) ofFamily(
 	return alts, overlap
 }
 
-// Check returns an error if a rule cannot be rendered. Such a rule has an unknown field or value,
-// or refers to an IP set that does not exist.
+// Check returns an error if a rule cannot be rendered. Such a rule has an unknown field, an invalid
+// value such as a named port, or an IP set that does not exist or has the wrong type.
 func (m Matcher) Check(rule *dataplane.Rule) error {
 	if !Known(*rule) {
 		return errUnknownField

@@ -18,9 +18,9 @@ import (
 const maxName = 128
 
 // ObjectName returns the name of a chain. Usually, the name is the prefix and the parts:
-// "pol-egress/shop/allow-web". The parts may be too long, or have characters that nft refuses. Then
-// the name has a double slash after the prefix, and ends with a hash of the parts. So different
-// parts have different names.
+// "pol-egress/shop/allow-web". But this name may be too long, or a part may be empty or have
+// characters that nft refuses. Then the name has a double slash after the prefix, and ends with a
+// hash of the parts. So different parts have different names.
 func ObjectName(prefix string, parts ...string) string {
 	name := prefix + "/" + strings.Join(parts, "/")
 	plain := len(name) <= maxName

@@ -224,6 +224,7 @@ func (s Settings) SysctlFile() string {
 // local returns the keys that cannot be set in the datastore. A user who may write policy there
 // must not decide about these things:
 //
+//   - the node's name
 //   - whom the agent trusts
 //   - what the agent owns in the kernel
 //   - which files and sockets the agent uses
