@@ -18,8 +18,9 @@ type PolicyReceiver interface {
 }
 
 // ProfileReceiver receives the active profiles. A profile is active if a local endpoint lists it. If the profile does
-// not exist, ProfileActive receives another one with its name: the profile that policy.BuiltinProfile returns for the
-// name, or else a profile that denies everything. ProfileActive is called again if an active profile changes.
+// not exist, ProfileActive receives another profile with the same name. This is the profile that policy.BuiltinProfile
+// returns for the name, or else a profile that denies everything. ProfileActive is called again if an active profile
+// changes.
 type ProfileReceiver interface {
 	ProfileActive(p *policy.Profile)
 	ProfileInactive(name string)
@@ -27,8 +28,8 @@ type ProfileReceiver interface {
 
 // MatchReceiver is notified of which policies select which local endpoints. All policies of a Selection have the same
 // selector, so one call is for all of them. SelectionChanged is called if a policy is added to a selection or removed
-// from it, or if the tier, order, direction or stage (such as untracked) of a policy changes. It is not called if only
-// rules change.
+// from it. It is also called if the tier, order, direction or stage (such as untracked) of a policy changes. It is not
+// called if only rules change.
 type MatchReceiver interface {
 	MatchStarted(s *Selection, endpoint policy.Key)
 	MatchStopped(s *Selection, endpoint policy.Key)

@@ -108,8 +108,8 @@ func New(cfg Config) (*Graph, error) {
 //
 //   - If the graph does not understand a rule of a policy, the rule is closed. A closed Allow or Log matches nothing,
 //     and any other closed rule denies everything.
-//   - If the invalid resource is a profile, and its update is for the name of a built-in profile, the graph uses a
-//     profile that denies everything.
+//   - If the invalid resource is a profile, and its update names a built-in profile, the graph uses a profile that
+//     denies everything.
 func (g *Graph) Update(u policy.Update) {
 	resource, err := u.Admit()
 	var doubt *policy.DoubtError

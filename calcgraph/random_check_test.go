@@ -30,9 +30,9 @@ func valid[R policy.Resource](world verdict.World) []R {
 	return out
 }
 
-// forWorkloads returns a world without host endpoints, and without policies for host endpoints only, that has the same
-// meaning for workloads: host endpoints become workload endpoints of another node. With services, it replaces rules
-// with services.
+// forWorkloads returns a world with the same meaning for workloads, but without host endpoints, and without policies
+// for host endpoints only. Host endpoints become workload endpoints of another node. With services, forWorkloads
+// replaces rules with services.
 func forWorkloads(world verdict.World, services bool) verdict.World {
 	out := verdict.World{}
 	for key, r := range world {
@@ -172,8 +172,8 @@ func sameFamily(addr netip.Addr, addrs []netip.Addr) netip.Addr {
 	return addr
 }
 
-// checkHosts compares the host endpoints of the mirror with their definition: every policy is evaluated for every host
-// endpoint of the node, and the lists are sorted from scratch (S36 to S40).
+// checkHosts compares the host endpoints of the mirror with their definition. It evaluates every policy for every host
+// endpoint of the node, and sorts the lists from scratch (S36 to S40).
 func (r *run) checkHosts() error {
 	want := map[policy.Key]*dataplane.HostEndpoint{}
 	for _, h := range valid[*policy.HostEndpoint](r.world) {

@@ -24,10 +24,13 @@ var (
 	seedCount = flag.Int("seeds", 200, "how many random worlds to run, of some 120 updates each; more is a soak")
 )
 
-// TestRandomWorlds applies random updates to the graphs of two nodes, with random flushes, and compares the state of
-// their mirrors with: the reference evaluator, packet by packet; the lists of host endpoints computed from their
-// definition; a graph that receives the final world at once, in another order (S100); and a second graph with the same
-// input, which must return the same bytes.
+// TestRandomWorlds applies random updates to the graphs of two nodes, with random flushes. It compares the state of
+// their mirrors with:
+//
+//   - the reference evaluator, packet by packet;
+//   - the lists of host endpoints computed from their definition;
+//   - a graph that receives the final world at once, in another order (S100);
+//   - a second graph with the same input, which must return the same bytes.
 func TestRandomWorlds(t *testing.T) {
 	n := *seedCount
 	if testing.Short() {

@@ -47,7 +47,7 @@ func (c RouteResolverConfig) validate() error {
 //   - the node of the block;
 //   - a pool.
 //
-// There is one exception to this order: if this node or one of its tunnel devices has the address, this node comes
+// There is one exception to this order. If this node or one of its tunnel devices has the address, this node comes
 // directly after its local endpoints. So this node also comes before the tunnel devices of other nodes. If several
 // nodes are at the same place of the order, the node with the smallest name takes precedence. If several blocks contain
 // an address, "the block" in this list is the innermost one. It also decides whether a node has borrowed the address.

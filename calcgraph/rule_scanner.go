@@ -178,7 +178,7 @@ func (s *scan) rules(dir policy.Type, rules []policy.Rule) []dataplane.Rule {
 
 // rule resolves one rule. It reports false for a rule that matches nothing: a closed Allow or Log (S167). A Graph has
 // already closed rules whose selectors do not parse. If a RuleScanner is used without a Graph, this function closes
-// such a rule itself: an Allow or Log matches nothing, and any other rule denies everything.
+// such a rule itself. A closed Allow or Log matches nothing, and any other closed rule denies everything.
 func (s *scan) rule(r *policy.Rule) (dataplane.Rule, bool) {
 	if len(r.Doubts) > 0 && r.Action != policy.Deny {
 		return dataplane.Rule{}, false

@@ -44,8 +44,8 @@ type RunnerConfig struct {
 
 // RunnerHooks are optional functions that a Runner calls in the goroutine of Run.
 type RunnerHooks struct {
-	// RecordFailed is called once if the recording ends early: because a write to Record failed, or because the format
-	// cannot represent an update. err is the reason. The Runner itself continues.
+	// RecordFailed is called once if the recording ends early. err is the reason: a write to Record failed, or the
+	// format cannot represent an update. The Runner itself continues.
 	RecordFailed func(err error)
 }
 

@@ -217,8 +217,8 @@ func TestRunnerDoesNothingWithADoneContext(t *testing.T) {
 	}
 }
 
-// TestRunnerKeepsCallsWhole: the updates of one call reach the graph in one flush, also if they are more than the
-// limit, and if some replace pending ones.
+// TestRunnerKeepsCallsWhole: the updates of one call reach the graph in one flush. This also holds if the updates are
+// more than the limit, and if some replace pending ones.
 func TestRunnerKeepsCallsWhole(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())

@@ -137,8 +137,8 @@ func TestScripts(t *testing.T) {
 	}
 }
 
-// TestCasesHaveScripts: a script names every numbered case of selection, order and tiers, IP sets, order of events,
-// host endpoints, services and routes that scripts can show. The expanders test S100.
+// TestCasesHaveScripts: if scripts can show a numbered case, a script names it. The cases are about selection, order
+// and tiers, IP sets, order of events, host endpoints, services and routes. The expanders test S100.
 func TestCasesHaveScripts(t *testing.T) {
 	named := map[int]bool{100: true}
 	for _, path := range scripts(t) {

@@ -151,8 +151,8 @@ func (r *TunnelResolver) set(key dataplane.TunnelKey, candidate *dataplane.Tunne
 	r.dirty.set(key, struct{}{})
 }
 
-// defaultMAC returns the MAC address derived from the name of a node: the letter "f", which makes it a locally
-// administered unicast address, and the first bytes of a hash. All nodes compute the same address.
+// defaultMAC returns the MAC address derived from the name of a node: the letter "f", and the first bytes of a hash.
+// The letter makes it a locally administered unicast address. All nodes compute the same address.
 func defaultMAC(k dataplane.TunnelKey) string {
 	name := k.Node
 	if k.IPVersion == 6 {
@@ -187,8 +187,8 @@ func (r *TunnelResolver) compareNodes(a, b string) int {
 	return strings.Compare(a, b)
 }
 
-// claim adds a candidate's claims. A node may have the same claim several times: if it has one address for both
-// encapsulations, and for a moment while its candidate is replaced.
+// claim adds a candidate's claims. A node with one address for both encapsulations may have the same claim several
+// times. So may any node for a moment, while its candidate is replaced.
 func (r *TunnelResolver) claim(t *dataplane.Tunnel) {
 	for _, c := range claimsOf(t) {
 		at, _ := slices.BinarySearchFunc(r.claims.m[c], t.Node, r.compareNodes)

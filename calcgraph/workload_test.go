@@ -27,8 +27,8 @@ const (
 	elsewhere = "remotehost"
 )
 
-// snapshot is W1: a cluster of endpoints with six labels each, 200 of them local, and policies of five rules that
-// select their peers by one of 29 labels.
+// snapshot is W1: a cluster of endpoints with six labels each, 200 of them local. The cluster has policies of five
+// rules. Each rule selects its peers by one of 29 labels.
 type snapshot struct{ remote, policies int }
 
 func (w snapshot) String() string { return "eps=" + short(w.remote) + "/pols=" + short(w.policies) }
@@ -62,8 +62,8 @@ func (w snapshot) want() tally {
 	return t
 }
 
-// networkSets is W2 and W3: the endpoints of W1, and policies that select all of them, each with a network set of its
-// own as the only source.
+// networkSets is W2 and W3: the endpoints of W1, and policies that select all of them. Each policy has a network set of
+// its own as the only source.
 type networkSets struct{ remote, sets int }
 
 func (w networkSets) String() string { return "eps=" + short(w.remote) + "/sets=" + short(w.sets) }

@@ -25,7 +25,7 @@
 // graph has replaced them by IP sets.
 //
 // Every node gets a RouteUpdate for each known address. If the address belongs to a workload on the
-// node itself, the address is in two events: the EndpointUpdate has the workload's interface, and
+// node itself, the address is in two events. The EndpointUpdate has the workload's interface, and
 // the RouteUpdate has the type of the address's pool. If a route leads through a tunnel, the tunnel
 // is added before the route and removed after it.
 //
@@ -65,9 +65,10 @@
 //
 // An endpoint must not have a route while its policy is missing. So an endpoint's policy is added
 // to the kernel before its route, and removed after its route. If the policy of an endpoint cannot
-// be programmed, the Driver withholds the endpoint: the Driver does not send the endpoint to later
-// dataplanes, so the endpoint gets no route. Other endpoints are not affected. If a dataplane
-// returns an error that names no object, the later dataplanes get no new or changed routes at all.
+// be programmed, the Driver withholds the endpoint. The Driver does not send a withheld endpoint to
+// later dataplanes, so this endpoint gets no route. Other endpoints are not affected. If a
+// dataplane returns an error that names no object, the later dataplanes get no new or changed
+// routes at all.
 //
 // # Concurrency
 //

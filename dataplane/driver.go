@@ -124,8 +124,8 @@ func (c DriverConfig) validate() error {
 //
 //  1. The later dataplanes remove the endpoints that the batch removes, the last dataplane first.
 //     While one of them fails to remove an endpoint, the Driver keeps the endpoint in the earlier
-//     dataplanes, but without its policies, and with Endpoint.Down set. All packets of such an
-//     endpoint are dropped.
+//     dataplanes. There, the endpoint has no policies, and Endpoint.Down is set. All packets of
+//     such an endpoint are dropped.
 //  2. The first dataplane gets the batch.
 //  3. Each later dataplane gets the batch, without the events that are withheld from it.
 //
@@ -136,14 +136,14 @@ func (c DriverConfig) validate() error {
 // An object is at fault if a dataplane cannot program it. If an endpoint or one of its policies or
 // profiles is at fault, the Driver withholds the endpoint's new state from the later dataplanes. If
 // a later dataplane already has the endpoint, it gets the endpoint with the former interface and
-// addresses, but with the new lists of policies: the former lists may name policies that are
-// removed. All of this also holds for host endpoints.
+// addresses, but with the new lists of policies. The former lists are not used, because they may
+// name policies that are removed. All of this also holds for host endpoints.
 //
 // A general error is an error that names no object. After a general error of a dataplane, the
 // Driver treats all endpoints and host endpoints as at fault. The later dataplanes also get no new
 // or changed routes, and no InSync. They get all other events. The Driver does not call Finish of a
-// Finisher while a later dataplane has a general error, or while a route or InSync is withheld from
-// a later dataplane.
+// Finisher while a later dataplane has a general error. The Driver also does not call Finish while
+// a route or InSync is withheld from a later dataplane.
 //
 // # Endpoints that are not ready
 //

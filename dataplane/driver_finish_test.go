@@ -143,8 +143,8 @@ func TestFinishInAnyOrder(t *testing.T) {
 }
 
 // TestFinishWaitsForWithheldRoutes: a dataplane does not finish while the driver withholds InSync or a route from a
-// later one, whichever dataplane has the fault: the later one may still have the old route (S173). A removal of an
-// endpoint does not make it finish, either.
+// later one, whichever dataplane has the fault. The later dataplane may still have the old route (S173). A removal of
+// an endpoint does not make a waiting dataplane finish, either.
 func TestFinishWaitsForWithheldRoutes(t *testing.T) {
 	for _, withheld := range []string{"InSync", "route"} {
 		for _, faulty := range []int{0, 1} {

@@ -69,8 +69,8 @@ func TestDriverFaultOfHostEndpoint(t *testing.T) {
 	})
 }
 
-// A host endpoint at fault, by itself or by a policy that it refers to, shows in Status; the later
-// dataplane keeps its former interface, and refers to no removed object.
+// A host endpoint at fault, by itself or by a policy that it refers to, shows in Status. The later
+// dataplane keeps the host endpoint's former interface, and refers to no removed object.
 func TestDriverHostEndpointAtFaultKeepsItsInterface(t *testing.T) {
 	for _, at := range []policy.Key{hostKey, policyKey("q")} {
 		synctest.Test(t, func(t *testing.T) {

@@ -21,9 +21,10 @@ type removal struct {
 	blocked *Endpoint
 }
 
-// removeEndpoints removes endpoints from all backends but the first: those that the batch removes,
-// and those of earlier batches that a backend has failed to remove. A backend removes an endpoint
-// only after all later backends have. The result has the error of each backend.
+// removeEndpoints removes endpoints from all backends but the first. These are the endpoints that
+// the batch removes, and the endpoints of earlier batches that a backend has failed to remove. A
+// backend removes an endpoint only after all later backends have. The result has the error of each
+// backend.
 func (p *pipeline) removeEndpoints(ctx context.Context, b Batch) []error {
 	for _, e := range b.Events {
 		switch e := e.(type) {

@@ -14,8 +14,8 @@ import (
 //
 //   - If the removal of the endpoint was not sent yet, it waits for the removal. (An endpoint that
 //     was never sent counts as removed.)
-//   - If the batch with InSync was not applied yet, it waits for that batch, because until then the
-//     kernel may have objects of the endpoint from an earlier run.
+//   - If the batch with InSync was not applied yet, it waits for that batch. Until then, the kernel
+//     may have objects of the endpoint from an earlier run.
 //
 // Errors: the context's, or ErrStopped.
 func (d *Driver) WaitRemoved(ctx context.Context, endpoint policy.Key) error {

@@ -211,7 +211,7 @@ func (b *backoff) grow() { b.next = min(2*b.next, b.most) }
 
 // after returns whether a retry is needed after an attempt, and the wait before it. Up to half of
 // the wait is random. After a success, the next wait is the shortest again. The same applies when
-// an object fails that did not fail before, so a lasting fault of one object does not delay the
+// an object fails that did not fail before. So a lasting fault of one object does not delay the
 // retries for others.
 func (b *backoff) after(r roundResult) (wait time.Duration, again bool) {
 	fresh := r.general != nil && !b.general

@@ -87,9 +87,14 @@ func (d *Driver) WaitApplied(ctx context.Context) error {
 	return d.waitFor(ctx, func(p *progress) bool { return p.InSync && p.Applied >= target }, nil)
 }
 
-// waitFor returns once three things are true: each batch that was sent before the call has been
-// given to the dataplanes, condition holds, and accept returns true. It calls condition with the
-// lock held, and accept without the lock. A nil accept counts as true.
+// waitFor returns once three things are true:
+//
+//   - Each batch that was sent before the call has been given to the dataplanes.
+//   - The condition holds.
+//   - The function accept returns true.
+//
+// waitFor calls condition with the lock held, and accept without the lock. A nil accept counts as
+// true.
 func (d *Driver) waitFor(ctx context.Context, condition func(p *progress) bool, accept func() bool) error {
 	d.mu.Lock()
 	target := d.status.accepted

@@ -10,8 +10,8 @@ import (
 )
 
 // Watcher is a Dataplane that detects when its objects in the kernel may differ from the desired
-// state, because another process changed an object, or because interfaces or addresses of the
-// machine changed. The Driver then calls Resync.
+// state. They may differ because another process changed an object, or because interfaces or
+// addresses of the machine changed. The Driver then calls Resync.
 //
 // A change may also concern only the list of objects that cannot be programmed. For example, if an
 // interface is deleted, nothing has to be repaired, but its endpoint is down. Then the Driver calls
@@ -43,9 +43,9 @@ type Drift struct {
 	// Repaired is set if the dataplane has already repaired the object, so no Resync is needed.
 	Repaired bool
 	// OnlyFaults is set if nothing has to be repaired, but the list of objects that are at fault,
-	// down or pending has changed, for example because an interface was deleted. The Driver then
-	// calls Apply with an empty batch. The error of this call has the new list. The Driver does not
-	// call Resync, and does not count this as a drift.
+	// down or pending has changed. For example, an interface was deleted. The Driver then calls
+	// Apply with an empty batch. The error of this call has the new list. The Driver does not call
+	// Resync, and does not count this as a drift.
 	OnlyFaults bool
 }
 

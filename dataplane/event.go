@@ -43,8 +43,8 @@ type Batch struct {
 //
 //   - "s:" for the addresses that a selector matches
 //   - "p:" for a named port
-//   - "v:" for the backends of a service: a set of type IPSetNets has their addresses, and a set of
-//     type IPSetPorts has their addresses with ports
+//   - "v:" for the backends of a service. A set of type IPSetNets has their addresses. A set of
+//     type IPSetPorts has their addresses with ports.
 type IPSetID string
 
 // IPSetType is the type of the members of an IP set.

@@ -37,8 +37,8 @@ type Pool struct {
 	CIDR netip.Prefix
 	// Type is the way that packets take between nodes, such as VXLAN. It is never PoolNone.
 	Type PoolType
-	// NATOutgoing means source NAT: if a packet from the pool goes to an address outside all pools,
-	// the node of the sender replaces the packet's source by its own address.
+	// NATOutgoing means source NAT. If a packet from the pool goes to an address outside all pools,
+	// the sender's node replaces the packet's source by its own address.
 	NATOutgoing bool
 	// Disabled means that the pool gives out no new addresses. Dataplanes treat it as any other
 	// pool.

@@ -22,8 +22,8 @@
 // # Format
 //
 // A recording is lines of text. Each line is a JSON object of at most calcgraph.MaxRecordLine bytes. The first is the
-// header, with two fields of the graph's calcgraph.Config: "node" is Node, and "names" is Names, which is left out if
-// it is false:
+// header. It has two fields of the graph's calcgraph.Config: "node" is Node, and "names" is Names. If Names is false,
+// "names" is left out:
 //
 //	{"recording":"wayleave/calcgraph","version":1,"node":"n1","names":true}
 //
@@ -45,7 +45,7 @@
 // # Errors
 //
 // For an error in a recording, Run and Steps return a *LineError with the number of the line. All lines before it have
-// been played. If the recording process died while writing, the last line is not complete: the LineError wraps
+// been played. If the recording process died while writing, the last line is not complete. Then the LineError wraps
 // ErrTruncated, which a caller may treat as a regular end.
 //
 // # Concurrency

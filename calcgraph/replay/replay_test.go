@@ -109,8 +109,8 @@ func recorded(k policy.Key) string {
 	return k.String()
 }
 
-// S100, S101, S167: in random worlds with invalid objects, a recording results in the same batches, rejections and
-// doubts as the live run, byte for byte.
+// S100, S101, S167: a recording results in the same batches, rejections and doubts as the live run, byte for byte. The
+// worlds of the test are random, with invalid objects.
 func TestReplayEqualsLiveRun(t *testing.T) {
 	n := *seedCount
 	if testing.Short() {

@@ -63,8 +63,8 @@ type Config struct {
 	WaitForStatus bool
 	// MaxMessage is the maximum length of a message of the driver in bytes. Default 4 MiB.
 	MaxMessage uint64
-	// Timeout is the maximum time of each of two waits: for the driver to read the next 64 KiB of messages, and for the
-	// driver to report that it has removed an endpoint. Default 30 s.
+	// Timeout is the maximum time of each of two waits. The first is for the driver to read the next 64 KiB of
+	// messages. The second is for the driver to report that it has removed an endpoint. Default 30 s.
 	Timeout time.Duration
 	// Grace is how long the driver may run after Close or Teardown has closed the driver's input, or after the driver
 	// has closed its output. Then the driver is killed. Default 5 s.

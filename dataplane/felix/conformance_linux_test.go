@@ -75,8 +75,8 @@ func few(n uint64) int {
 
 func spoilt() policy.Key { return policy.Key{Kind: policy.KindPolicy, Namespace: "shop", Name: "bad"} }
 
-// conformed is a Dataplane for the conformance kit. The kit judges packets by rules that Felix does not have, which is
-// a fault of their policy. conformed omits these faults, except the fault of the kit's bad object.
+// conformed is a Dataplane for the conformance kit. The kit judges packets by rules that Felix does not have. Such a
+// rule is a fault of its policy. conformed omits these faults, except the fault of the kit's bad object.
 type conformed struct {
 	*felix.Dataplane
 	rig    *rig

@@ -15,7 +15,7 @@ import (
 )
 
 var (
-	// ErrNotRunning is wrapped by the errors of a Dataplane whose driver does not run: the driver has ended, cannot be
+	// ErrNotRunning is wrapped by the errors of a Dataplane whose driver does not run. The driver has ended, cannot be
 	// started, or is not started again before the end of a back-off.
 	ErrNotRunning = errors.New("the driver is not running")
 	// ErrClosed is wrapped by the errors of a Dataplane after Close.

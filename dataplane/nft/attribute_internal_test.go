@@ -19,8 +19,8 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// TestAttribute: a chain or set that the kernel refuses is reported for the objects that need it,
-// and a change that the applier did not accept is written again.
+// TestAttribute: a chain or set that the kernel refuses is reported for the objects that need it. A
+// change that the applier did not accept is written again.
 func TestAttribute(t *testing.T) { nfttest.EachForm(t, testAttribute) }
 
 func testAttribute(t *testing.T, classes render.ClassesConfig) {

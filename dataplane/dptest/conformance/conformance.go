@@ -62,10 +62,10 @@ type Harness struct {
 
 // Run checks that a dataplane keeps the contract of dataplane.Dataplane. It calls open at the start
 // of each subtest, and in some subtests several times. Each call of open must make a new, empty
-// place for the objects of the dataplane, such as a network namespace, and return a harness for it.
-// With t.Cleanup, open must register a function that removes this place. If the harness lacks an
-// optional function, Run skips the checks that need this function, and names them in the test's
-// log.
+// place for the objects of the dataplane, such as a network namespace. Each call must return a
+// harness for this place. With t.Cleanup, open must register a function that removes this place. If
+// the harness lacks an optional function, Run skips the checks that need this function, and names
+// them in the test's log.
 func Run(t *testing.T, open func(t *testing.T) Harness) {
 	run(t, open, patience)
 }

@@ -6,7 +6,8 @@
 // # Usage
 //
 // A Harness opens the dataplane on a kernel that only the test uses (for example a network
-// namespace), lists the programmed objects, and reports whether the dataplane lets a packet pass:
+// namespace). It lists the programmed objects, and reports whether the dataplane lets a packet
+// pass:
 //
 //	conformance.Run(t, func(t *testing.T) conformance.Harness {
 //		return conformance.Harness{Open: ..., Dump: ..., Judge: ...}
@@ -64,7 +65,7 @@
 // The kit applies states with and without the object, in several orders. It expects:
 //
 //   - While the state has the object, each Apply and Resync returns an error that reports this object
-//     alone: it has one *dataplane.ApplyError, and its Object is the key.
+//     alone. The error has one *dataplane.ApplyError, whose Object is the key.
 //   - Dump returns the same, whether the dataplane receives this object first or the others first.
 //   - Once the object is removed, Dump has no trace of it.
 //

@@ -79,7 +79,7 @@ func (f flawed) Apply(ctx context.Context, b dataplane.Batch) error {
 }
 
 // removeLast returns the state after it has removed the updated endpoints' former interfaces too
-// late: an endpoint that has got one of these interfaces is missing.
+// late. In this state, an endpoint that has got one of these interfaces is missing.
 func (f flawed) removeLast(before dptest.State) string {
 	now := f.State()
 	if !now.InSync {

@@ -13,8 +13,8 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// prober chooses packets that the policy of a state distinguishes. Each packet is possible: its source is an
-// address of its From, or of no local endpoint, and its destination is one of its To, or of no local endpoint.
+// prober chooses packets that the policy of a state distinguishes. Each packet is possible. Its source is an
+// address of its From, or of no local endpoint. Its destination is an address of its To, or of no local endpoint.
 type prober struct {
 	rng    *rand.Rand
 	state  dptest.State

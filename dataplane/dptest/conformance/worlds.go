@@ -31,8 +31,9 @@ func smallWorld(interfaces [3]string) dptest.State {
 	return s
 }
 
-// fullWorld has objects of each kind and with each property: two families, sets of both types, an
-// empty set, tiers with both default actions, a staged policy, and an endpoint that is down.
+// fullWorld has objects of each kind and with each property. It has two families, sets of both
+// types, an empty set, tiers with both default actions, a staged policy, and an endpoint that is
+// down.
 func fullWorld(interfaces [3]string) dptest.State {
 	s := emptyWorld()
 	s.Sets["s:clients"] = nets("10.1.0.0/16", "10.1.2.3/32", "10.99.0.3/32", "fd00:1::/64", "fd00:99::3/128")

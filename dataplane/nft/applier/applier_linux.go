@@ -364,7 +364,7 @@ func (a *Applier) ready(ctx context.Context) error {
 
 // Watch calls notify each time that another process changes our table, and at once if this happened
 // before the call of Watch. The function notify runs on the goroutine of Watch. Watch itself writes
-// nothing: to repair the table, the user of the Applier must call Resync from its own goroutine,
+// nothing. To repair the table, the user of the Applier must call Resync from its own goroutine,
 // and again later if that fails. If another call, such as Update, detects a change first, that call
 // repairs the table, and Watch may not report the change.
 //

@@ -144,8 +144,8 @@ func deletesBase(op ruleset.Op) bool { return op.Kind == ruleset.DeleteChain && 
 //   - they need shadows, or delete a chain or set in the live phase: an object that is still to be
 //     deleted may refer to it;
 //   - they add or delete an object that is still to be deleted;
-//   - they add an element to a map, and the value of this element is the key of another element
-//     that is still to be deleted: packets would then look up that key.
+//   - they add an element to a map, and the element's value is the key of another element that is
+//     still to be deleted. Packets would then look up that key.
 func (b *backlog) mustFinishFirst(ops []ruleset.Op, m moments) bool {
 	if b.size == 0 {
 		return false

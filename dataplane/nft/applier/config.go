@@ -32,10 +32,10 @@ type Config struct {
 	// packets that may have used parts of both the old and the new state during a change. The zero
 	// value means that the table does not detect such packets.
 	Epoch ruleset.Epoch
-	// Stages are the base chains that evaluate network policy before another base chain does. If a
-	// change concerns both a stage and later chains, a packet passes only if the old state as a
-	// whole or the new state as a whole allows it. The default is no stages: during such a change,
-	// a packet may pass although both states deny it.
+	// Stages are the base chains that evaluate network policy before another base chain does. A
+	// change may concern both a stage and later chains. Then a packet passes only if the old state
+	// as a whole or the new state as a whole allows it. The default is no stages: during such a
+	// change, a packet may pass although both states deny it.
 	Stages []ruleset.Stage
 	// Translations are the maps of destination NAT. While elements of a map change, new connections
 	// that match the keys of these elements are dropped. While a table without an owner is
@@ -44,9 +44,9 @@ type Config struct {
 	// BeforeWrite is called before each transaction, with the exceptions below. If it returns an
 	// error, the transaction is not sent. The method that needs the transaction, such as Update,
 	// then returns the error, or calls BeforeWrite again and retries. Close logs the error.
-	// BeforeWrite is not called in Teardown, and not before two kinds of transactions: one that
-	// deletes a guard table, and one that takes over a table whose owner is gone. The latter
-	// changes no object of the table. Nil allows every write.
+	// BeforeWrite is not called in Teardown, and not before a transaction that deletes a guard
+	// table. It is also not called before a transaction that takes over a table whose owner is
+	// gone. Such a takeover changes no object of the table. Nil allows every write.
 	BeforeWrite func() error
 	// Logger logs every repair of the table, and every object that is held back because the kernel
 	// refuses it. Nil discards.

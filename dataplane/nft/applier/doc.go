@@ -62,21 +62,21 @@
 //
 // Config.Epoch detects these packets. The Epoch names a set that normally matches every packet. If
 // a packet could use some changes of a transaction and not others, the transaction replaces this
-// set by an equal one, and empties the old set. An example is a transaction that adds a chain. A
-// packet on the previous generation looks into the old set, and finds no match. Rules of the table
-// then evaluate the packet from the beginning. In a table with an Epoch, rules must look into the
-// set before they drop an undecided packet. ruleset.Epoch has the details.
+// set by an equal one. The transaction also empties the old set. An example is a transaction that
+// adds a chain. A packet on the previous generation looks into the old set, and finds no match.
+// Rules of the table then evaluate the packet from the beginning. In a table with an Epoch, rules
+// must look into the set before they drop an undecided packet. ruleset.Epoch has the details.
 //
-// While the Applier replaces base chains or the whole table, a second table, the guard, drops all
-// packets at the hooks of the old base chains, except at hooks of base chains of type nat. The
-// guard has the name of the Applier's table, with the suffix "-guard" added.
+// While the Applier replaces base chains or the whole table, there is a second table, the guard.
+// The guard drops all packets at the hooks of the old base chains, except at hooks of base chains
+// of type nat. The guard has the name of the Applier's table, with the suffix "-guard" added.
 //
 //   - If a transaction deletes base chains and adds none, the Applier normally uses no guard. This
-//     leaves a gap if the transaction also moves rules from a deleted base chain to another one: a
+//     leaves a gap if the transaction also moves rules from a deleted base chain to another one. A
 //     packet that is under way may pass both chains without meeting these rules.
-//   - In two cases, the Applier uses the guard for such a transaction, too: the table in the kernel
-//     has no set of the Epoch yet, or another process or an earlier process has added one of the
-//     deleted base chains.
+//   - The Applier uses the guard for such a transaction, too, if the table in the kernel has no set
+//     of the Epoch yet. It also uses the guard for such a transaction if another process or an
+//     earlier process has added one of the deleted base chains.
 //   - The Applier deletes the guard after a grace period. If the deletion fails, the next call
 //     tries again. From Linux 5.12 on, the kernel deletes the guard when the process ends. In any
 //     case, the guard stops dropping packets after ten seconds.
@@ -84,8 +84,8 @@
 // When a transaction deletes a base chain, packets still pass the chain for a moment. But the sets
 // into which its rules look may already be empty. Then these rules may drop packets that both
 // states allow. The Applier prevents this if the base chain has the policy accept, and no other
-// chain replaces it: one transaction deletes the rules of the chain, and a second one deletes the
-// chain.
+// chain replaces it. Then one transaction deletes the rules of the chain, and a second one deletes
+// the chain.
 //
 // The kernel sends a notification for each element of a transaction to listeners in all network
 // namespaces. This doubles the time of a large transaction. The Applier does not listen during its
@@ -162,10 +162,11 @@
 // later hook. During a change, the old state could translate the connection, and the new state
 // filter it. To prevent this, list the maps of destination NAT in Config.Translations.
 //
-// If a change concerns elements of these maps, the Applier first adds a translation guard: two
-// temporary base chains that drop new connections to the keys of these elements. After a grace
-// period, it makes the change. The last transaction deletes the guard. While a table without an
-// owner is replaced, such guards drop new connections to all keys of the old and the new maps.
+// If a change concerns elements of these maps, the Applier first adds a translation guard. This
+// guard is two temporary base chains that drop new connections to the keys of these elements. After
+// a grace period, the Applier makes the change. The last transaction deletes the guard. While a
+// table without an owner is replaced, such guards drop new connections to all keys of the old and
+// the new maps.
 //
 // # Stages
 //
@@ -174,17 +175,17 @@
 // this, list in Config.Stages each base chain that packets pass before another one. A base chain in
 // this list is called a stage.
 //
-// If a change concerns both a stage and later chains, or a set into which both look, the Applier
-// adds a stage guard for the time of the change. This is a temporary base chain that packets pass
-// after the stage. It drops packets that the new state of the stage denies. So a packet passes only
-// if the old state as a whole or the new state as a whole allows it. The change takes three grace
-// periods more. During the change, rules of the stage may log a packet twice.
+// A change may concern both a stage and later chains, or a set into which both look. Then the
+// Applier adds a stage guard for the time of the change. This guard is a temporary base chain that
+// packets pass after the stage. It drops packets that the new state of the stage denies. So a
+// packet passes only if the old state as a whole or the new state as a whole allows it. The change
+// takes three grace periods more. During the change, rules of the stage may log a packet twice.
 //
 // # Ownership
 //
 // From Linux 6.9 on, a netlink socket can own a table. If the kernel supports this, the Applier
-// owns the table from its first call on: the kernel refuses the writes of every other socket with
-// EPERM, and "nft flush ruleset" skips the table. A second Applier of this table gets an
+// owns the table from its first call on. The kernel then refuses the writes of every other socket
+// with EPERM, and "nft flush ruleset" skips the table. A second Applier of this table gets an
 // *OwnedError, and writes nothing. After Close, or after the process ends in any way, the table
 // stays without an owner, and the next Applier takes it over.
 //

@@ -72,7 +72,7 @@ func needsEpoch(live []ruleset.Op) bool {
 //   - A packet could use the operations in part.
 //   - The table was read back: foreign objects may be deleted.
 //   - Chains are added: to a packet that entered before, they are empty.
-//   - A transaction without a new epoch came shortly before, and no grace period has ended since: a
+//   - A transaction without a new epoch came shortly before, and no grace period has ended since. A
 //     packet could use the state before both transactions and the state after both.
 //
 // Errors: *netlink.SizeError if the transaction is larger than the limit; those of write and
@@ -137,9 +137,9 @@ func (e *epochs) await() {
 
 // writeEpoch writes operations and begins a new epoch. The kernel cannot change a rule twice in one
 // transaction. So if the operations change rules of a chain of the Epoch, writeEpoch first deletes
-// all rules of this chain, and adds its new rules last. It begins no new epoch if the operations
-// themselves change the Epoch, or if a chain of the Epoch has a temporary rule. Then begun is
-// false.
+// all rules of this chain. It adds the new rules of the chain last. writeEpoch begins no new epoch
+// if the operations themselves change the Epoch, or if a chain of the Epoch has a temporary rule.
+// Then begun is false.
 func (e *epochs) writeEpoch(ops []ruleset.Op, d *readback.Difference) (begun bool, err error) {
 	refilled, deletions, err := e.refilled(ops)
 	if err != nil {

@@ -68,8 +68,8 @@ func epochHandle(t *testing.T, ns *netns.NS) string {
 	return found[1]
 }
 
-// A change of several live objects begins a new epoch in the same transaction, and so does a change
-// of one element soon after another change of one element. Otherwise the table stays the same.
+// A change of several live objects begins a new epoch in the same transaction. So does a change of
+// one element soon after another change of one element. Otherwise the table stays the same.
 func TestChangeOfSeveralObjectsBeginsEpoch(t *testing.T) {
 	ns := nstest.New(t)
 	cfg := applier.Config{Epoch: epoch(), Shared: true}
@@ -158,9 +158,9 @@ func TestNewChainBeginsEpoch(t *testing.T) {
 	}
 }
 
-// A change of one element within 50 ms of another one begins a new epoch: a packet could use the
-// state before both and the state after both. In this test, no grace period rules out such a
-// packet.
+// A change of one element within 50 ms of another one begins a new epoch. The reason is that a
+// packet could use the state before both and the state after both. In this test, no grace period
+// rules out such a packet.
 func TestSecondSmallChangeBeginsEpoch(t *testing.T) {
 	ns := nstest.New(t)
 	a := openWith(t, ns, applier.Config{Epoch: epoch(), Shared: true})
@@ -237,8 +237,9 @@ func TestNextChangeBeginsEpoch(t *testing.T) {
 	require.NoError(t, a.Verify(bg))
 }
 
-// A change of one element within 50 ms of a change of an interval set begins a new epoch, even if the
-// latter began one: packets see the elements of interval sets later.
+// A change of one element within 50 ms of a change of an interval set begins a new epoch. It does so
+// even if the change of the interval set began one, because packets see the elements of interval sets
+// later.
 func TestChangeAfterIntervalsBeginsEpoch(t *testing.T) {
 	ns := nstest.New(t)
 	a := openWith(t, ns, applier.Config{Epoch: epoch(), Shared: true})
@@ -439,8 +440,8 @@ func TestShadowsBesideForeignRuleBeginNoEpoch(t *testing.T) {
 	requireLists(t, ns, epochTableWithNets(false, 17, 5, 6, 7))
 }
 
-// A change of one element of a set begins a new epoch, unlike one of a map: a packet may look twice
-// into a set, as sender and as receiver.
+// A change of one element of a set begins a new epoch, unlike a change of one element of a map. A
+// packet may look twice into a set, as sender and as receiver.
 func TestChangeOfOneElementOfSetBeginsEpoch(t *testing.T) {
 	ns := nstest.New(t)
 	a := openWith(t, ns, applier.Config{Shared: true, Epoch: epoch()})

@@ -21,8 +21,8 @@ import (
 // hookGuard is a table that drops packets while base chains replace others. It closes a gap of the
 // kernel. A packet may be delayed between a new base chain and the old one. The new chain comes
 // first, and accepts the packet, because it has no rules yet. If the old chain is deleted
-// meanwhile, it accepts the packet, too. The guard is a table of its own, because the transaction
-// could remove a chain of our table from the hook together with the old chain.
+// meanwhile, it accepts the packet, too. The guard is a table of its own. The reason is that the
+// transaction could remove a chain of our table from the hook together with the old chain.
 //
 // The rules of the guard drop only while a set has elements, and these expire. The kernel deletes
 // the guard with the process. Before Linux 5.12, it cannot do so: then a comment identifies the

@@ -46,7 +46,8 @@ type isolator struct {
 
 // isolate finds the objects at fault after a refusal, and programs the rest. The kernel checks the
 // trial transactions without committing them. done reports that the rest is programmed, or that the
-// table changed meanwhile; err is then the error to report. If done is false, nothing was written.
+// table changed meanwhile. If done is true, err is the error to report. If done is false, nothing
+// was written.
 func (i *isolator) isolate(ctx context.Context, d *readback.Difference, refusal error) (done bool, err error) {
 	actual, err := i.desired.actual(d)
 	if err != nil {
@@ -119,9 +120,9 @@ func blame(err error) map[Object]rejection {
 	return blamed
 }
 
-// blamesBase reports whether a refusal names a base chain. The fault may be in a chain to which the
-// base chain leads, because the kernel validates all reachable chains when rules of a base chain
-// are added.
+// blamesBase reports whether a refusal names a base chain. When rules of a base chain are added,
+// the kernel validates all reachable chains. So the fault may be in a chain to which the base chain
+// leads.
 func (i *isolator) blamesBase(blamed map[Object]rejection) bool {
 	for o := range blamed {
 		if c := i.desired.Chain(o.Name); o.Kind == "chain" && c != nil && c.Hook != nil {

@@ -17,9 +17,9 @@ import (
 //   - Packets see the new elements of interval sets, at the very end. Until then, a new set is
 //     empty.
 //
-// So policies change while no packet reaches them (deferPolicies), and new interval sets are filled
-// before any rule looks into them. shadowPlan changes interval sets together with other objects
-// that packets use.
+// So policies change while no packet reaches them (deferPolicies). Likewise, new interval sets are
+// filled before any rule looks into them. shadowPlan changes interval sets together with other
+// objects that packets use.
 
 // addDropGuards adds a first rule that drops to each base chain that the operations create. steps
 // has the operations that delete these rules: see runSteps.

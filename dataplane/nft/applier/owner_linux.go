@@ -163,10 +163,10 @@ func (o *owner) ownedError(port uint32) *OwnedError {
 	return &OwnedError{Family: o.cfg.Family, Table: o.cfg.Name, Port: port, Process: processOf(port)}
 }
 
-// disown counts a failed attempt to replace a table by one with an owner. err is the reason: the
+// disown counts a failed attempt to replace a table by one with an owner. The reason is err: the
 // table is too large for one transaction, or the kernel refuses it. If the table is too large, or
-// after several attempts, there are no further ones: the table stays without an owner. disown
-// returns errChanged, because the table must be read again.
+// after several attempts, there are no further attempts. The table then stays without an owner.
+// disown returns errChanged, because the table must be read again.
 func (o *owner) disown(err error) error {
 	var size *netlink.SizeError
 	if o.attempts++; o.attempts >= maxOwnerAttempts || errors.As(err, &size) {

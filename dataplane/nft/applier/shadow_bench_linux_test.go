@@ -33,8 +33,8 @@ func (c *clock) Send(data []byte) error {
 }
 
 // BenchmarkPrefixes changes all, half or one of the prefixes of a set together with an address of
-// another set, by shadows: until packets see it, and until Apply returns. Raw sends the encoded
-// change of only the prefixes, in place.
+// another set, by shadows. It measures the time until packets see the change, and until Apply
+// returns. Raw sends the encoded change of only the prefixes, in place.
 func BenchmarkPrefixes(b *testing.B) {
 	for _, count := range []int{3000, 20_000, 100_000} {
 		for _, part := range []string{"all", "half", "one"} {

@@ -27,9 +27,9 @@ import (
 //	destroy  the shadows and all unreachable objects are deleted
 //
 // A packet that entered before live uses the old sets and chains. A packet that enters after live
-// uses the new ones. Without the first grace period, a packet that is delayed until both build and
-// live are over would meet the new first rules in each chain that it enters afterwards, because the
-// kernel keeps only two generations of rules.
+// uses the new ones. Without the first grace period, a packet could be delayed until both build and
+// live are over. This packet would meet the new first rules in each chain that it enters
+// afterwards, because the kernel keeps only two generations of rules.
 //
 // If the process ends during the change, the next process deletes the shadows. Unchanged rules keep
 // their counters and limits. A shadow has its own, which are deleted with it.

@@ -198,8 +198,8 @@ func TestShadowsOfBaseChains(t *testing.T) {
 	}
 }
 
-// S173 also holds if a process ends between any two transactions and the next one continues, or if
-// the kernel refuses all transactions from one on and the same process retries.
+// S173 also holds if a process ends between any two transactions, and the next process continues.
+// It also holds if the kernel refuses all transactions from one on, and the same process retries.
 func TestShadowsInterrupted(t *testing.T) {
 	const steps = 6
 	for _, restart := range []bool{false, true} {
@@ -312,8 +312,9 @@ func TestSimpleChangeIsOneTransaction(t *testing.T) {
 }
 
 // S173: packets see a change of one interval set at one moment, however many of its elements are
-// added and deleted, and whether keys have one field or several. The change is one transaction. On
-// an older kernel, which would miss overlapping elements meanwhile, it uses shadows.
+// added and deleted. This holds for keys with one field and for keys with several. The change is
+// one transaction. On an older kernel, which would miss overlapping elements meanwhile, it uses
+// shadows.
 func TestIntervalSetChangesAtOnce(t *testing.T) {
 	both := []ruleset.Field{ruleset.IPDaddr, ruleset.Dport}
 	states := map[string]func(version int) *ruleset.Table{

@@ -91,8 +91,8 @@ func (f *stageEffects) isKey(of *ruleset.Set, data []ruleset.Value) bool {
 }
 
 // isWithin reports whether an interval map at the stage has an element that contains a key of map s
-// and has an effect: its data is a key. Packets use this element while s lacks the key. A change of
-// this element is an operation of its own.
+// and has an effect. The element has an effect if its data is a key. Packets use this element while
+// s lacks the key. A change of this element is an operation of its own.
 func (f *stageEffects) isWithin(s *ruleset.Set, key []ruleset.Value) bool {
 	ranges, known := f.ranges[s.Name]
 	if !known {

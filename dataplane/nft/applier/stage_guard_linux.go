@@ -27,8 +27,8 @@ type stageGuard struct {
 	p    *phases
 	view *ruleset.State
 	name func() string
-	// chains has the chains that the change adds, changes or deletes, in their new state; nil if
-	// deleted. sets has the sets that it adds, changes or deletes, without elements.
+	// chains has the chains that the change adds, changes or deletes, in their new state. A deleted
+	// chain is nil. sets has the sets that the change adds, changes or deletes, without elements.
 	chains map[string]*ruleset.Chain
 	sets   map[string]*ruleset.Set
 	// names has the names of copies, by the names of the originals. An original without a copy has
@@ -62,10 +62,10 @@ type stageGuards struct {
 // forget discards the reaches, because they may have changed without a guard.
 func (s *stageGuards) forget() { clear(s.reaches) }
 
-// add adds guards for the Stages that change together with other chains or sets, and waits for a
-// grace period. steps are the operations of remove, which delete the guards. If the kernel refuses
-// the guards, the change continues without them: the kernel will refuse the change as well, or it
-// has no space for both.
+// add adds guards for the Stages that change together with other chains or sets. Then it waits for
+// a grace period. steps are the operations of remove, which delete the guards. If the kernel
+// refuses the guards, the change continues without them. In this case, the kernel will refuse the
+// change as well, or has no space for both.
 func (s *stageGuards) add(
 	ops []ruleset.Op, d *readback.Difference, view *ruleset.State,
 ) (steps [2][]ruleset.Op, err error) {
@@ -262,8 +262,8 @@ func (g *stageGuard) head(name string) *ruleset.Set {
 }
 
 // copyChain returns the name by which the guard refers to a chain. If the guard needs a copy of the
-// chain, it makes one. That is so if the chain changes, if it excludes packets from connection
-// tracking, or if it refers to a chain or set with a copy.
+// chain, it makes one. That is so if the chain changes, excludes packets from connection tracking,
+// or refers to a chain or set with a copy.
 func (g *stageGuard) copyChain(name string) string {
 	if to, known := g.names.chains[name]; known {
 		return to
