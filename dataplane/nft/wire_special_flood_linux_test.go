@@ -130,7 +130,7 @@ func testWireErrorsFlood(t *testing.T, classes render.ClassesConfig) {
 }
 
 // S119, S175, S173: a workload whose egress policy denies everything sends to a DHCP server of the
-// host. It sends from its own addresses and false ones, while policy and sources of others change.
+// host. It sends from its own addresses and false ones, while the allowed sources of others change.
 func TestWireDHCPFlood(t *testing.T) { nfttest.EachForm(t, testWireDHCPFlood) }
 
 func testWireDHCPFlood(t *testing.T, classes render.ClassesConfig) {

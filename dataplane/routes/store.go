@@ -23,8 +23,8 @@ type observed struct {
 	// process has an object in its place.
 	foreign bool
 	// madeByOther means that another process made an identical object, and ours is not needed. If
-	// that process has deleted its object since, ceded is set: then only that process restores the
-	// object (case S172 of docs/semantics.md).
+	// that process has deleted its object since, ceded is set. We do not restore the object then, until
+	// it is desired with other values or its interface comes back (case S172 of docs/semantics.md).
 	madeByOther, ceded bool
 }
 

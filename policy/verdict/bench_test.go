@@ -36,7 +36,7 @@ func large(n, groups int) (verdict.World, verdict.Flow) {
 	}
 }
 
-// BenchmarkEvaluator measures one flow in three cases:
+// BenchmarkEvaluator measures the construction of an Evaluator, and one flow in three cases:
 //
 //   - 1,000 of 10,000 policies select the destination of the flow.
 //   - All policies select the destination.

@@ -116,7 +116,7 @@ func TestLooseSelectorsAreSeparate(t *testing.T) {
 }
 
 // A change of a label causes the evaluation only of selectors that mention the label. Other selectors are not
-// evaluated, also if thousands of them are filed under a label of the item.
+// evaluated, also if a thousand of them are loose, or filed under a label of the item.
 func TestChangeReachesSelectorsThatMentionIt(t *testing.T) {
 	for _, form := range []string{
 		`a == "b" && !has(x%d)`, `a == "b" && has(x%d)`, `has(a) && x%d != "b"`, `x%d != "b"`,

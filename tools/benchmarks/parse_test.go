@@ -9,7 +9,8 @@ import (
 )
 
 // TestResultsOfSeveralRunsAreMerged has lines as `go test -bench` prints them. Some have units of package testing, some
-// a minimum and a median that the benchmark computed, and some a minimum alone.
+// a minimum and a median that the benchmark computed, and some a minimum and a median
+// of other measurements.
 func TestResultsOfSeveralRunsAreMerged(t *testing.T) {
 	runs, err := parseRuns(strings.NewReader(`goos: linux
 pkg: example.com/x
