@@ -31,8 +31,8 @@
 //
 // Some settings cannot be set in the datastore, because its users must not decide about them. These
 // settings determine the node's name, whom the agent trusts, which objects in the kernel belong to
-// the agent, its files and sockets, and when it is considered stuck. They also cannot change while the agent runs: when the sources are read again, Pin
-// keeps their values.
+// the agent, its files and sockets, and when it is considered stuck. They also cannot change while
+// the agent runs: when the sources are read again, Pin keeps their values.
 //
 // # Concurrency
 //
