@@ -152,6 +152,10 @@ docs: bin/benchmarks ## Check the pages of benchmarks, build the site of docs/ i
 	bin/benchmarks page -check
 	scripts/docs
 
+.PHONY: docs-screenshots
+docs-screenshots: ## Build the site, and take screenshots of each page at two widths in bin/screenshots.
+	scripts/docs screenshots
+
 .PHONY: lint-proto
 lint-proto: $(PROTO_TOOLS) ## Check the schemas of the protocols, and that their generated code is up to date.
 	@set -e; out=$$(mktemp -d); trap 'rm -rf "$$out"' EXIT; export PATH=$(CURDIR)/bin:$$PATH; \

@@ -92,6 +92,9 @@ export default defineConfig({
   cacheDir: '../bin/site-cache',
   cleanUrls: true,
   metaChunk: true,
+  // On a phone, the text of a picture would be too small: the picture keeps its size, and scrolls.
+  head: [['style', {}, '@media (max-width: 640px) { .vp-doc p:has(> img) { overflow-x: auto } ' +
+    '.vp-doc p > img { max-width: none; width: 620px } }']],
   markdown: { config: linkSources, anchor: { slugify: anchor } },
   themeConfig: {
     outline: [2, 3],
