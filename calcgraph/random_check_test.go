@@ -31,8 +31,8 @@ func valid[R policy.Resource](world verdict.World) []R {
 }
 
 // forWorkloads returns a world with the same meaning for workloads, but without host endpoints, and without policies
-// for host endpoints only. Host endpoints become workload endpoints of another node. With services, forWorkloads
-// replaces rules with services.
+// for host endpoints only. Host endpoints become workload endpoints of another node. If services is set, forWorkloads
+// also replaces the rules that have services.
 func forWorkloads(world verdict.World, services bool) verdict.World {
 	out := verdict.World{}
 	for key, r := range world {

@@ -152,7 +152,7 @@ func (r *TunnelResolver) set(key dataplane.TunnelKey, candidate *dataplane.Tunne
 }
 
 // defaultMAC returns the MAC address derived from the name of a node: the letter "f", and the first bytes of a hash.
-// The letter makes it a locally administered unicast address. All nodes compute the same address.
+// The letter makes the MAC address a locally administered unicast address. All nodes compute the same address.
 func defaultMAC(k dataplane.TunnelKey) string {
 	name := k.Node
 	if k.IPVersion == 6 {
@@ -188,7 +188,7 @@ func (r *TunnelResolver) compareNodes(a, b string) int {
 }
 
 // claim adds a candidate's claims. A node with one address for both encapsulations may have the same claim several
-// times. So may any node for a moment, while its candidate is replaced.
+// times. The same holds for any node for a moment, while its candidate is replaced.
 func (r *TunnelResolver) claim(t *dataplane.Tunnel) {
 	for _, c := range claimsOf(t) {
 		at, _ := slices.BinarySearchFunc(r.claims.m[c], t.Node, r.compareNodes)

@@ -47,8 +47,8 @@ func values() []value {
 	}
 }
 
-// hidden reports whether String does not show a field. String does not show the ID of a rule or the
-// name of a port. Ports in rules have no name.
+// hidden reports whether String does not show a field. String does not show the ID of a rule. It
+// does not show the name of a port either, because ports in rules have no name.
 func (v value) hidden(path string) bool {
 	rules := regexp.MustCompile(
 		`^(\.(Ingress|Egress)\[\d\])?(\.ID|(\.Source|\.Destination)?\.(Not)?Ports\[\d\]\.Name)$`,

@@ -68,7 +68,7 @@ type Finisher interface {
 }
 
 // Limited is a Dataplane that may program an endpoint although policy does not see all of the
-// endpoint's traffic. An example of such traffic is frames between two ports of a bridge.
+// endpoint's traffic. Frames between two ports of a bridge are an example of such traffic.
 type Limited interface {
 	// Unjudged returns a text for each endpoint with traffic that policy does not see. The text is
 	// for people: it describes this traffic, and why policy does not see it. The Driver calls

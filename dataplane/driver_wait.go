@@ -90,7 +90,7 @@ func (d *Driver) WaitApplied(ctx context.Context) error {
 // waitFor returns once three things are true:
 //
 //   - Each batch that was sent before the call has been given to the dataplanes.
-//   - The condition holds.
+//   - The function condition returns true.
 //   - The function accept returns true.
 //
 // waitFor calls condition with the lock held, and accept without the lock. A nil accept counts as

@@ -43,9 +43,9 @@ type Drift struct {
 	// Repaired is set if the dataplane has already repaired the object, so no Resync is needed.
 	Repaired bool
 	// OnlyFaults is set if nothing has to be repaired, but the list of objects that are at fault,
-	// down or pending has changed. For example, an interface was deleted. The Driver then calls
-	// Apply with an empty batch. The error of this call has the new list. The Driver does not call
-	// Resync, and does not count this as a drift.
+	// down or pending has changed. An example of a cause is that an interface was deleted. The
+	// Driver then calls Apply with an empty batch. The error of this call has the new list. The
+	// Driver does not call Resync, and does not count this as a drift.
 	OnlyFaults bool
 }
 

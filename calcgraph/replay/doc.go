@@ -23,7 +23,7 @@
 //
 // A recording is lines of text. Each line is a JSON object of at most calcgraph.MaxRecordLine bytes. The first is the
 // header. It has two fields of the graph's calcgraph.Config: "node" is Node, and "names" is Names. If Names is false,
-// "names" is left out:
+// "names" is left out. This is an example of a header:
 //
 //	{"recording":"wayleave/calcgraph","version":1,"node":"n1","names":true}
 //

@@ -41,11 +41,10 @@ func Read(cfg Config) (*Snapshot, error) {
 	return s.snapshot(), nil
 }
 
-// Watch first calls the function changed with a snapshot of the present interfaces. Then it calls
-// changed with a new snapshot whenever an interface is added, removed, renamed, or set up or down.
-// It also does so when the addresses or other properties of an interface change. One call may
-// report several changes together. If a change was undone before the call, the snapshot may be
-// equal to the one before.
+// Watch calls the function changed with a snapshot of the interfaces, first at once, and then again
+// after each change. A change is that an interface is added, removed, renamed, or set up or down,
+// or that its addresses or other properties change. One call may report several changes together.
+// If a change was undone before the call, the snapshot may be equal to the one before.
 //
 // Watch misses no change after the first call. If the kernel's notifications do not fit the
 // socket's buffer, Watch reads everything again and calls the function.

@@ -78,9 +78,9 @@ func TestRulesAreNotApart(t *testing.T) {
 	require.Positive(t, live, "the outcomes of classes that have addresses change with the rest")
 }
 
-// A packet looks up its source twice. It does so for the workload that receives the packet, and for
-// a host endpoint that forwards the packet. Or it does so for a host endpoint, before and after
-// connection tracking.
+// A packet looks up its source twice in two cases. In the first case, it does so for the workload
+// that receives it, and for a host endpoint that forwards it. In the second case, it does so for a
+// host endpoint, before and after connection tracking.
 func TestLookedUpTwiceIsNotApart(t *testing.T) {
 	tiers := []dataplane.TierPolicies{
 		{Tier: "default", DefaultAction: policy.Deny, Policies: []policy.Key{nfttest.PolicyKey("host")}},

@@ -15,9 +15,9 @@ import (
 	"github.com/wayleave/wayleave/internal/netns/nstest"
 )
 
-// S173: changes of the base chains' own rules begin an epoch. The first interface with another
-// prefix is such a change, and so is the last. The first bridge port is such a change, and so is
-// the last.
+// S173: changes of the base chains' own rules begin an epoch. These rules change when the first
+// interface with another prefix is added, and when the last one is removed. They also change with
+// the first and the last bridge port.
 func TestChangeOfBaseChainsBeginsEpoch(t *testing.T) {
 	nfttest.EachForm(t, func(t *testing.T, classes render.ClassesConfig) {
 		b := newBridged(t, classes)

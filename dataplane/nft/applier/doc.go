@@ -60,12 +60,12 @@
 // generation may find the new element. But for this packet, the new chain is empty, so the packet
 // returns from the chain without a decision.
 //
-// Config.Epoch detects these packets. The Epoch names a set that normally matches every packet. If
-// a packet could use some changes of a transaction and not others, the transaction replaces this
-// set by an equal one. The transaction also empties the old set. An example is a transaction that
-// adds a chain. A packet on the previous generation looks into the old set, and finds no match.
-// Rules of the table then evaluate the packet from the beginning. In a table with an Epoch, rules
-// must look into the set before they drop an undecided packet. ruleset.Epoch has the details.
+// Config.Epoch detects these packets. The Epoch names a set that normally matches every packet. A
+// packet may be able to use some changes of a transaction and not others, for example if the
+// transaction adds a chain. Such a transaction replaces this set by an equal one, and empties the
+// old set. A packet on the previous generation looks into the old set, and finds no match. Rules of
+// the table then evaluate the packet from the beginning. In a table with an Epoch, rules must look
+// into the set before they drop an undecided packet. ruleset.Epoch has the details.
 //
 // While the Applier replaces base chains or the whole table, there is a second table, the guard.
 // The guard drops all packets at the hooks of the old base chains, except at hooks of base chains
@@ -163,10 +163,10 @@
 // filter it. To prevent this, list the maps of destination NAT in Config.Translations.
 //
 // If a change concerns elements of these maps, the Applier first adds a translation guard. This
-// guard is two temporary base chains that drop new connections to the keys of these elements. After
-// a grace period, the Applier makes the change. The last transaction deletes the guard. While a
-// table without an owner is replaced, such guards drop new connections to all keys of the old and
-// the new maps.
+// guard consists of two temporary base chains. They drop new connections to the keys of these
+// elements. After a grace period, the Applier makes the change. The last transaction deletes the
+// guard. While a table without an owner is replaced, such guards drop new connections to all keys
+// of the old and the new maps.
 //
 // # Stages
 //

@@ -68,8 +68,9 @@ func epochHandle(t *testing.T, ns *netns.NS) string {
 	return found[1]
 }
 
-// A change of several live objects begins a new epoch in the same transaction. So does a change of
-// one element soon after another change of one element. Otherwise the table stays the same.
+// A change of several live objects begins a new epoch in the same transaction. A change of one
+// element begins one, too, if another change of one element was shortly before. Otherwise the table
+// stays the same.
 func TestChangeOfSeveralObjectsBeginsEpoch(t *testing.T) {
 	ns := nstest.New(t)
 	cfg := applier.Config{Epoch: epoch(), Shared: true}

@@ -47,7 +47,7 @@ type isolator struct {
 // isolate finds the objects at fault after a refusal, and programs the rest. The kernel checks the
 // trial transactions without committing them. done reports that the rest is programmed, that the
 // table changed meanwhile, or that the context is done. If done is true, err is the error to
-// report. If done is false, nothing was written.
+// report. If done is false, the change has failed, but parts of it may be written.
 func (i *isolator) isolate(ctx context.Context, d *readback.Difference, refusal error) (done bool, err error) {
 	actual, err := i.desired.actual(d)
 	if err != nil {

@@ -259,8 +259,8 @@ func TestMissedEndsAreDetected(t *testing.T) {
 	})
 }
 
-// Updates may not find an entry. If its end is reported late, or a later Update finds it, the entry is counted once,
-// and so is each of its packets.
+// Sometimes Updates do not find an entry. If the end of the entry is reported late, or a later Update finds the entry,
+// it is counted once, and so is each of its packets.
 func TestEntryThatUpdatesDoNotFind(t *testing.T) {
 	k, f := key("shop/cart", 80, policy.Ingress, true), tracked(7)
 	for _, verdict := range []bool{false, true} {

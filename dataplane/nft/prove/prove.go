@@ -76,9 +76,10 @@ func (c Config) validate() error {
 // Table compares a table with policy: it tries one packet of each kind that policy or the table
 // distinguishes.
 //
-// The time is proportional to the product of three numbers: local endpoints, kinds of addresses,
-// and ports that the endpoints' policies mention. The time also grows with the size of the world
-// and the table. The memory is proportional to this size. Table uses all processors.
+// The time is proportional to the product of three numbers: the numbers of local endpoints, of
+// kinds of addresses, and of ports that the endpoints' policies mention. The time also grows with
+// the size of the world and the table. The memory is proportional to this size. Table uses all
+// processors.
 //
 // Errors: an invalid config; a table that is not valid or cannot be simulated; the context's error;
 // the error of Config.Progress. A difference is no error.

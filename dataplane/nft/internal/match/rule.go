@@ -82,7 +82,8 @@ func (m Matcher) ofFamily(
 }
 
 // Check returns an error if a rule cannot be rendered. Such a rule has an unknown field, an invalid
-// value such as a named port, or an IP set that does not exist or has the wrong type.
+// value such as a named port, or a bad IP set. A bad IP set does not exist, has the wrong type, or
+// cannot be rendered.
 func (m Matcher) Check(rule *dataplane.Rule) error {
 	if !Known(*rule) {
 		return errUnknownField

@@ -129,8 +129,8 @@ func covered(p netip.Prefix, by []netip.Prefix) bool {
 	return slices.ContainsFunc(by, func(q netip.Prefix) bool { return q.Bits() <= p.Bits() && q.Contains(p.Addr()) })
 }
 
-// gainAfterDown marks prefixes of an endpoint that was down as gained. Each marked prefix overlaps
-// with a prefix that another endpoint has lost and whose connections have not been ended.
+// gainAfterDown marks prefixes of an endpoint that was down as gained. It marks each prefix that
+// overlaps with a prefix that another endpoint has lost and whose connections have not been ended.
 func (o *Tracker) gainAfterDown(key policy.Key, e *dataplane.Endpoint) {
 	for _, p := range e.AllowedSources {
 		if slices.Contains(o.gained[key], p) {
