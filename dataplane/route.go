@@ -70,11 +70,11 @@ const (
 	// prefix leads to a workload. Without the blackhole, this node would send such packets back to
 	// the network, by its default route.
 	RouteBlackhole
-	// RouteRemoteUnreachable is a destination on a remote node to which this node has no path. The
-	// remote node's resource is missing, or it lacks the address that the pool needs. Such routes
-	// exist only while this node has WireGuard keys, so that a dataplane can drop the packets,
-	// which would otherwise leave unencrypted. Without WireGuard keys, there is no route to such a
-	// destination.
+	// RouteRemoteUnreachable is a destination on a remote node to which this node has no path.
+	// Either the remote node's resource is missing, or the resource lacks the address that the pool
+	// needs. Such routes exist only while this node has WireGuard keys, so that a dataplane can
+	// drop the packets, which would otherwise leave unencrypted. Without WireGuard keys, there is
+	// no route to such a destination.
 	RouteRemoteUnreachable
 )
 

@@ -18,8 +18,8 @@ import (
 )
 
 // manyClasses gives the policies of bothWays rules for overlapping sets of peers. The group of the
-// sender or of the receiver is then over a limit. The group has many classes, each with
-// another outcome.
+// sender or of the receiver is then over a limit. This group has many classes, each with another
+// outcome.
 func manyClasses(s dptest.State, sends bool) dptest.State {
 	s = s.Clone()
 	const bits = 4

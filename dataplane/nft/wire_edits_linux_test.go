@@ -66,8 +66,8 @@ func (n *floodNet) edits(t *testing.T, cfg render.Config, at editState) {
 }
 
 // editState is bothWays, where both ends are in the sets of the rules. The fields sends and receives are set for the
-// ends whose policy denies the flow. If both ends are in another set too, and so in another class, more is set. If way3
-// has another policy, other is set.
+// ends whose policy denies the flow. The field more is set if both ends are in another set too, and so in another
+// class. The field other is set if way3 has another policy.
 type editState struct {
 	family                       int
 	where                        string

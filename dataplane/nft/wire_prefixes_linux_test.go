@@ -93,7 +93,7 @@ func manyPrefixes(count, version int) dptest.Set {
 	return nfttest.NetSet(list...)
 }
 
-// S173: up to thousands of prefixes change with addresses and ports. Meanwhile no new connection is lost
+// S173: up to 20,000 prefixes change with addresses and ports. Meanwhile no new connection is lost
 // that both states allow. This holds for a workload whose policy uses the prefixes, and for one
 // whose policy uses none of them. The sender's policy needs more chains than others, because a rule
 // with Pass comes before one that cannot be part of a list of ports.

@@ -85,8 +85,8 @@ func programmed(err error) bool {
 	return true
 }
 
-// attribute converts the errors of the applier to errors of policies and endpoints. If the applier
-// did not add the change to its desired state, accepted is false.
+// attribute converts the errors of the applier to errors of policies and endpoints. The result
+// accepted is false if the applier did not add the change to its desired state.
 func (w *writer) attribute(err error) (out []error, accepted bool) {
 	accepted = true
 	for _, err := range unjoined(err) {

@@ -51,7 +51,7 @@ func planObjects[K objectKind[K, V], V comparable](
 }
 
 // locate finds the interface of a desired object. If it cannot, it records the fault. An object on
-// a port of one of Config.Bridges must not be in the kernel. That is no fault. An event about the
+// a port of one of Config.Bridges must not be in the kernel, which is no fault. An event about the
 // port marks the object again.
 func locate[K objectKind[K, V], V comparable](p *pass, s *store[K, V], o *slot[K, V]) (index int, ok bool) {
 	object := o.key.object(o.want)

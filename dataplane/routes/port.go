@@ -47,8 +47,8 @@ func (l *links) ports(names map[string]bool) {
 	}
 }
 
-// portsOf returns those ports of the configured bridges that an event about a link can affect. If
-// the link is a port, that is the link itself. If the link is a bridge, that is all ports.
+// portsOf returns those ports of the configured bridges that an event about a link can affect.
+// These are the link itself if it is such a port, and all ports if it is a configured bridge.
 func (l *links) portsOf(index int) map[string]bool {
 	s := l.ByIndex[index]
 	if len(l.bridges) == 0 || s == nil {

@@ -17,8 +17,8 @@ import (
 const backend = "routes"
 
 // failure has the faults of one endpoint or node. The fields op and detail belong to the first of
-// errs. If down is set, there is only one reason: the endpoint's interface does not exist or is
-// down.
+// errs. The field down means that there is only one reason: the endpoint's interface does not exist
+// or is down.
 type failure struct {
 	down   bool
 	op     string

@@ -23,8 +23,8 @@ type routeSlot struct {
 	// others counts the routes with the same key that other processes added. While there are any,
 	// ours is not replaced in one step: the kernel would replace whichever route comes first.
 	others int
-	// listedFor is the key of routeStore.byInterface under which the slot is listed. The slot's
-	// position there is place, counted from one. If the slot is not listed, place is zero.
+	// listedFor is the key of routeStore.byInterface under which the slot is listed. The field
+	// place is the slot's position there, counted from one. It is zero if the slot is not listed.
 	listedFor string
 	place     int
 }
@@ -331,9 +331,9 @@ func (s *routeStore) flushSlot(f *linkEvents, slot *routeSlot) {
 // linkEvents has the changes of interfaces since the last poll. From them follows which objects the
 // kernel may have removed by itself, and which objects it may now accept.
 type linkEvents struct {
-	// names has the names of the interfaces that changed. For interfaces whose objects the kernel
-	// removed, indices has their indices, each with the number of the last event that reported the
-	// removal.
+	// names has the names of the interfaces that changed. The field indices has the indices of
+	// interfaces whose objects the kernel removed, each with the number of the last event that
+	// reported the removal.
 	names   map[string]bool
 	indices map[int]uint64
 	// deleted has the indices of interfaces that no longer exist. Their objects are gone. (On an
@@ -345,8 +345,8 @@ type linkEvents struct {
 	sysctls map[string]bool
 	// replaced has the names that now belong to no interface or to another one.
 	replaced map[string]bool
-	// sources has the addresses that the host lost. If addresses or interfaces came or went,
-	// reachability is set: a gateway may then be reached over another interface.
+	// sources has the addresses that the host lost. The field reachability is set if addresses or
+	// interfaces came or went: a gateway may then be reached over another interface.
 	sources      map[netip.Addr]bool
 	reachability bool
 	// renamed is set if an interface has another name, altered if another property changed.

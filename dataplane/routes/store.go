@@ -22,9 +22,9 @@ type observed struct {
 	// foreign means that the kernel has refused an addition since the last dump, because another
 	// process has an object in its place.
 	foreign bool
-	// madeByOther means that another process made an identical object, and ours is not needed. If
-	// that process has deleted its object since, ceded is set. We do not restore the object then, until
-	// it is desired with other values or its interface comes back (case S172 of docs/semantics.md).
+	// madeByOther means that another process made an identical object, and ours is not needed. The
+	// field ceded means that this object has been deleted since. Then ours is not added until it is
+	// desired with other values or its interface comes back (case S172 of docs/semantics.md).
 	madeByOther, ceded bool
 }
 

@@ -101,9 +101,9 @@ func notifier(changed func()) (notify, stop func()) {
 	}
 }
 
-// repair makes one pass. If the set of objects at fault changed, or a desired device was recreated,
-// faultsChanged is true. If another process had changed an object, and that object was repaired,
-// repaired is true.
+// repair makes one pass. The result faultsChanged is true if the set of objects at fault changed,
+// or a desired device was recreated. The result repaired is true if another process had changed an
+// object, and that object was repaired.
 func (k *Keeper) repair(ctx context.Context) (faultsChanged, repaired, failing bool, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -121,8 +121,8 @@ func (k *Keeper) repair(ctx context.Context) (faultsChanged, repaired, failing b
 	return faultsChanged, len(k.repairs.unreported) > 0, err != nil && k.last.retries(), nil
 }
 
-// waitForWork waits for a notification of the kernel, or for the time of the next pass. After a
-// notification, woken is true. If the time has come, woken is false.
+// waitForWork waits for a notification of the kernel, or for the time of the next pass. The result
+// woken is true after a notification, and false if the time has come.
 func (k *Keeper) waitForWork(ctx context.Context, retry time.Duration, failing bool) (woken bool, err error) {
 	monitor, again := k.waitState()
 	if monitor == nil { // the connection was lost or closed: the next pass connects

@@ -87,7 +87,7 @@
 //
 // No packets are lost, even if a remote node receives an announcement late. The first device keeps
 // its old key until no remote node uses the device. The key of the other device does not change.
-// There is one exception: packets from a remote node may be lost if both of these conditions hold:
+// There is one exception. Packets from a remote node may be lost if both of these conditions hold:
 //
 //   - The remote node had no connection with this node.
 //   - The remote node receives the first announcement later than Config.RotationDelay.

@@ -41,9 +41,9 @@ type outDevices map[string]outDevice
 
 // targetDevice returns the index of the device by which this node is to send to the remote node.
 // This is the first usable device whose key neither node rotates. If there is none, it is the
-// usable device whose key the node with the later name rotates, so that the other node can complete
-// its rotation first. If there is no such device either, it is the first usable one, or the first
-// one.
+// usable device whose key the node with the later name rotates. The other node can then complete
+// its rotation first. If there is no such device either, it is the first usable device. If no
+// device is usable, it is the first device.
 //
 // ownName is the name of this node. A device is usable if this node's Node resource has its key.
 // rotating is the device whose key this node rotates; noDevice for none.

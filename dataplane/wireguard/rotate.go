@@ -87,9 +87,9 @@ func (d *Dataplane) resumeRotation() {
 }
 
 // nodeUsingRotatedKey returns the name of a node that still uses the key that is rotated; empty if
-// there is none. Either this node sends to it by that key's device, or is moving it there, and has
-// a live session with it. Or the node had a handshake with that device within the last
-// RotationDelay.
+// there is none. A node uses the key in two cases. In the first case, this node sends to that node
+// by the key's device, or is moving it there. This node also has a live session with that node.
+// In the second case, that node had a handshake with the device within the last RotationDelay.
 func (d *Dataplane) nodeUsingRotatedKey(nodes map[string]*remoteNode) string {
 	r, now := &d.rotation, d.applyTimer.now()
 	if name := d.outDevices.nodeUsing(r.device, nodes, d.devices.session, now); name != "" {

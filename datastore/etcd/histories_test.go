@@ -306,8 +306,8 @@ func restore(t *testing.T, dir string) string {
 	return restored
 }
 
-// A Source without a Reporter detects a restored backup by the lower raft term. The cluster id is the same, and the
-// revision is higher.
+// A Source without a Reporter detects a restored backup by the lower raft term. It does so although the cluster id is
+// the same and the revision is higher.
 func TestRestoreIsDetectedByRaftTerm(t *testing.T) {
 	srv, _, store := newStoreOn(t)
 	update(t, store, set("a", "1"))

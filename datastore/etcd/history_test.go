@@ -154,8 +154,8 @@ func TestSourceRequiresALeader(t *testing.T) {
 	require.True(t, <-watcher.requires)
 }
 
-// A Source without a Reporter detects a restored backup by the newest key that it read. The revision and the raft term
-// are not lower than before.
+// A Source without a Reporter detects a restored backup by the newest key that it read. It does so although the
+// revision and the raft term are not lower than before.
 func TestRestoreIsDetectedByNewestKey(t *testing.T) {
 	for name, change := range map[string]policy.Update{"a change": set("a", "2"), "a deletion": unset("a")} {
 		t.Run(name, func(t *testing.T) {

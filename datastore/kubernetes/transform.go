@@ -13,8 +13,8 @@ import (
 // at least the same fields. Transform changes the given object, and returns it.
 //
 //   - Pod: it keeps metadata (without owners and finalizers), the node's name, the service account,
-//     containers with ports (names, restart policies and ports), phase, addresses, and whether the
-//     Pod has host networking.
+//     phase, addresses, and whether the Pod has host networking. Of each container with ports, it
+//     keeps the name, the ports and the restart policy.
 //   - Node: of the status, it keeps only the addresses.
 //   - ServiceAccount: it removes the secrets.
 //   - EndpointSlice: of the endpoints, it keeps only addresses and conditions.

@@ -74,9 +74,9 @@ func (i *ipSets) copyFrom(from *ipSets) {
 	}
 }
 
-// forget drops an IP set that is of no further use. For this, three conditions must hold. The IP
-// set does not exist, no rule refers to it, and the next flush has no set of it to delete. The IP
-// set may be forgotten already, and another one may have its id.
+// forget drops an IP set that is of no further use. Such an IP set does not exist, no rule refers
+// to it, and the next flush has no set of it to delete. The IP set may be forgotten already, and
+// another one may have its id.
 func (i *ipSets) forget(s *sets.IPSet) {
 	if i.byID[s.ID] == s && s.Gone() && len(i.users[s]) == 0 {
 		delete(i.byID, s.ID)
@@ -110,8 +110,8 @@ func (i *ipSets) refer(o *ruleOwner) {
 	}
 }
 
-// markUsers calls changed for each policy and profile whose rules must be rendered again. The
-// reason is a set that changed in more than its members: for example, it became empty.
+// markUsers calls changed for each policy and profile whose rules must be rendered again. These
+// rules refer to a set that changed in more than its members: for example, the set became empty.
 func (i *ipSets) markUsers(changed func(*ruleOwner)) {
 	for s := range i.dirty.objects {
 		if s.ComputeShape() {

@@ -47,8 +47,8 @@ func (b *baseChains) invalidChain() *ruleset.Chain {
 // are accepted, because any router on the way may send them.
 //
 // At a bridge, the connection's address must belong to the same endpoint as an address of the
-// packet. This address is the packet's source for the sender, and the packet's destination for the
-// receiver.
+// packet. For the sender, that is the packet's source, and for the receiver the packet's
+// destination.
 func (b *baseChains) relatedChains() []*ruleset.Chain {
 	next, known := chainRelatedReceiver, build.Goto(chainAllowed)
 	sender := []ruleset.Rule{build.When(build.Goto(next), noEndpoint(ruleset.IIFName))}

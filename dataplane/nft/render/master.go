@@ -53,9 +53,8 @@ func (m Master) fault(name string) error {
 //
 // The Renderer needs the interfaces for two reasons:
 //
-//   - The interface of a workload endpoint may be a port of a master, such as a bond. Then the
-//     endpoint is at fault, and its packets are dropped. The exception is a master in
-//     Config.Bridges.
+//   - If the interface of a workload endpoint is a port of a master, such as a bond, the endpoint
+//     is at fault. Its packets are dropped. The exception is a master in Config.Bridges.
 //   - A host endpoint without an interface name applies to the interfaces that have one of its
 //     addresses. While there is such a host endpoint, the map must have all interfaces of the host.
 //     If an interface is missing, its packets are dropped.

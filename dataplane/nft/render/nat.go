@@ -40,8 +40,8 @@ type nat struct {
 	floating map[netip.Addr]map[*subject]struct{}
 	internal map[netip.Addr]map[*subject]struct{}
 	// dirtyFloating has the addresses to render again: floating addresses, and addresses of
-	// workloads. If the pools must be rendered again, dirtyPools is set. If any part must be
-	// rendered again, dirty is set.
+	// workloads. The field dirtyPools is set if the pools must be rendered again, and dirty if any
+	// part must be rendered again.
 	dirtyFloating     *dirtySet[netip.Addr]
 	dirtyPools, dirty bool
 }

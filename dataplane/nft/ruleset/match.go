@@ -15,9 +15,9 @@ type Match interface{ match() }
 // If the field is an interface name, a Value of IfnameSize bytes (see Ifname) matches only that
 // name. A shorter Value (see IfnamePrefix) matches all names that begin with it.
 //
-// The field's type may consist of bits (Type.Bits: ct state, ct status, tcp flags). Then, if there
-// is no Mask, Compare matches if the field and Value have at least one bit in common. With Not, it
-// matches if they have none in common.
+// The types of some fields consist of bits (Type.Bits: ct state, ct status, tcp flags). For such a
+// field and without a Mask, Compare matches if the field and Value have at least one bit in common.
+// With Not, it matches if they have none in common.
 type Compare struct {
 	Field Field
 	Not   bool

@@ -84,8 +84,8 @@ func withoutRaw(text string) string {
 	return strings.Join(lines, "")
 }
 
-// TestParseWide: a text with every part of the model equals the text of the parsed table. The listing of the text by
-// nft parses to the same table.
+// TestParseWide: a text with every part of the model equals the text of the parsed table. The listing that nft makes of
+// this text parses to the same table.
 func TestParseWide(t *testing.T) {
 	text := withoutRaw(read(t, "testdata/wide.nft"))
 	tables, err := ruleset.ParseTables(text)

@@ -159,7 +159,7 @@ func (e *endpoint) unsubscribe(sub *subscriber) {
 }
 
 // nextResponse removes and returns the next response for a subscriber, and returns the current
-// endpoint. If there is no response, or the call has ended, ok is false.
+// endpoint. The result ok is false if there is no response, or the call has ended.
 func (e *endpoint) nextResponse(sub *subscriber) (next response, current *dataplane.Endpoint, ok bool) {
 	s := e.server
 	s.mu.Lock()

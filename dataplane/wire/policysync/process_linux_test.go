@@ -27,8 +27,8 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// socketEnv has the path of a socket if this process is a client. If the client drops its privileges, userEnv is set.
-// If the client continues after the first state, followEnv is set.
+// socketEnv has the path of a socket if this process is a client. The variable userEnv is set if the client drops its
+// privileges, and followEnv if the client continues after the first state.
 const (
 	socketEnv = "POLICYSYNC_TEST_SOCKET"
 	userEnv   = "POLICYSYNC_TEST_USER"

@@ -35,7 +35,7 @@ type field struct {
 	// is a fragment.
 	careless bool
 	// shares says what the load has in common with each field of Packet.Header, in IPv4 and in IPv6
-	// packets. If the load may have anything in common with one of these fields, shared is set.
+	// packets. The field shared is set if the load may have anything in common with one of them.
 	shares [2][ruleset.HeaderFields]share
 	shared bool
 }

@@ -75,7 +75,7 @@ func packetOf(v6 bool, protocol uint8, h ruleset.HeaderField, value uint16) simu
 
 // Each header field is a field of one family, or of both with the same values. A field of a
 // transport header has a value in packets of its protocol, with or without other fields. It has
-// none in packets of other protocols.
+// no value in packets of other protocols.
 func TestHeaderFields(t *testing.T) {
 	for h := range ruleset.HeaderField(ruleset.HeaderFields) {
 		require.False(t, h.Field(false) == 0 && h.Field(true) == 0)

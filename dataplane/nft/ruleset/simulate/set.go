@@ -37,9 +37,9 @@ type part struct {
 	ranged       bool // whether the part is a range in some element
 }
 
-// box is an element as an inclusive range in every part. Boxes are sorted by one part. In this
-// part, reach is the highest end of this box and all boxes before it. A backward search can stop at
-// a box whose reach is too low.
+// box is an element as an inclusive range in every part. Boxes are sorted by one part. The field
+// reach is the highest end of this box and all boxes before it, in that part. A backward search can
+// stop at a box whose reach is too low.
 type box struct {
 	element       int32
 	lo, hi, reach []byte
