@@ -84,8 +84,8 @@ func checkDirectory(name, path string) error {
 	return nil
 }
 
-// checkSocket returns an error if no socket can be made at the path. For example, another kind of
-// file exists there, or a part of the path is not a directory. An existing socket is accepted,
+// checkSocket returns an error if another kind of file exists at the path, or if the path cannot be
+// examined. For example, a part of the path may not be a directory. An existing socket is accepted,
 // because it may be that of an earlier agent.
 func checkSocket(path string) error {
 	if path == "" {

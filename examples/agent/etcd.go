@@ -14,8 +14,8 @@ import (
 
 // etcdClient returns a client for the etcd of the settings. The client does not connect yet. If
 // only one of two settings that belong together is set, etcdClient leaves that setting out. Package
-// settings already reports the error. The library would report the error again under the names of
-// the library's fields.
+// settings already reports this error. The library would report it again, under the names of the
+// library's fields.
 func etcdClient(s settings.Settings) (*etcd.Client, error) {
 	if s.Etcd == "" {
 		return nil, cli.Usagef("--etcd is required")

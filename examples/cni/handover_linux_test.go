@@ -33,8 +33,8 @@ spec: {selector: role == 'heir', types: [Ingress, Egress]}
 `
 
 // S168: a container that reuses an address gets no packet of the earlier container's connections.
-// The new connections have the same ports on both sides as the old ones, and the peer continues to
-// send.
+// The new container uses the same port as the earlier one, and the peer continues to send from its
+// port.
 func TestReusedAddressHasNoOldConnections(t *testing.T) {
 	const packets = 200
 	r := newRig(t)

@@ -118,7 +118,7 @@ func (c *Conn) Start(flags uint16) error {
 }
 
 // Next reads one datagram of the answer, and passes its messages to the function each(), except for the message that
-// ends the answer. done means that this was the last datagram of the answer.
+// ends the answer. The result done means that this was the last datagram of the answer.
 //
 // Errors: as for Query; ErrInterrupted if objects changed during the dump, and then done is true.
 func (c *Conn) Next(each func(Message) error) (done bool, err error) { return c.next(each, false) }
@@ -172,9 +172,9 @@ func (c *Conn) drain() (err error) {
 	return err
 }
 
-// Poll reads until the queue is empty, without waiting, and passes every message to the function each(). missed means
-// that some messages were not handled: the kernel has dropped them, they were malformed, or the function returned an
-// error.
+// Poll reads until the queue is empty, without waiting, and passes every message to the function each(). The result
+// missed means that some messages were not handled: the kernel has dropped them, they were malformed, or the function
+// returned an error.
 //
 // Errors: those of the system calls.
 func (c *Conn) Poll(each func(Message) error) (missed bool, err error) {

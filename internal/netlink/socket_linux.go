@@ -38,8 +38,8 @@ type KernelSocket struct {
 	queue int
 }
 
-// Open opens a socket with two options. With the one, the kernel sends an explanation when it refuses a request
-// (extended ack). With the other, the kernel then does not send a copy of the request back. Errors: those of the system
+// Open opens a socket with two options. With the first, the kernel sends an explanation when it refuses a request
+// (extended ack). With the second, it does not send a copy of the refused request back. Errors: those of the system
 // calls.
 func Open(cfg Config) (*KernelSocket, error) {
 	nl, err := netlink.Dial(cfg.Family, &netlink.Config{NetNS: cfg.NetNS, Strict: cfg.Strict})

@@ -43,8 +43,8 @@ type Converter struct {
 	// and do not use them.
 	PodCIDRs bool
 	// PodCIDRTunnels sets the address of the VXLAN device of a Kubernetes Node, for each family. The address is the
-	// first one of the first pod CIDR of this family. An address in Calico's annotations takes precedence. The IPAM of
-	// the pods must not use the address; the plugin host-local does not. Set PodCIDRTunnels for pools with a VXLAN
+	// first address of the first pod CIDR of this family. An address in Calico's annotations takes precedence. The IPAM
+	// of the pods must not use the address; the plugin host-local does not. Set PodCIDRTunnels for pools with a VXLAN
 	// mode. By default, only Calico's annotations set the address. A node without such an address has no VXLAN device.
 	PodCIDRTunnels bool
 	// PodCIDRIPIP sets the IPv4 address of the IP-in-IP device of a Kubernetes Node, as PodCIDRTunnels does for the

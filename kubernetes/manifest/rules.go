@@ -68,11 +68,12 @@ func (d *document) broken(wrong []nodeError, id identity) map[string]bool {
 	return broken
 }
 
-// doubtfulRules decodes the rules of policies one by one. A rule may not decode completely, for example because of a
-// field of a newer API or an invalid port. Or the reader may have found an error in the rule. Such a rule must not
-// remove the policy, without which everything would be allowed. The function replaces such a rule in the object by
-// one that the converter closes: see doubtfulRule. An Allow rule then matches nothing. A Deny rule, and one with an
-// unknown action, denies everything. If the rules of a direction are not a list, one such rule replaces them.
+// doubtfulRules decodes the rules of policies one by one. A rule is doubtful if it does not decode completely, for
+// example because of a field of a newer API or an invalid port. It is also doubtful if the reader has found an error in
+// it. Such a rule must not remove the policy, without which everything would be allowed. The function replaces such a
+// rule in the object by one that the converter closes: see doubtfulRule. An Allow rule then matches nothing. A Deny
+// rule, and one with an unknown action, denies everything. If the rules of a direction are not a list, one such rule
+// replaces them.
 //
 // It returns the errors, and the paths of the replaced rules. The value of a path is whether an error of its action was
 // reported.

@@ -138,8 +138,8 @@ func (p *Port) UnmarshalText(text []byte) error {
 
 // Flows returns the flows from one party to another: one for each pair of a source address and a destination address of
 // the same family. If p is ICMPv6 or has an ICMP type, only pairs of the protocol's family count. If p has the name of
-// a port, the destination may have several ports with this name. In this case, there is one flow for each pair and
-// each of these ports. Flows returns no flow if there is no such pair, or if the destination has no port with the name.
+// a port, the destination may have several ports with this name. In this case, there is one flow for each pair and each
+// of these ports. Flows returns no flow if there is no such pair, or if the destination has no port with the name.
 func (p Port) Flows(from, to Party) []verdict.Flow {
 	var flows []verdict.Flow
 	for _, src := range from.Addresses {

@@ -85,8 +85,8 @@ func (s *store) candidatesOf(buf []uint32, id uint32) []uint32 {
 
 // affected finds the queries that mention a changed name and that the item in view may match, or may have matched
 // before the change. It collects them in candidates. This list may include other queries, and a query several times. A
-// query that the item matched is loose, or filed under a term that the item still has, or under a changed name with a
-// removed or hidden value. If there are limit candidates or more, affected reports false.
+// query that the item matched is loose or filed. If filed, it is under a term that the item still has, or under a
+// changed name with a removed or hidden value. If there are limit candidates or more, affected reports false.
 func (s *store) affected(limit int) bool {
 	epoch := s.nextEpoch()
 	s.candidates = s.candidates[:0]

@@ -8,8 +8,9 @@ import (
 	"github.com/wayleave/wayleave/internal/idtable"
 )
 
-// order caches the order of all items, after a report of very many items. Sorting these items took a good part of the
-// time to sort all items. Later large reports are then sorted in linear time, without comparisons.
+// order caches the order of all items. The order is computed when a report has very many items, because sorting these
+// would take a good part of the time to sort all. Later large reports are then sorted in linear time, without
+// comparisons.
 type order[I comparable] struct {
 	sorted []uint32 // item ids in order at the last use; nil if unknown
 	dirty  []uint32 // ids added or removed since then, possibly several times

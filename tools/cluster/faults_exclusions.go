@@ -163,10 +163,10 @@ func (r *faultRun) excludeBackend(change endpointChange) {
 	}
 }
 
-// excludeUntilListening excludes the new flows through the services of servers' pods. For each pod,
-// the exclusion begins shortly before the API has the pod as a ready endpoint, and ends when its
-// prober listens. The pods have no readiness probe, so kubelet reports a container as ready when it
-// has started the process.
+// excludeUntilListening excludes the new flows through the services of those pods that are servers.
+// For each such pod, the exclusion begins shortly before the API has the pod as a ready endpoint,
+// and ends when its prober listens. The pods have no readiness probe, so kubelet reports a
+// container as ready when it has started the process.
 func (r *faultRun) excludeUntilListening(pods []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -48,8 +48,8 @@ func (c *cluster) installWayleave(ctx context.Context) error {
 }
 
 // daemonSet returns the manifest of the agent as a user of a cluster with two families changes it.
-// The changes are the image, pools and forwarding of IPv6, host ports, and for routes by VXLAN their
-// flag and the MTU.
+// The changes are the image, pools and forwarding of IPv6, and host ports. For routes by VXLAN,
+// their flag and the MTU are changed, too.
 func (c *cluster) daemonSet() (string, error) {
 	file := filepath.Join(c.repository, "examples/agent/deploy/kubernetes.yaml")
 	content, err := os.ReadFile(file)

@@ -12,8 +12,7 @@ import (
 
 // SkipUnlessOwned ends the test if owned is false. The caller sets owned to true if the nftables table under test has
 // an owner and the flag persist. With this flag, the table stays when its owner ends. Only Linux 6.9 and later support
-// this flag. So if owned is false, SkipUnlessOwned skips the test on earlier kernels, and fails it on Linux 6.9 and
-// later.
+// it. So if owned is false, SkipUnlessOwned skips the test on earlier kernels, and fails it on Linux 6.9 and later.
 func SkipUnlessOwned(t testing.TB, owned bool) {
 	t.Helper()
 	if !owned {

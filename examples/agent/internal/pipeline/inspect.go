@@ -190,8 +190,8 @@ func (p *Pipeline) WaitAttached(ctx context.Context, e *policy.WorkloadEndpoint)
 	return p.waitLike(ctx, e, hasAddresses)
 }
 
-// waitLike waits until the endpoint e is in the kernel with the interface and MAC address of e. fit
-// decides whether its addresses are the right ones.
+// waitLike waits until the endpoint e is in the kernel with the interface and MAC address of e. The
+// function fit decides whether the endpoint's addresses are the right ones.
 func (p *Pipeline) waitLike(
 	ctx context.Context, e *policy.WorkloadEndpoint, fit func(*dataplane.Endpoint, *policy.WorkloadEndpoint) bool,
 ) error {
@@ -263,8 +263,8 @@ func (p *Pipeline) Status() dataplane.Status {
 // WaitRemoved waits until the kernel no longer has an endpoint. Call it after a source has removed
 // the endpoint. First WaitRemoved waits until all sources are in sync, as WaitSources does. Then it
 // checks all sources except those that the last parameter names. If one of the checked sources
-// still has an endpoint with the key on this node, the endpoint stays in the kernel. Then
-// WaitRemoved returns at once.
+// still has an endpoint with the key on this node, the endpoint stays in the kernel. WaitRemoved
+// then returns at once.
 //
 // Errors: the error of ctx, or dataplane.ErrStopped.
 func (p *Pipeline) WaitRemoved(ctx context.Context, key policy.Key, without ...string) error {

@@ -84,8 +84,8 @@ func (p *Pipeline) Verify(
 
 // Prove compares a table with the policy of the objects in world. It needs no table in the kernel.
 // It does not know which interfaces are ports of Config.Bridges, so it treats none as a port. It
-// reads from the kernel only if a host endpoint of the node has no interface name. Then it reads
-// the addresses of the interfaces in the network namespace Config.NetNS.
+// reads from the kernel only if a host endpoint of the node has no interface name. In this case, it
+// reads the addresses of the interfaces in the network namespace Config.NetNS.
 //
 // Errors: those of prove.Table.
 func Prove(

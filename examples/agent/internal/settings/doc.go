@@ -29,10 +29,17 @@
 // the ConfigMap with settings for all nodes. If this ConfigMap is "agent", the ConfigMap
 // "agent-node-NODE" has settings for the node NODE.
 //
-// Some settings cannot be set in the datastore, because its users must not decide about them. These
-// settings determine the node's name, whom the agent trusts, which objects in the kernel belong to
-// the agent, its files and sockets, and when it is considered stuck. They also cannot change while
-// the agent runs: when the sources are read again, Pin keeps their values.
+// Some settings cannot be set in the datastore, because its users must not decide about these
+// things:
+//
+//   - the node's name
+//   - whom the agent trusts
+//   - which objects in the kernel belong to the agent
+//   - which files and sockets the agent uses
+//   - when the agent is considered stuck
+//
+// These settings also cannot change while the agent runs. When the sources are read again, Pin
+// keeps their values.
 //
 // # Concurrency
 //

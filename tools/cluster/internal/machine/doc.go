@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package machine runs programs on a simulated machine. A machine is a process 1 in new
-// namespaces (mounts, processes, network, host name, IPC, control groups). Process 1 starts the
-// programs and restarts them.
+// Package machine runs programs on a simulated machine. A machine is a process 1 in new namespaces
+// (mounts, processes, network, host name, IPC, control groups). Process 1 starts the programs and
+// restarts them.
 //
 // A machine has the files of the host, with two exceptions. Its /etc is a copy-on-write view of the
 // host's /etc. Its /opt, /var/lib, /var/log and /run are its own. /opt, /var/lib and the changes of
