@@ -29,8 +29,8 @@
 // the ConfigMap with settings for all nodes. If this ConfigMap is "agent", the ConfigMap
 // "agent-node-NODE" has settings for the node NODE.
 //
-// Some settings cannot be set in the datastore, because its users must not decide about these
-// things:
+// Some settings cannot be set in the datastore, because its users must not decide, for
+// example, about these things:
 //
 //   - the node's name
 //   - whom the agent trusts

@@ -222,7 +222,7 @@ func (s Settings) SysctlFile() string {
 }
 
 // local returns the keys that cannot be set in the datastore. A user who may write policy there
-// must not decide about these things:
+// must not decide, for example, about these things:
 //
 //   - the node's name
 //   - whom the agent trusts
