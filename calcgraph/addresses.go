@@ -63,7 +63,10 @@ func eachNodeClaim(n *policy.Node, f func(netip.Prefix, claim)) {
 	first := firstAddresses(n)
 	for _, a := range n.TunnelAddresses() {
 		a = a.Unmap()
-		if routable(a) && first[familyOf(a)].IsValid() { // otherwise it is not a tunnel, see TunnelResolver
+		// A VXLAN or IP-in-IP device needs an address of the node in its family, see TunnelResolver. A WireGuard device
+		// does not.
+		wireguard := a == n.IPv4WireguardAddr.Unmap() || a == n.IPv6WireguardAddr.Unmap()
+		if routable(a) && (wireguard || first[familyOf(a)].IsValid()) {
 			f(single(a), claim{kind: claimTunnel, node: n.Name})
 		}
 	}

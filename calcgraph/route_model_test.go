@@ -151,7 +151,13 @@ func (g networkGen) node() policy.Resource {
 		n.VXLANTunnelMACAddr = g.pick("02:00:00:00:00:01", "02:00:00:00:00:02")
 	}
 	if g.IntN(2) == 0 {
-		n.WireguardKeys = []policy.WireguardKey{{PublicKey: "key", Port: 51820}}
+		key := "jQRCQ2kHpoQZXCXzKGbVWRXVXJH6s8V7qUCkh1HSAlE="
+		n.WireguardKeys = []policy.WireguardKey{{PublicKey: key, Port: 51820}}
+	}
+	if a := g.addr(); g.IntN(2) == 0 {
+		if n.IPv4WireguardAddr = a; a.Is6() {
+			n.IPv4WireguardAddr, n.IPv6WireguardAddr = netip.Addr{}, a
+		}
 	}
 	return n
 }
@@ -291,7 +297,7 @@ func (m model) prefixes() map[netip.Prefix]bool {
 			for _, a := range r.Addresses {
 				out[full(a.Addr())] = true
 			}
-			for _, a := range []netip.Addr{r.IPv4VXLANTunnelAddr, r.IPv6VXLANTunnelAddr, r.IPv4IPIPTunnelAddr} {
+			for _, a := range r.TunnelAddresses() {
 				if a.IsValid() {
 					out[full(a)] = true
 				}
@@ -316,8 +322,10 @@ func (m model) owner(dst netip.Prefix, block int) (claimant string, local, remot
 			}
 		}
 		for _, n := range all[*policy.Node](m) {
-			if (addr == n.IPv4VXLANTunnelAddr || addr == n.IPv6VXLANTunnelAddr || addr == n.IPv4IPIPTunnelAddr) &&
-				m.own(n.Name, version(addr)).IsValid() {
+			wireguard := addr == n.IPv4WireguardAddr || addr == n.IPv6WireguardAddr
+			if wireguard ||
+				(addr == n.IPv4VXLANTunnelAddr || addr == n.IPv6VXLANTunnelAddr || addr == n.IPv4IPIPTunnelAddr) &&
+					m.own(n.Name, version(addr)).IsValid() {
 				tunnels = append(tunnels, n.Name)
 			}
 			if slices.ContainsFunc(n.Addresses, func(p netip.Prefix) bool { return p.Addr() == addr }) {

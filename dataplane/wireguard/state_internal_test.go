@@ -139,6 +139,43 @@ func TestNodesWithoutResourceOrPath(t *testing.T) {
 	require.NotContains(t, text, "10.0.5.0")
 }
 
+// If this node's resource loses its keys, the graph sends no unreachable routes any more, but the node still encrypts.
+// So packets to them are still encrypted or dropped, until the resource has keys again.
+func TestUnreachableRoutesStayWithoutKeys(t *testing.T) {
+	unreachable := []dataplane.Event{
+		routeUpdate("10.0.4.0/26", "d", dataplane.RouteRemoteUnreachable),
+		routeUpdate("10.0.6.0/26", "b", dataplane.RouteRemoteUnreachable),
+	}
+	var removed []dataplane.Event
+	for _, e := range unreachable {
+		removed = append(removed, &dataplane.RouteRemove{Dst: e.(*dataplane.RouteUpdate).Route.Dst})
+	}
+	for name, lost := range map[string]dataplane.Event{
+		"no keys": nodeUpdate("a", "192.0.2.1"), "no resource": &dataplane.NodeRemove{Name: "a"},
+	} {
+		s := stateOf(Config{}, append(network(), unreachable...)...)
+		s.update(dataplane.Batch{Events: append(slices.Clone(removed), lost)}) // removals come first
+		text := strings.Join(s.text(true), "\n")
+		require.Contains(t, text, "blackhole 10.0.4.0/26 table 22361", name)
+		require.Contains(t, text, "10.0.6.0/26 dev wg.way", name)
+		kept := s.clone()
+		kept.update(dataplane.Batch{Events: []dataplane.Event{
+			routeUpdate("10.0.4.0/26", "c", dataplane.RouteRemoteWorkload),
+		}})
+		require.NotContains(t, strings.Join(kept.text(true), "\n"), "10.0.4.0", name)
+
+		s.update(dataplane.Batch{Events: []dataplane.Event{
+			unreachable[0], nodeUpdate("a", "192.0.2.1", testKey(1)),
+		}})
+		text = strings.Join(s.text(true), "\n")
+		require.Contains(t, text, "blackhole 10.0.4.0/26 table 22361", name)
+		require.NotContains(t, text, "10.0.6.0", name)
+		s.update(dataplane.Batch{Events: removed[:1]})
+		require.NotContains(t, strings.Join(s.text(true), "\n"), "10.0.4.0", name)
+		require.Empty(t, s.kept, name)
+	}
+}
+
 // Only events that may change the state cause work.
 func TestChanges(t *testing.T) {
 	s := stateOf(Config{}, network()...)

@@ -5,6 +5,7 @@ package flowtable
 import (
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 
 	"golang.org/x/sys/unix"
@@ -25,9 +26,11 @@ type Table struct {
 	dial    func() (*nfnl.Conn, error)
 	release func() error // releases the namespace that dial uses
 	conn    *nfnl.Conn   // nil if dial failed
-	batch   *nfnl.Batch
-	enc     *encode.Encoder
-	sets    map[string]*ruleset.Set
+	// owned is set while conn may own the table in the kernel.
+	owned bool
+	batch *nfnl.Batch
+	enc   *encode.Encoder
+	sets  map[string]*ruleset.Set
 }
 
 // New returns a Table. It writes nothing.
@@ -68,8 +71,12 @@ func (t *Table) closeConn() error {
 	return conn.Close()
 }
 
-// Close closes the socket. The kernel then deletes the table.
-func (t *Table) Close() error { return errors.Join(t.closeConn(), t.release()) }
+// Close closes the socket. The kernel then deletes the table. After Close, Exists and Delete return
+// os.ErrClosed, and Install returns an error.
+func (t *Table) Close() error {
+	t.dial = func() (*nfnl.Conn, error) { return nil, os.ErrClosed }
+	return errors.Join(t.closeConn(), t.release())
+}
 
 // Name returns the name of the table, which is of family inet.
 func (t *Table) Name() string { return t.name }
@@ -86,19 +93,21 @@ func (t *Table) Exists() (bool, error) {
 // Delete deletes the table. From then on, all packets traverse the chains. If there is no table, it
 // does nothing. If the kernel refuses the deletion, Delete closes the socket that owns the table,
 // which also deletes the table, and opens another one. Delete returns an error only if the table
-// still exists, because another process owns it, or if that is not known.
+// still exists, because another process owns it, or if it is not known whether it exists.
 func (t *Table) Delete() error {
 	if err := t.open(); err != nil {
 		return t.wrap("delete", err)
 	}
 	t.enc.Begin(0) // creates the table if it is missing, so that the deletion succeeds
 	t.enc.DeleteTable()
-	err := t.conn.Commit(t.batch, nil)
+	err, owned := t.conn.Commit(t.batch, nil), t.owned
+	t.owned = false
 	if err == nil {
 		return nil
 	}
 	_ = t.closeConn() // the socket is gone even after an error
-	if exists, readErr := t.Exists(); readErr != nil || exists {
+	exists, readErr := t.Exists()
+	if exists || readErr != nil && !owned { // the kernel has deleted an own table, also if no socket can be opened
 		return errors.Join(t.wrap("delete", err), readErr)
 	}
 	return nil
@@ -144,6 +153,7 @@ func (t *Table) Install(own []Address, devices []string) error {
 	if err := t.enc.Err(); err != nil {
 		return t.wrap("add", err)
 	}
+	t.owned = true // also if no answer comes
 	err := t.conn.Commit(t.batch, nil)
 	if errors.Is(err, unix.ENOENT) { // flowtables are missing, or a device has been removed meanwhile
 		err = noFlowtables(err)

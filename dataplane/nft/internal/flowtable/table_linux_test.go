@@ -5,6 +5,7 @@ package flowtable_test
 import (
 	"fmt"
 	"net/netip"
+	"os"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -55,6 +56,20 @@ func TestDeleteWithoutTable(t *testing.T) {
 	require.NoError(t, table.Install(nil, []string{"up0"}), "no address")
 	require.NoError(t, table.Install(own(1), nil), "no interface")
 	require.Empty(t, nstest.NFT(t, ns, "", "list", "tables"))
+}
+
+// After Close, nothing is written or read.
+func TestClosedTable(t *testing.T) {
+	ns := nstest.New(t)
+	table, err := flowtable.New(flowtable.Config{NetNS: ns.FD(), PolicyTable: "test"})
+	require.NoError(t, err)
+	require.NoError(t, table.Close())
+	nstest.NFT(t, ns, "", "add table inet test-flowtable")
+	_, err = table.Exists()
+	require.ErrorIs(t, err, os.ErrClosed)
+	require.ErrorIs(t, table.Delete(), os.ErrClosed)
+	require.Error(t, table.Install(own(1), []string{"up0"}))
+	require.Equal(t, "table inet test-flowtable\n", nstest.NFT(t, ns, "", "list", "tables"))
 }
 
 // A table that has no owner is deleted, too.
