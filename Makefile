@@ -63,6 +63,10 @@ test-nft: test-tools ## List the tables with the nft of each Debian release.
 test-kernels: test-tools ## Run the kernel tests on Debian's kernels in QEMU: KERNELS (5.10 6.1 6.12 newest).
 	nice -n 19 scripts/test-kernels $(KERNELS)
 
+.PHONY: test-flowtable
+test-flowtable: ## Run the tests of dataplane/nft with the fast path on 6.1 and 6.12, or on KERNELS. Takes hours.
+	nice -n 19 scripts/test-kernels -p dataplane/nft -t flowtable $(or $(KERNELS),6.1 6.12)
+
 .PHONY: test-wire
 test-wire: test-tools ## Send real packets through all worlds that the tests of the nftables backend sample.
 	WIRE=whole go test ./dataplane/nft -run 'TestWire|TestPacketsInKernel' -count=1 -timeout 180m -v
