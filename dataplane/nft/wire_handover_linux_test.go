@@ -457,7 +457,8 @@ func TestWireUnmovedAddressReadsNoConnections(t *testing.T) {
 	b := newTracked(t, chains, shop())
 	flows := b.opened(t, 0, 1)
 	require.NoError(t, b.plane.Close())
-	again := open(t, b.node, render.Config{Classes: chains})
+	cfg := nft.Config{Renderer: render.Config{Classes: chains}}
+	again := openExactly(t, b.node, cfg) // a flowtable would add transactions
 	var ended []netip.Addr
 	nft.InterceptEnding(again, func(a []netip.Addr) error { ended = append(ended, a...); return nil })
 	b.plane, b.at = again, dptest.NewState()
