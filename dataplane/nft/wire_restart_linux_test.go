@@ -50,7 +50,7 @@ func TestWireRestart(t *testing.T) { nfttest.EachForm(t, testWireRestart) }
 func testWireRestart(t *testing.T, classes render.ClassesConfig) {
 	b := shopWire(t)
 	cfg := render.Config{Classes: classes, Counters: true}
-	first, err := nft.New(onFastPath(nft.Config{Renderer: cfg, NetNS: b.node.FD()}))
+	first, err := nft.New(nft.Config{Renderer: cfg, NetNS: b.node.FD()}) // without a flowtable, which is written, too
 	require.NoError(t, err)
 	require.NoError(t, first.Apply(t.Context(), nfttest.Transition(policed())))
 	const restarts = 20
@@ -82,7 +82,7 @@ func testWireRestart(t *testing.T, classes render.ClassesConfig) {
 		restarted := make(chan error, 1)
 		go func() {
 			restarted <- func() error {
-				d, err := nft.New(onFastPath(nft.Config{Renderer: cfg, NetNS: b.node.FD()}))
+				d, err := nft.New(nft.Config{Renderer: cfg, NetNS: b.node.FD()})
 				if err != nil {
 					return err
 				}
