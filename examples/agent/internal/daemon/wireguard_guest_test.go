@@ -10,10 +10,10 @@ import (
 	"net/netip"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/wayleave/wayleave/examples/agent/internal/pipeline"
 	"github.com/wayleave/wayleave/examples/internal/api"
 	"github.com/wayleave/wayleave/internal/netns"
 	"github.com/wayleave/wayleave/internal/netns/nstest"
@@ -77,9 +77,9 @@ func TestAgentsEncrypt(t *testing.T) {
 	}
 	encrypts := func(name, block string) {
 		t.Helper()
-		agents[name].until(t, func(pipeline.State) bool {
+		require.Eventually(t, func() bool {
 			return strings.Contains(ip(t, nodes[name], "route", "show", "table", "22361"), block+" dev wg.way")
-		})
+		}, 2*patience, 50*time.Millisecond, "%s to %s; log:\n%s", name, block, agents[name].log)
 	}
 	encrypts("n1", "10.65.2.0/26")
 	encrypts("n2", "10.65.1.0/26")
