@@ -225,7 +225,7 @@ func (s *state) remoteNodes(ownKeys []wgtypes.Key) map[string]*remoteNode {
 	for _, dst := range slices.SortedFunc(maps.Keys(s.routes), dataplane.ComparePrefixes) {
 		r := s.routes[dst]
 		n := all[r.Node]
-		if n == nil && r.Type.Remote() && s.nodes[r.Node] == nil {
+		if n == nil && s.encrypting && r.Type.Remote() && s.nodes[r.Node] == nil {
 			// The node may have keys, so packets to it must not leave unencrypted.
 			n = &remoteNode{name: r.Node, err: fmt.Errorf("%w: its Node resource is missing or invalid", ErrRemoteNode)}
 			all[r.Node] = n

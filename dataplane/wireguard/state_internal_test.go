@@ -133,6 +133,8 @@ func TestNodesWithoutResourceOrPath(t *testing.T) {
 	require.NotContains(t, text, "10.0.2.10")
 	require.NotContains(t, text, "10.0.7.0")
 
+	s.encrypting = false
+	require.NotContains(t, s.remoteNodes([]wgtypes.Key{testKey(1)}), "d", "no fault before this node has keys")
 	s.update(dataplane.Batch{Events: []dataplane.Event{nodeUpdate("d", "192.0.2.4")}})
 	text = strings.Join(s.text(true), "\n")
 	require.NotContains(t, text, "10.0.4.0", "now the node is known to have no keys")

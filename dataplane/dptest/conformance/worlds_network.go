@@ -71,6 +71,7 @@ func addNetwork(s dptest.State) {
 		}
 		s.Routes[r.Dst] = &r
 	}
+	s.Nodes["gone"] = &dataplane.Node{Name: "gone"} // without an address, so there is no path to it
 	s.Nodes["there"] = &dataplane.Node{Name: "there", Addresses: prefixes("192.0.2.2/32", "2001:db8::2/128")}
 	s.Pools["p"] = &dataplane.Pool{
 		Name: "p", CIDR: netip.MustParsePrefix("10.98.0.0/16"), Type: dataplane.PoolVXLAN, NATOutgoing: true,
