@@ -117,12 +117,13 @@ func changeNetwork(s dptest.State) {
 	found.Dst = netip.MustParsePrefix("10.98.2.0/26")
 	s.Routes[found.Dst] = &found
 	lost := *s.Routes[netip.MustParsePrefix("10.98.3.0/26")]
-	lost.Type, lost.Node, lost.NodeAddress = dataplane.RouteRemoteUnreachable, "gone", netip.Addr{}
+	lost.Type, lost.NodeAddress = dataplane.RouteRemoteUnreachable, netip.Addr{}
 	s.Routes[lost.Dst] = &lost
 	lent := block
 	lent.Dst, lent.Borrowed, lent.SameSubnet = netip.MustParsePrefix("10.98.1.7/32"), true, false
 	s.Routes[lent.Dst] = &lent
-	delete(s.Nodes, "there")
+	delete(s.Nodes, "gone")
+	delete(s.Routes, netip.MustParsePrefix("fd00:98:2::/64"))
 	s.Nodes["elsewhere"] = &dataplane.Node{Name: "elsewhere"}
 	s.Pools["p"] = &dataplane.Pool{
 		Name: "p", CIDR: netip.MustParsePrefix("10.98.0.0/16"), Type: dataplane.PoolVXLANCrossSubnet,
