@@ -48,7 +48,7 @@ func (c *cluster) images() (map[string]image.Image, error) {
 	if err != nil {
 		return nil, err
 	}
-	busybox, err := exec.LookPath("busybox")
+	busybox, err := busyboxFiles()
 	if err != nil {
 		return nil, err
 	}
@@ -83,13 +83,9 @@ func (c *cluster) images() (map[string]image.Image, error) {
 		},
 		"busybox": {
 			Names: []string{busyboxImage},
-			Files: []image.File{
-				{Path: "/bin/busybox", Source: busybox},
-				{Path: "/bin/sleep", Link: "busybox"}, {Path: "/bin/wget", Link: "busybox"},
-				{Path: "/www/index.html", Content: "hello\n"},
-			},
-			Cmd: []string{"/bin/busybox", "httpd", "-f", "-p", "80", "-h", "/www"},
-			Env: []string{"PATH=/bin"},
+			Files: busybox,
+			Cmd:   []string{"/bin/busybox", "httpd", "-f", "-p", "80", "-h", "/www"},
+			Env:   []string{"PATH=/bin"},
 		},
 		"conntrack": {
 			Names:      conntrack,
@@ -135,7 +131,7 @@ func (c *cluster) agnhostFiles() ([]image.File, error) {
 		files[0].Source = c.bin("cluster-programs/agnhost")
 		files = append(files, image.File{Path: "/agnhost.real", Source: c.bin("kubernetes/agnhost")})
 	}
-	libraries := map[string]bool{}
+	found := map[string]bool{}
 	for _, program := range strings.Fields("bash dash curl wget dig nslookup nc ping getent ip conntrack " +
 		"awk cat chmod cut date echo env false grep head hostname id kill ls mkdir nproc ps rm sed seq sleep sort " +
 		"stat tail test timeout touch tr true uniq wc") {
@@ -147,18 +143,47 @@ func (c *cluster) agnhostFiles() ([]image.File, error) {
 			image.File{Path: "/usr/bin/" + program, Source: source},
 			image.File{Path: "/bin/" + program, Link: "../usr/bin/" + program},
 		)
-		printed, err := exec.Command("ldd", source).Output()
+		libraries, err := librariesOf(source)
 		if err != nil {
-			return nil, fmt.Errorf("libraries of %s: %w", source, err)
+			return nil, err
 		}
-		for word := range strings.FieldsSeq(string(printed)) {
-			if strings.HasPrefix(word, "/") && !libraries[word] {
-				libraries[word] = true
-				files = append(files, image.File{Path: word, Source: word})
+		for _, f := range libraries {
+			if !found[f.Path] {
+				found[f.Path] = true
+				files = append(files, f)
 			}
 		}
 	}
 	return files, nil
+}
+
+// librariesOf returns the libraries that a program of the host needs.
+func librariesOf(program string) (files []image.File, err error) {
+	printed, err := exec.Command("ldd", program).Output()
+	if err != nil {
+		return nil, fmt.Errorf("libraries of %s: %w", program, err)
+	}
+	for word := range strings.FieldsSeq(string(printed)) {
+		if strings.HasPrefix(word, "/") {
+			files = append(files, image.File{Path: word, Source: word})
+		}
+	}
+	return files, nil
+}
+
+// busyboxFiles returns the files of an image with busybox. The host's busybox may be static or not.
+func busyboxFiles() ([]image.File, error) {
+	busybox, err := exec.LookPath("busybox")
+	if err != nil {
+		return nil, err
+	}
+	libraries, _ := librariesOf(busybox) // ldd fails for a static program
+	return append([]image.File{
+		{Path: "/bin/busybox", Source: busybox},
+		{Path: "/bin/sleep", Link: "busybox"},
+		{Path: "/bin/wget", Link: "busybox"},
+		{Path: "/www/index.html", Content: "hello\n"},
+	}, libraries...), nil
 }
 
 // suiteImageNames returns the names of the images that the suites start. All are names of one image,
