@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -48,10 +49,6 @@ func (c *cluster) images() (map[string]image.Image, error) {
 	if err != nil {
 		return nil, err
 	}
-	busybox, err := busyboxFiles()
-	if err != nil {
-		return nil, err
-	}
 	return map[string]image.Image{
 		"pause": {
 			Names:      pause,
@@ -81,11 +78,12 @@ func (c *cluster) images() (map[string]image.Image, error) {
 			Files:      []image.File{{Path: "/coredns", Source: c.bin("cluster-programs/coredns")}},
 			Entrypoint: []string{"/coredns"},
 		},
-		"busybox": {
-			Names: []string{busyboxImage},
-			Files: busybox,
-			Cmd:   []string{"/bin/busybox", "httpd", "-f", "-p", "80", "-h", "/www"},
-			Env:   []string{"PATH=/bin"},
+		"pages": {
+			Names: []string{pagesImage},
+			// wget of busybox does not try again either.
+			Files: append(slices.Clone(agnhost), image.File{Path: "/etc/wgetrc", Content: "tries = 1\n"}),
+			Cmd:   []string{"/agnhost", "netexec", "--http-port=80"},
+			Env:   []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "WGETRC=/etc/wgetrc"},
 		},
 		"conntrack": {
 			Names:      conntrack,
@@ -131,7 +129,7 @@ func (c *cluster) agnhostFiles() ([]image.File, error) {
 		files[0].Source = c.bin("cluster-programs/agnhost")
 		files = append(files, image.File{Path: "/agnhost.real", Source: c.bin("kubernetes/agnhost")})
 	}
-	found := map[string]bool{}
+	libraries := map[string]bool{}
 	for _, program := range strings.Fields("bash dash curl wget dig nslookup nc ping getent ip conntrack " +
 		"awk cat chmod cut date echo env false grep head hostname id kill ls mkdir nproc ps rm sed seq sleep sort " +
 		"stat tail test timeout touch tr true uniq wc") {
@@ -143,47 +141,18 @@ func (c *cluster) agnhostFiles() ([]image.File, error) {
 			image.File{Path: "/usr/bin/" + program, Source: source},
 			image.File{Path: "/bin/" + program, Link: "../usr/bin/" + program},
 		)
-		libraries, err := librariesOf(source)
+		printed, err := exec.Command("ldd", source).Output()
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("libraries of %s: %w", source, err)
 		}
-		for _, f := range libraries {
-			if !found[f.Path] {
-				found[f.Path] = true
-				files = append(files, f)
+		for word := range strings.FieldsSeq(string(printed)) {
+			if strings.HasPrefix(word, "/") && !libraries[word] {
+				libraries[word] = true
+				files = append(files, image.File{Path: word, Source: word})
 			}
 		}
 	}
 	return files, nil
-}
-
-// librariesOf returns the libraries that a program of the host needs.
-func librariesOf(program string) (files []image.File, err error) {
-	printed, err := exec.Command("ldd", program).Output()
-	if err != nil {
-		return nil, fmt.Errorf("libraries of %s: %w", program, err)
-	}
-	for word := range strings.FieldsSeq(string(printed)) {
-		if strings.HasPrefix(word, "/") {
-			files = append(files, image.File{Path: word, Source: word})
-		}
-	}
-	return files, nil
-}
-
-// busyboxFiles returns the files of an image with busybox. The host's busybox may be static or not.
-func busyboxFiles() ([]image.File, error) {
-	busybox, err := exec.LookPath("busybox")
-	if err != nil {
-		return nil, err
-	}
-	libraries, _ := librariesOf(busybox) // ldd fails for a static program
-	return append([]image.File{
-		{Path: "/bin/busybox", Source: busybox},
-		{Path: "/bin/sleep", Link: "busybox"},
-		{Path: "/bin/wget", Link: "busybox"},
-		{Path: "/www/index.html", Content: "hello\n"},
-	}, libraries...), nil
 }
 
 // suiteImageNames returns the names of the images that the suites start. All are names of one image,

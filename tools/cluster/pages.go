@@ -16,8 +16,8 @@ import (
 	"github.com/wayleave/wayleave/tools/cluster/internal/machine"
 )
 
-// busyboxImage replaces the images nginx and busybox, which a cluster without a registry does not have.
-const busyboxImage = "cluster.local/busybox:dev"
+// pagesImage replaces the images nginx and busybox, which a cluster without a registry does not have.
+const pagesImage = "cluster.local/pages:dev"
 
 // runPages runs the blocks of commands with the tag "sh cluster" in documentation pages, like a reader who has followed
 // the steps around them. The last page removes Wayleave.
@@ -119,7 +119,7 @@ func clusterBlocks(page string) (blocks []string) {
 // out" is repeated until it does, for at most 30 seconds. The reason is that a change of policy takes effect after a
 // moment.
 func pageScript(block, pod string) string {
-	block = regexp.MustCompile(`--image=(nginx|busybox)\b`).ReplaceAllString(block, "--image="+busyboxImage)
+	block = regexp.MustCompile(`--image=(nginx|busybox)\b`).ReplaceAllString(block, "--image="+pagesImage)
 	block = regexp.MustCompile(`\bPOD\b`).ReplaceAllString(block, pod)
 	block = regexp.MustCompile(`(?m)^(.*\S) +# answers$`).ReplaceAllString(block, "await 0 $1")
 	block = regexp.MustCompile(`(?m)^(.*\S) +# times out$`).ReplaceAllString(block, "await 1 $1")

@@ -37,7 +37,7 @@ func TestPageScript(t *testing.T) {
 	}
 	out, err := run("echo to POD --image=nginx\necho --image=busybox\n")
 	require.NoError(t, err, out)
-	require.Contains(t, out, "to agent-1 --image=cluster.local/busybox:dev\n")
+	require.Contains(t, out, "to agent-1 --image=cluster.local/pages:dev\n")
 	for command, works := range map[string]bool{
 		"true   # answers": true, "false   # times out": true, "false # answers": false, "true # times out": false,
 		"false": false, "false | true": false, "mkdir sub/dir # times out": true,

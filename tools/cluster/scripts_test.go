@@ -65,7 +65,6 @@ func fakePrograms(t *testing.T) (folder, path string, run func() (string, error)
 
 	for _, name := range []string{
 		"ip", "nft", "iptables", "conntrack", "wget", "nsenter", "ipset", "curl", "dig", "nc", "ping", "pgrep",
-		"busybox",
 	} {
 		makeFile(t, filepath.Join(path, name), "#!/bin/sh\n")
 	}
