@@ -53,8 +53,8 @@ does not wait until settings take effect.`,
 				return nil
 			})
 			flags.StringVar(&o.owner, "owner", "agent-apply",
-				"`NAME` of this set of manifests: objects that were written under the NAME and are not in the manifests "+
-					"are deleted")
+				"`NAME` of this set of manifests: objects that were written under the NAME and are not in the "+
+					"manifests are deleted")
 			flags.BoolVar(&o.trust, "trust-annotations", false,
 				"let pods name their interface and MAC address by annotations")
 			flags.BoolVar(&o.adopt, "adopt", false, "take over objects of other owners")

@@ -147,7 +147,7 @@ func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // decide evaluates a request. Requests to which the kernel does not apply policy are always
 // allowed. These requests come from the node, or from the pod itself (cases S104 and S103 of
-// docs/semantics.md). The result known is false if the sidecar has not received the policy yet.
+// docs/semantics.md). As long as the sidecar has not received the policy, known is false.
 func (p *proxy) decide(r *http.Request) (d dptest.Decision, known bool) {
 	packet, err := packetOf(r)
 	state := p.state()

@@ -4,10 +4,8 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -98,12 +96,12 @@ func (c *cluster) writePageFiles(folder string) error {
 // agentPod returns the name of an agent's pod, empty if there is none.
 func (c *cluster) agentPod(ctx context.Context) (string, error) {
 	out, err := c.kubectlCommand(ctx, "get", "pods", "-n", "wayleave", "-l", "app.kubernetes.io/name=wayleave-agent",
-		"-o", "jsonpath={.items[0].metadata.name}", "--ignore-not-found").Output()
-	var exit *exec.ExitError
-	if errors.As(err, &exit) { // no item
-		return "", nil
+		"-o", "jsonpath={.items[*].metadata.name}").Output()
+	if err != nil {
+		return "", fmt.Errorf("pages: list the agent's pods: %w", err)
 	}
-	return string(out), err
+	pod, _, _ := strings.Cut(string(out), " ")
+	return pod, nil
 }
 
 // clusterBlocks returns the blocks with the tag "sh cluster", without their indentation.

@@ -155,9 +155,9 @@ func (h *hosts) keep(chains []*ruleset.Chain, wanted bool) {
 }
 
 // governor returns the host endpoint that governs an interface (S108, S123). This host endpoint has
-// the smallest key among those that match the interface by name or address. The result known is
-// false if the addresses of the interface are unknown, and a host endpoint that is found by
-// addresses could come first.
+// the smallest key among those that match the interface by name or address. If the addresses of the
+// interface are unknown, a host endpoint that is found by addresses could come first. Then known is
+// false.
 func (h *hosts) governor(name string) (s *subject, known bool) {
 	for _, s := range h.order.subjects {
 		switch e := s.host; {

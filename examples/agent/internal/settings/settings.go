@@ -396,8 +396,8 @@ func declarePrefix(flags *flag.FlagSet, s *Settings) {
 	flags.StringVar(&s.Bridges, "bridges", s.Bridges,
 		"`NAMES` of the bridges whose ports are workloads' interfaces, separated by commas; none if empty")
 	flags.BoolVar(&s.TCPFromSYN, "tcp-from-syn", s.TCPFromSYN,
-		"drop TCP packets of workloads that belong to no known connection and are not a SYN; set false if the node did "+
-			"not track connections before the agent's first start")
+		"drop TCP packets of workloads that belong to no known connection and are not a SYN; set false if the node "+
+			"did not track connections before the agent's first start")
 	flags.BoolVar(&s.NATExcludeNodes, "nat-exclude-nodes", s.NATExcludeNodes,
 		"do not translate the source of packets that pods of natOutgoing pools send to nodes, so that policy of "+
 			"host endpoints sees the pod; nodes need routes to the pods")
