@@ -28,23 +28,23 @@ func TestPagesHaveCommands(t *testing.T) {
 // repeated for a while.
 func TestPageScript(t *testing.T) {
 	folder := t.TempDir()
-	run := func(block string) (string, error) {
-		script := strings.Replace(pageScript(block, "agent-1"), "SECONDS + 30", "SECONDS + 1", 1)
+	run := func(seconds, block string) (string, error) {
+		script := strings.Replace(pageScript(block, "agent-1"), "SECONDS + 30", "SECONDS + "+seconds, 1)
 		cmd := exec.Command("bash", "-euo", "pipefail", "-c", script)
 		cmd.Dir = folder
 		out, err := cmd.CombinedOutput()
 		return string(out), err
 	}
-	out, err := run("echo to POD --image=nginx\necho --image=busybox\n")
+	out, err := run("1", "echo to POD --image=nginx\necho --image=busybox\n")
 	require.NoError(t, err, out)
 	require.Contains(t, out, "to agent-1 --image=cluster.local/pages:dev\n")
 	for command, works := range map[string]bool{
 		"true   # answers": true, "false   # times out": true, "false # answers": false, "true # times out": false,
 		"false": false, "false | true": false, "mkdir sub/dir # times out": true,
 	} {
-		out, err := run(command + "\n")
+		out, err := run("1", command+"\n")
 		require.Equal(t, works, err == nil, "%s\n%s", command, out)
 	}
-	out, err = run("(sleep 0.6; touch ready) &\ntest -e ready # answers\n")
+	out, err = run("30", "(sleep 0.6; touch ready) &\ntest -e ready # answers\n")
 	require.NoError(t, err, out)
 }
