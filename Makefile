@@ -60,7 +60,7 @@ test-nft: test-tools ## List the tables with the nft of each Debian release.
 	scripts/test-nft
 
 .PHONY: test-kernels
-test-kernels: test-tools ## Run the kernel tests on Debian's kernels in QEMU: KERNELS (5.10 6.1 6.12 newest).
+test-kernels: test-tools ## Run the kernel tests on Debian's kernels in QEMU: KERNELS (6.1 6.12). Takes hours.
 	nice -n 19 scripts/test-kernels $(KERNELS)
 
 .PHONY: test-flowtable
