@@ -30,7 +30,7 @@
 // and Apply returns an error.
 //
 // If the node's keys are later removed from its Node resource, the node still encrypts until
-// Teardown or a restart.
+// Teardown or until a new Dataplane is used, as after a restart.
 //
 // # What is programmed
 //

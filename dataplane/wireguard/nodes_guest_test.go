@@ -166,6 +166,17 @@ func TestNodeIsLost(t *testing.T) {
 	n3.change(func(*policy.Node) {})
 	c.awaitKeys()
 	c.requireReachable()
+	require.Empty(t, plaintext(wire.packets()), "with the resource again")
+
+	// This node still encrypts when its own resource has no keys any more.
+	keys := n1.resource.WireguardKeys
+	n1.change(func(resource *policy.Node) { resource.WireguardKeys = nil })
+	c.remove(n3.resource.Key())
+	requireDropped("without a resource and without keys of this node")
+	n3.change(func(*policy.Node) {})
+	n1.change(func(resource *policy.Node) { resource.WireguardKeys = keys })
+	c.awaitKeys()
+	c.requireReachable()
 	require.Empty(t, plaintext(wire.packets()), "at the end")
 	for _, end := range ends {
 		sent, answered := end()

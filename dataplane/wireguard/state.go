@@ -30,9 +30,9 @@ type state struct {
 	// encrypting is set once this node's Node resource has had keys, even keys of an earlier
 	// process.
 	encrypting bool
-	// kept has the routes of type RouteRemoteUnreachable that the graph has removed since this
-	// node's Node resource lost its keys. They stay in routes until it has keys again, because the
-	// node still encrypts: without them, packets would leave unencrypted.
+	// kept has the routes to pods of other nodes that the graph has removed since this node's Node
+	// resource lost its keys. They stay in routes until it has keys again, because the node still
+	// encrypts: without them, packets would leave unencrypted.
 	kept map[netip.Prefix]struct{}
 	// encrypted has the prefixes behind nodes with keys. ownEncrypted has this node's prefixes to
 	// which packets must be encrypted (Config.RequireEncryption). Both describe the last desired
@@ -98,13 +98,14 @@ func (s *state) update(b dataplane.Batch) {
 			s.inSync, s.changed = true, true
 		}
 	}
-	s.keepUnreachable(removed)
+	s.keepRoutes(removed)
 }
 
-// keepUnreachable keeps those removed routes that the graph sends only while this node's Node
-// resource has keys, if the node encrypts without them. Once it has keys again, it drops the kept
-// routes: then the graph has sent those that still exist.
-func (s *state) keepUnreachable(removed []*dataplane.Route) {
+// keepRoutes keeps removed routes to pods of other nodes if this node encrypts although its Node
+// resource has no keys. The pods may still exist: while the resource has no keys, the graph removes
+// a route also if it finds no path to the pods. Once the resource has keys again, keepRoutes drops
+// the kept routes: then the graph has sent those that still exist.
+func (s *state) keepRoutes(removed []*dataplane.Route) {
 	if !s.encrypting || len(s.resourceKeys()) > 0 {
 		for dst := range s.kept {
 			delete(s.routes, dst)
@@ -114,7 +115,7 @@ func (s *state) keepUnreachable(removed []*dataplane.Route) {
 		return
 	}
 	for _, r := range removed {
-		if r.Type == dataplane.RouteRemoteUnreachable && s.routes[r.Dst] == nil {
+		if r.Type.Remote() && r.Type != dataplane.RouteRemoteHost && s.routes[r.Dst] == nil {
 			s.routes[r.Dst] = r
 			s.kept[r.Dst] = struct{}{}
 		}
