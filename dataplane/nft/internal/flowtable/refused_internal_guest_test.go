@@ -11,7 +11,9 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"github.com/wayleave/wayleave/dataplane/nft/internal/encode"
 	"github.com/wayleave/wayleave/dataplane/nft/internal/nfnl"
+	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 	"github.com/wayleave/wayleave/internal/netlink"
 	"github.com/wayleave/wayleave/internal/netns/nstest"
 )
@@ -65,4 +67,19 @@ func TestRefusedDeletion(t *testing.T) {
 		require.NoError(t, table.Install(own, devices))
 		require.Contains(t, nstest.NFT(t, ns, "", "list", "tables"), "test-flowtable")
 	}
+
+	// A table that another process owns may still exist if no new socket can be opened.
+	require.NoError(t, table.Delete())
+	sock, err := nfnl.Open(nfnl.Config{NetNS: ns.FD()})
+	require.NoError(t, err)
+	other := &Table{name: table.name, conn: nfnl.NewConn(sock), batch: nfnl.NewBatch(), sets: map[string]*ruleset.Set{}}
+	other.enc = encode.New(other.batch, ruleset.FamilyINet, other.name, func(name string) *ruleset.Set {
+		return other.sets[name]
+	})
+	require.NoError(t, other.Install(own, devices))
+	require.ErrorIs(t, table.Install(own, devices), unix.EPERM)
+	table.dial = func() (*nfnl.Conn, error) { return nil, unix.EMFILE }
+	require.ErrorIs(t, table.Delete(), unix.EMFILE)
+	require.Contains(t, nstest.NFT(t, ns, "", "list", "tables"), "test-flowtable")
+	require.NoError(t, other.closeConn())
 }

@@ -153,8 +153,9 @@ func (t *Table) Install(own []Address, devices []string) error {
 	if err := t.enc.Err(); err != nil {
 		return t.wrap("add", err)
 	}
-	t.owned = true // also if no answer comes
 	err := t.conn.Commit(t.batch, nil)
+	// EPERM means that another process owns the table.
+	t.owned = !errors.Is(err, unix.EPERM)
 	if errors.Is(err, unix.ENOENT) { // flowtables are missing, or a device has been removed meanwhile
 		err = noFlowtables(err)
 	}
