@@ -28,6 +28,16 @@ func (w *network) snapshot() {
 		func(_ dataplane.ServiceAccountKey, a *dataplane.ServiceAccount) { w.sendAccount(a) })
 }
 
+// removeUnreachable removes the routes that events change to the type RouteRemoteUnreachable. Felix has no such type. It
+// gets the removal of a route before that of its tunnel, but a batch has updates of routes after the removals of tunnels.
+func (w *network) removeUnreachable(events []dataplane.Event) {
+	for _, e := range events {
+		if u, ok := e.(*dataplane.RouteUpdate); ok && u.Route.Type == dataplane.RouteRemoteUnreachable {
+			w.removeRoute(u.Route.Dst)
+		}
+	}
+}
+
 // apply applies an event of an object of the network. It ignores events of services: Felix has no message for backends.
 func (w *network) apply(e dataplane.Event) {
 	switch e := e.(type) {

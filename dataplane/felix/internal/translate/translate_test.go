@@ -506,6 +506,12 @@ func TestUnreachableRoutes(t *testing.T) {
 	require.Len(t, sent(tr, &dataplane.RouteUpdate{Route: &path}), 1)
 	remove := []string{"route_remove:{dst:10.0.0.0/26}"}
 	require.Equal(t, remove, sent(tr, &dataplane.RouteUpdate{Route: &route}))
+
+	// The tunnel of the route is removed in the same batch: the route first.
+	tunnel := &dataplane.Tunnel{Node: "n", IPVersion: 4, Address: netip.MustParseAddr("10.0.0.1")}
+	require.Len(t, sent(tr, &dataplane.TunnelUpdate{Tunnel: tunnel}, &dataplane.RouteUpdate{Route: &path}), 2)
+	require.Equal(t, append(remove, "vtep_remove:{node:n}"), sent(tr,
+		&dataplane.TunnelRemove{Key: tunnel.Key()}, &dataplane.RouteUpdate{Route: &route}))
 }
 
 // The VXLAN devices of a node are one message. Those of IP in IP have none.

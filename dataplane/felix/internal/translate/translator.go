@@ -98,9 +98,14 @@ func (t *Translator) InSync() bool { return t.inSync }
 // an event that changes nothing. It never sends InSync: only Snapshot does.
 func (t *Translator) Apply(b dataplane.Batch, send Send) {
 	t.send, t.network.send = send, send
-	for _, e := range b.Events {
+	tunnels := false
+	for i, e := range b.Events {
 		if !beforeRemovals(e) {
 			t.removeStale()
+		}
+		if _, ok := e.(*dataplane.TunnelRemove); ok && !tunnels {
+			tunnels = true
+			t.network.removeUnreachable(b.Events[i:])
 		}
 		if !t.applySet(e) && !t.applyPolicy(e) {
 			t.network.apply(e)
