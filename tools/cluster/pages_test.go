@@ -39,8 +39,9 @@ func TestPageScript(t *testing.T) {
 	require.NoError(t, err, out)
 	require.Contains(t, out, "to agent-1 --image=cluster.local/pages:dev\n")
 	for command, works := range map[string]bool{
-		"true   # answers": true, "false   # times out": true, "false # answers": false, "true # times out": false,
-		"false": false, "false | true": false, "mkdir sub/dir # times out": true,
+		"true   # answers": true, `sh -c "echo timed out >&2; exit 1"   # times out`: true,
+		"false # answers": false, "true # times out": false, "mkdir sub/dir # times out": false,
+		"false": false, "false | true": false,
 	} {
 		out, err := run("1", command+"\n")
 		require.Equal(t, works, err == nil, "%s\n%s", command, out)
