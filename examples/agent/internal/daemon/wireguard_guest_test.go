@@ -8,6 +8,7 @@ import (
 	"bytes"
 	"fmt"
 	"net/netip"
+	"os/exec"
 	"strings"
 	"testing"
 	"time"
@@ -78,7 +79,12 @@ func TestAgentsEncrypt(t *testing.T) {
 	encrypts := func(name, block string) {
 		t.Helper()
 		require.Eventually(t, func() bool {
-			return strings.Contains(ip(t, nodes[name], "route", "show", "table", "22361"), block+" dev wg.way")
+			var out []byte
+			_ = nodes[name].Do(func() error { // ip fails while the table does not exist
+				out, _ = exec.Command("ip", "route", "show", "table", "22361").CombinedOutput()
+				return nil
+			})
+			return strings.Contains(string(out), block+" dev wg.way")
 		}, 2*patience, 50*time.Millisecond, "%s to %s; log:\n%s", name, block, agents[name].log)
 	}
 	encrypts("n1", "10.65.2.0/26")
