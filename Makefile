@@ -64,7 +64,7 @@ test-kernels: test-tools ## Run the kernel tests on Debian's kernels in QEMU: KE
 	nice -n 19 scripts/test-kernels $(KERNELS)
 
 .PHONY: test-flowtable
-test-flowtable: test-tools ## Run the tests of dataplane/nft with the fast path on 6.1 and 6.12, or on KERNELS. Takes hours.
+test-flowtable: test-tools ## Run the tests of dataplane/nft with the fast path on 6.1 and 6.12, or on KERNELS. Hours.
 	nice -n 19 scripts/test-kernels -p dataplane/nft -t flowtable $(or $(KERNELS),6.1 6.12)
 
 .PHONY: test-wire
