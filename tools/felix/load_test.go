@@ -42,6 +42,11 @@ func BenchmarkFelix(b *testing.B) {
 	benchmarkLoads(b, "W4", sizes([]isolated{{1_000}, {10_000}}, isolated{100_000}))
 	b.Run("HeapEndpoints", benchmarkHeapEndpoints)
 	b.Run("Heap", benchmarkHeap)
+	b.Run("Churn", func(b *testing.B) {
+		for _, w := range w1 {
+			benchmarkChurns(b, w)
+		}
+	})
 }
 
 func benchmarkLoads[W load](b *testing.B, name string, loads []W) {
