@@ -30,6 +30,12 @@ func sizes[W any](everyday []W, full ...W) []W {
 
 // BenchmarkFelix has all benchmarks, as sub-benchmarks with the names of ours.
 func BenchmarkFelix(b *testing.B) {
+	b.Run("Parse", benchmarkParse)
+	b.Run("AddItem", benchmarkAddItem)
+	b.Run("UpdateParent", benchmarkUpdateParent)
+	b.Run("RelabelParent", benchmarkRelabelParent)
+	b.Run("AddSelector", benchmarkAddSelector)
+	b.Run("UpdateItem", benchmarkUpdateItem)
 	w1 := sizes([]snapshot{{25_000, 1_000}}, snapshot{250_000, 10_000})
 	benchmarkLoads(b, "W1", w1)
 	b.Run("W1DeleteLocal", func(b *testing.B) {
