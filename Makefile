@@ -7,7 +7,7 @@ SHELL := /bin/bash
 LIBRARY := . kubernetes dataplane/felix dataplane/wire dataplane/wireguard datastore/etcd datastore/kubernetes
 MODULES := $(LIBRARY) examples examples/daemon
 # Modules that are not part of the workspace.
-TOOLS := tools tools/cluster datastore/kubernetes/fleet
+TOOLS := tools tools/cluster tools/felix datastore/kubernetes/fleet
 # The packages of all modules, for one go command: it tests packages of different modules in parallel.
 PACKAGES := $(MODULES:%=./%/...)
 # The packages that the race detector runs on: they need no kernel, and several goroutines may use them. The others of
@@ -115,6 +115,10 @@ test-cluster-short: ## Start a cluster of one node, run twenty tests and the com
 	cd tools/cluster && GOWORK=off go test ./...
 	bin/cluster up --nodes 1
 	bin/cluster test short && bin/cluster pages; status=$$?; bin/cluster down && exit $$status
+
+.PHONY: test-felix
+test-felix: ## Check the workloads with which tools/felix measures the calculation graph of Felix.
+	cd tools/felix && GOWORK=off go test ./...
 
 .PHONY: race
 race: test-tools ## Run packages for several goroutines and the nested modules under the race detector.
