@@ -40,11 +40,9 @@ func churns(w snapshot) map[string]churn {
 	m := markers()
 	seven := sevenOf(m, w)
 	return map[string]churn{
-		"flush with nothing to do":         {},
-		"remote endpoint, no set affected": {steps: relabelled(w, irrelevant)},
-		"remote endpoint, no set affected, 500 a flush": {
-			steps: relabelled(w, irrelevant), per: 500,
-		},
+		"flush with nothing to do":                       {},
+		"remote endpoint, no set affected":               unaffectedEndpoints(w, 0),
+		"remote endpoint, no set affected, 500 a flush":  unaffectedEndpoints(w, 500),
 		"remote endpoint between two sets":               movingEndpoints(w, 0),
 		"remote endpoint between two sets, 500 a flush":  movingEndpoints(w, 500),
 		"local endpoint added":                           localAdded(w),
@@ -141,7 +139,7 @@ func TestChurn(t *testing.T) {
 	}
 	g.inSync()
 	play(slices.Collect(w.updates()))
-	before := s.clone()
+	before, initial := s.clone(), maps.Clone(values)
 	for name, c := range churns(w) {
 		play(c.setup)
 		for i := range c.steps {
@@ -150,8 +148,15 @@ func TestChurn(t *testing.T) {
 			require.Equal(t, c.want, got, "%s: step %d", name, i)
 			play(c.undo)
 		}
+		if len(c.steps) > 0 { // a run can end after any step
+			play(c.steps[0])
+			play(c.undo)
+		}
 		play(c.restore)
 		require.True(t, before.equal(s), "%s", name)
+		for key, value := range values {
+			require.True(t, reflect.DeepEqual(initial[key], value), "%s: %s", name, key)
+		}
 	}
 }
 
@@ -211,6 +216,12 @@ func relabelled(w snapshot, change func(labels map[string]string, s int)) [][]ap
 		back = append(back, []api.Update{w.endpoint(m, s)})
 	}
 	return append(there, back...)
+}
+
+// unaffectedEndpoints gives remote endpoints a label that no selector mentions.
+func unaffectedEndpoints(w snapshot, per int) churn {
+	steps := relabelled(w, irrelevant)
+	return churn{steps: steps, restore: slices.Concat(steps[len(steps)/2:]...), per: per}
 }
 
 // movingEndpoints gives remote endpoints the marker of another set.
