@@ -38,11 +38,9 @@ func churns(w snapshot) map[string]churn {
 	m := workload.Markers()
 	seven := sevenOf(m, w)
 	return map[string]churn{
-		"flush with nothing to do":         {},
-		"remote endpoint, no set affected": {steps: relabelled(w, irrelevant), want: map[string]int{}},
-		"remote endpoint, no set affected, 500 a flush": {
-			steps: relabelled(w, irrelevant), want: map[string]int{}, per: 500,
-		},
+		"flush with nothing to do":                       {},
+		"remote endpoint, no set affected":               unaffectedEndpoints(w, 0),
+		"remote endpoint, no set affected, 500 a flush":  unaffectedEndpoints(w, 500),
 		"remote endpoint between two sets":               movingEndpoints(w, 0),
 		"remote endpoint between two sets, 500 a flush":  movingEndpoints(w, 500),
 		"local endpoint added":                           localAdded(w),
@@ -242,6 +240,12 @@ func relabelled(w snapshot, change func(labels map[string]string, s int)) []poli
 		back = append(back, update(w.shared().Endpoint(m, s)))
 	}
 	return append(there, back...)
+}
+
+// unaffectedEndpoints gives remote endpoints a label that no selector mentions.
+func unaffectedEndpoints(w snapshot, per int) churn {
+	steps := relabelled(w, irrelevant)
+	return churn{steps: steps, restore: steps[len(steps)/2:], per: per, want: map[string]int{}}
 }
 
 // movingEndpoints gives remote endpoints the marker of another set.
