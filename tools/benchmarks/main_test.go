@@ -150,6 +150,20 @@ func TestRecordedSectionIsOnThePages(t *testing.T) {
 	}
 }
 
+// TestPageHasTheRecordedCommands changes the catalogue after the recording.
+func TestPageHasTheRecordedCommands(t *testing.T) {
+	root := repository(t)
+	if _, err := call(root, "record", "load"); err != nil {
+		t.Fatal(err)
+	}
+	changed := strings.Replace(catalogue, "cat output", "cat ./output", 1)
+	write(t, filepath.Join(root, "docs/benchmarks/catalogue.yaml"), changed)
+	if _, err := call(root, "page"); err != nil {
+		t.Fatal(err)
+	}
+	require(t, read(t, filepath.Join(root, "docs/benchmarks.md")), "```\ncat output\n```")
+}
+
 func TestRecordingOfAChangedTreeIsDirty(t *testing.T) {
 	root := repository(t)
 	write(t, filepath.Join(root, "main.go"), "package main\n")

@@ -94,14 +94,19 @@ func (p *project) render() map[string]string {
 	return charts
 }
 
-// renderSection returns a section as Markdown. Without a recording it has the targets and peers alone.
+// renderSection returns a section as Markdown. Without a recording it has the targets and peers alone. With one, it has
+// the commands that were recorded, which may differ from those of the catalogue.
 func renderSection(s *Section, recording *Recording) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s %s\n\n", strings.Repeat("#", s.Level), s.Title)
 	if s.Intro != "" {
 		fmt.Fprintf(&b, "%s\n", s.Intro)
 	}
-	fmt.Fprintf(&b, "```\n%s\n```\n\n", strings.Join(s.Commands, "\n"))
+	commands := s.Commands
+	if recording != nil {
+		commands = recording.Commands
+	}
+	fmt.Fprintf(&b, "```\n%s\n```\n\n", strings.Join(commands, "\n"))
 	b.WriteString(provenance(recording) + s.Peer)
 	for _, t := range s.Tables {
 		b.WriteString("\n" + t.render(recording))

@@ -70,6 +70,7 @@ func (p *project) measure(s *Section, o recordOptions) (*Recording, error) {
 		if err := p.shell(command, &output, o.progress); err != nil {
 			return nil, err
 		}
+		recording.Commands = append(recording.Commands, command)
 	}
 	recording.Seconds = int(time.Since(start).Seconds())
 	runs, err := parseRuns(bytes.NewReader(output.Bytes()))

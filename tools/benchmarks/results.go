@@ -19,6 +19,8 @@ type Results map[string]*Recording
 type Recording struct {
 	Date   string `json:"date"`   // 2006-01-02
 	Commit string `json:"commit"` // with "-dirty" if files outside of docs had changes
+	// Commands are those of the catalogue at that time.
+	Commands []string `json:"commands"`
 	// Seconds is the time that all commands took.
 	Seconds int      `json:"seconds"`
 	Machine Machine  `json:"machine"`
