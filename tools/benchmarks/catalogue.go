@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path"
+	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -31,14 +32,16 @@ type Section struct {
 	// Level is the level of the heading. Default: 2.
 	Level int
 	Intro string
-	// Commands are lines for bash, run at the root of the repository. Each prints results of benchmarks.
+	// Commands are scripts for bash, run at the root of the repository. Each prints results of benchmarks.
 	Commands []string
-	// Peer describes how the column "reference" was measured. Its first line has the time and place, and charts repeat
-	// this line.
-	Peer   string
-	Tables []*Table
-	Notes  string
+	Peer     Peer
+	Tables   []*Table
+	Notes    string
 }
+
+// Peer is another program whose benchmarks the commands of a section run, too. A benchmark that does the same work as
+// one of ours has the same name, with a prefix, and the same units.
+type Peer struct{ Title, Prefix string }
 
 // Table has a row for each benchmark or group of benchmarks.
 type Table struct {
@@ -53,18 +56,20 @@ type Column struct {
 	// Bench replaces {} in the Bench of the row. If the row's Bench has no {}, the column's is appended to it.
 	Bench string
 	Unit  string
+
+	prefix string // of the names of benchmarks; not empty for figures of the peer
 }
 
 // Row is one line of a table or chart.
 type Row struct {
 	Text  string
 	Bench string // the name of a benchmark without the word Benchmark
-	Unit  string // replaces the unit of the first column
+	Unit  string // replaces the unit of the first column, and of columns with the same unit
 	// Base is the name of another benchmark. The column's Bench replaces {} in this name. The table shows a ratio in
 	// brackets: the minimum of the row's benchmark, divided by the minimum of the other benchmark.
 	Base string
-	// Target and Peer begin with a value and its unit, such as "0.6 s". More text may follow.
-	Target, Peer string
+	// Target begins with a value and its unit, such as "0.6 s". More text may follow.
+	Target string
 }
 
 // Chart is a picture with bars for each row.
@@ -75,11 +80,14 @@ type Chart struct {
 	Section string
 	Log     bool // the scale is logarithmic
 	Columns []Column
-	Rows    []Row // their targets and peers are those of the rows of the section with the same figures
+	Rows    []Row // their targets are those of the rows of the section with the same figures
 }
 
+// allocs is the unit of allocations.
+const allocs = "allocs/op"
+
 // defaultColumns are the columns of a table for which the catalogue has none.
-var defaultColumns = []Column{{Title: "min / median", Unit: "ns/op"}, {Title: "allocs", Unit: "allocs/op"}}
+var defaultColumns = []Column{{Title: "min / median", Unit: "ns/op"}, {Title: "allocs", Unit: allocs}}
 
 func loadCatalogue(file string) (*Catalogue, error) {
 	data, err := os.ReadFile(file)
@@ -155,20 +163,38 @@ func (c *Catalogue) section(name string) *Section {
 	return nil
 }
 
-// unit returns the unit of the row in column i.
-func (r Row) unit(columns []Column, i int) string {
-	if i == 0 && r.Unit != "" {
+// unit returns the unit of the row in a column. The unit of the row replaces that of the first column.
+func (r Row) unit(columns []Column, c Column) string {
+	if r.Unit != "" && c.Unit == columns[0].Unit {
 		return r.Unit
 	}
-	return columns[i].Unit
+	return c.Unit
 }
 
 // bench returns the name of the benchmark in a column.
 func (r Row) bench(c Column) string {
 	if strings.Contains(r.Bench, "{}") {
-		return strings.ReplaceAll(r.Bench, "{}", c.Bench)
+		return c.prefix + strings.ReplaceAll(r.Bench, "{}", c.Bench)
 	}
-	return r.Bench + c.Bench
+	return c.prefix + r.Bench + c.Bench
+}
+
+// columns returns the columns with the peer's figures: one for the first column and one for allocations, each only if
+// the recording has a figure for any row.
+func (p Peer) columns(t *Table, recording *Recording) (list []Column) {
+	for i, c := range t.Columns {
+		c.Title, c.prefix = p.Title+": "+c.Title, p.Prefix
+		recorded := func(r Row) bool { _, ok := r.figure(recording, t.Columns, c); return ok }
+		if p.Prefix != "" && (i == 0 || c.Unit == allocs) && slices.ContainsFunc(t.Rows, recorded) {
+			list = append(list, c)
+		}
+	}
+	return list
+}
+
+// figure returns the figure of a row in a column.
+func (r Row) figure(recording *Recording, columns []Column, c Column) (Figure, bool) {
+	return recording.figure(r.bench(c), r.unit(columns, c))
 }
 
 // missing returns the benchmarks of rows for which a recording has no figure in any column.
@@ -176,12 +202,8 @@ func (s *Section) missing(recording *Recording) []string {
 	var names []string
 	for _, t := range s.Tables {
 		for _, row := range t.Rows {
-			found := false
-			for i, column := range t.Columns {
-				_, ok := recording.figure(row.bench(column), row.unit(t.Columns, i))
-				found = found || ok
-			}
-			if !found {
+			recorded := func(c Column) bool { _, ok := row.figure(recording, t.Columns, c); return ok }
+			if !slices.ContainsFunc(t.Columns, recorded) {
 				names = append(names, row.Bench)
 			}
 		}

@@ -2,7 +2,7 @@
 
 // Command benchmarks records the results of benchmarks as data, and renders pages and charts from them.
 //
-//	docs/benchmarks/catalogue.yaml      sections: commands, text, rows with targets and peers; charts
+//	docs/benchmarks/catalogue.yaml      sections: commands, text, rows with targets; charts
 //	             |                          |
 //	             v record                   |
 //	docs/benchmarks/results.json            |
@@ -17,10 +17,11 @@
 //	benchmarks record SECTION...     run the commands of sections, save the results, render the pages
 //	benchmarks page                  render the pages again
 //
-// A command of a section is a line for the shell that prints results of benchmarks as `go test -bench` does. Each
-// result has a name, and figures with units. Of several runs, the minimum and the median are kept. A benchmark can
-// report its own minimum and median, as "min-UNIT" and "median-UNIT", or as "UNIT-min" and "UNIT-median". Then the
-// smallest of these minima and the median of these medians are kept.
+// A command of a section is a script for bash that prints results of benchmarks as `go test -bench` does. It ends at
+// the first error. In a loop `for i in 1 2 3; do`, benchmarks take turns. Each result has a name, and figures with
+// units. Of several runs, the minimum and the median are kept. A benchmark can report its own minimum and median, as
+// "min-UNIT" and "median-UNIT", or as "UNIT-min" and "UNIT-median". Then the smallest of these minima and the median of
+// these medians are kept.
 //
 // # Concurrency
 //

@@ -94,8 +94,8 @@ func thousands(digits string) string {
 // show returns the minimum and the median.
 func (f Figure) show(unit string) string { return format(unit, f.Min, f.Median) }
 
-// quantity is the beginning of a target or peer: "0.6 s", "5.6 / 6.0 s", "1.25x".
-var quantity = regexp.MustCompile(`^([\d.,]+)(?: / [\d.,]+)?\s*(ns|us|µs|ms|s|B|KB|MB|MiB|GB)?(?:[^\pL]|$)`)
+// quantity is the beginning of a target: "0.6 s", "1.25x".
+var quantity = regexp.MustCompile(`^([\d.,]+)\s*(ns|us|µs|ms|s|B|KB|MB|MiB|GB)?(?:[^\pL]|$)`)
 
 // parseQuantity returns the first value of a text in a unit. It is false if the text has no such value.
 func parseQuantity(text, unit string) (float64, bool) {

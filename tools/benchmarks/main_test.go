@@ -20,15 +20,15 @@ sections:
   title: Load & start
   commands:
   - cat output
-  peer: |
-    The reference was measured elsewhere.
+  peer: {title: Felix, prefix: Felix/}
   tables:
   - title: what
     columns:
     - {title: lookups, bench: /form=lookups, unit: ns/op}
     - {title: chains, bench: /form=chains, unit: ns/op}
+    - {title: allocs, bench: /form=lookups, unit: allocs/op}
     rows:
-    - {text: 'one', bench: 'Load/n=1/cost=*', base: 'Base', target: 2 ns, peer: 50 ns}
+    - {text: 'one', bench: 'Load/n=1/cost=*', base: 'Base', target: 2 ns}
 performance:
   charts:
   - name: load
@@ -43,10 +43,15 @@ performance:
 `
 
 const output = `BenchmarkBase-2 1 2 ns/op
-BenchmarkLoad/n=1/cost=7/form=lookups-2 1 4 ns/op
+BenchmarkLoad/n=1/cost=7/form=lookups-2 1 4 ns/op 8 allocs/op
 BenchmarkLoad/n=1/cost=7/form=lookups-2 1 6 ns/op
 BenchmarkLoad/n=1/cost=7/form=lookups-2 1 5 ns/op
 BenchmarkLoad/n=1/cost=7/form=chains-2 1 40 ns/op
+` + felix
+
+// felix is the result of the peer.
+const felix = `BenchmarkFelix/Load/n=1/cost=7/form=lookups-2 1 50 ns/op 9 allocs/op
+BenchmarkFelix/Load/n=1/cost=7/form=chains-2 1 60 ns/op
 `
 
 // repository makes a git repository with a catalogue and results of benchmarks, and returns its folder.
@@ -115,7 +120,7 @@ func TestPagesOfUnrecordedSections(t *testing.T) {
 	}
 	require(t, read(t, filepath.Join(root, "docs/benchmarks.md")),
 		"Read this first.", "## Load & start", "```\ncat output\n```", "**Not recorded yet.**",
-		"| one | – | – | 2 ns | 50 ns |")
+		"| one | – | – | – | 2 ns |")
 	require(t, read(t, filepath.Join(root, "docs/performance.md")),
 		"## Not recorded yet", "Load <1>", "(benchmarks.md#load--start)")
 	charts, err := filepath.Glob(filepath.Join(root, "docs/pictures/*.svg"))
@@ -133,13 +138,14 @@ func TestRecordedSectionIsOnThePages(t *testing.T) {
 	}
 	page := read(t, filepath.Join(root, "docs/benchmarks.md"))
 	// The minimum misses its target, and is twice that of the base.
-	require(t, page, "| one | **4.00 / 5.00 ns** (2.00x) | 40.0 ns (20.00x) | 2 ns | 50 ns |", "Recorded on ")
+	require(t, page, "| what | lookups | chains | allocs | target | Felix: lookups | Felix: allocs |",
+		"| one | **4.00 / 5.00 ns** (2.00x) | 40.0 ns (20.00x) | 8 | 2 ns | 50.0 ns | 9 |", "Recorded on ")
 	if strings.Contains(page, "-dirty") {
 		t.Error("the tree had no changes")
 	}
 	require(t, read(t, filepath.Join(root, "docs/performance.md")),
-		"## Load <1>", "![one & only: lookups 4.00 ns (target 2 ns), reference 50 ns.](pictures/bench-load.svg)",
-		"Details: [Load & start](benchmarks.md#load--start).\nThe reference was measured elsewhere.\n")
+		"## Load <1>", "![one & only: lookups 4.00 ns (target 2 ns), Felix 50.0 ns.](pictures/bench-load.svg)",
+		"Details: [Load & start](benchmarks.md#load--start).\n")
 	require(t, read(t, filepath.Join(root, "docs/pictures/bench-load.svg")),
 		`<title id="title">Load &lt;1&gt;</title>`, "one &amp; only", "prefers-color-scheme:dark",
 		`<rect class="peer" x="110" y="117.0" width="330.0"`, // the longest
@@ -162,6 +168,25 @@ func TestPageHasTheRecordedCommands(t *testing.T) {
 		t.Fatal(err)
 	}
 	require(t, read(t, filepath.Join(root, "docs/benchmarks.md")), "```\ncat output\n```")
+}
+
+// TestPeerWithoutFigures records a section without results of the peer.
+func TestPeerWithoutFigures(t *testing.T) {
+	root := repository(t)
+	write(t, filepath.Join(root, "output"), strings.TrimSuffix(output, felix))
+	if _, err := call(root, "record", "load"); err != nil {
+		t.Fatal(err)
+	}
+	require(t, read(t, filepath.Join(root, "docs/benchmarks.md")), "| what | lookups | chains | allocs | target |\n")
+	require(t, read(t, filepath.Join(root, "docs/performance.md")), "lookups 4.00 ns (target 2 ns).]")
+}
+
+// TestQuickRunsEachBenchmarkOnce has a loop and a command that runs no benchmark of Go.
+func TestQuickRunsEachBenchmarkOnce(t *testing.T) {
+	got := once("for i in 1 2 3; do\n  go test ./x -count 6\n  cat y\ndone")
+	if want := "for i in 1; do\n  go test ./x -count 6 -benchtime 1x -count 1\n  cat y\ndone"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
 }
 
 func TestRecordingOfAChangedTreeIsDirty(t *testing.T) {
@@ -205,7 +230,7 @@ func TestRowsWithoutResultsAreErrors(t *testing.T) {
 			t.Errorf("%v: %v", args, err)
 		}
 	}
-	require(t, read(t, filepath.Join(root, "docs/benchmarks.md")), "| one | | | 2 ns | 50 ns |")
+	require(t, read(t, filepath.Join(root, "docs/benchmarks.md")), "| one | | | | 2 ns |")
 	require(t, read(t, filepath.Join(root, "docs/performance.md")), "## Not recorded yet", "Load <1>")
 }
 
@@ -226,7 +251,7 @@ func TestFailedAndDryRunsAreNotSaved(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			root := repository(t)
 			if tt.text == "" {
-				tt.text = strings.Replace(catalogue, "cat output", "cat missing", 1)
+				tt.text = strings.Replace(catalogue, "cat output", "cat missing; cat output", 1)
 			}
 			if tt.file != "" {
 				write(t, filepath.Join(root, tt.file), tt.text)

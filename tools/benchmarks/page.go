@@ -94,8 +94,8 @@ func (p *project) render() map[string]string {
 	return charts
 }
 
-// renderSection returns a section as Markdown. Without a recording it has the targets and peers alone. With one, it has
-// the commands that were recorded, which may differ from those of the catalogue.
+// renderSection returns a section as Markdown. Without a recording it has the targets alone. With one, it has the
+// commands that were recorded, which may differ from those of the catalogue.
 func renderSection(s *Section, recording *Recording) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s %s\n\n", strings.Repeat("#", s.Level), s.Title)
@@ -107,9 +107,9 @@ func renderSection(s *Section, recording *Recording) string {
 		commands = recording.Commands
 	}
 	fmt.Fprintf(&b, "```\n%s\n```\n\n", strings.Join(commands, "\n"))
-	b.WriteString(provenance(recording) + s.Peer)
+	b.WriteString(provenance(recording))
 	for _, t := range s.Tables {
-		b.WriteString("\n" + t.render(recording))
+		b.WriteString("\n" + t.render(recording, s.Peer))
 	}
 	if s.Notes != "" {
 		fmt.Fprintf(&b, "\n%s", s.Notes)
@@ -129,33 +129,28 @@ func provenance(r *Recording) string {
 
 func (m Machine) hardware() string { return fmt.Sprintf("%d cores, %s", m.Cores, m.CPU) }
 
-// render returns a table as Markdown. Targets and peers have a column if any row has one.
-func (t *Table) render(recording *Recording) string {
+// render returns a table as Markdown. Targets have a column if any row has one, and so have figures of the peer.
+func (t *Table) render(recording *Recording, peer Peer) string {
 	hasTarget := slices.ContainsFunc(t.Rows, func(r Row) bool { return r.Target != "" })
-	hasPeer := slices.ContainsFunc(t.Rows, func(r Row) bool { return r.Peer != "" })
+	columns := slices.Concat(t.Columns, peer.columns(t, recording))
 	header := []string{t.Title}
-	for _, c := range t.Columns {
+	for _, c := range columns {
 		header = append(header, c.Title)
 	}
+	at := 1 + len(t.Columns) // the target is left of the peer's figures
 	if hasTarget {
-		header = append(header, "target")
-	}
-	if hasPeer {
-		header = append(header, "reference")
+		header = slices.Insert(header, at, "target")
 	}
 	var b strings.Builder
 	line(&b, header)
 	b.WriteString(strings.Repeat("|---", len(header)) + "|\n")
 	for _, row := range t.Rows {
 		cells := []string{row.Text}
-		for i, c := range t.Columns {
-			cells = append(cells, row.cell(recording, c, row.unit(t.Columns, i), i == 0))
+		for i, c := range columns {
+			cells = append(cells, row.cell(recording, c, row.unit(t.Columns, c), i == 0))
 		}
 		if hasTarget {
-			cells = append(cells, row.Target)
-		}
-		if hasPeer {
-			cells = append(cells, row.Peer)
+			cells = slices.Insert(cells, at, row.Target)
 		}
 		line(&b, cells)
 	}
@@ -182,7 +177,8 @@ func (r Row) cell(recording *Recording, c Column, unit string, first bool) strin
 	if target, ok := parseQuantity(r.Target, unit); ok && first && f.Min > target {
 		text = "**" + text + "**"
 	}
-	if base, ok := recording.figure(strings.ReplaceAll(r.Base, "{}", c.Bench), unit); ok && base.Min != 0 {
+	base, ok := recording.figure(strings.ReplaceAll(r.Base, "{}", c.Bench), unit)
+	if ok && base.Min != 0 && c.prefix == "" {
 		text += " " + ratio(f.Min, base.Min)
 	}
 	return text

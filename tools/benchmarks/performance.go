@@ -4,7 +4,6 @@ package main
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -33,10 +32,6 @@ func (p *project) renderPerformance() (page string, charts map[string]string) {
 		fmt.Fprintf(&b, "%s\n\n", breakLines(picture))
 		fmt.Fprintf(&b, "Recorded on %s at commit `%s`; %s.\nDetails: %s.\n",
 			recording.Date, recording.Commit, recording.Machine.hardware(), details)
-		if hasReference(groups) {
-			when, _, _ := strings.Cut(section.Peer, "\n")
-			b.WriteString(when + "\n")
-		}
 	}
 	if len(left) > 0 {
 		fmt.Fprintf(&b, "\n## Not recorded yet\n\n%s", strings.Join(left, ""))
@@ -53,9 +48,6 @@ type group struct {
 	bars  []bar
 }
 
-// classReference is the style of bars of the reference.
-const classReference = "peer"
-
 type bar struct {
 	label, text string
 	value       float64
@@ -69,21 +61,20 @@ func (c *Chart) groups(section *Section, recording *Recording) []group {
 	for _, row := range c.Rows {
 		g := group{title: row.Text}
 		for i, column := range c.Columns {
-			bench, unit := row.bench(column), row.unit(c.Columns, i)
+			bench, unit := row.bench(column), row.unit(c.Columns, column)
 			f, ok := recording.figure(bench, unit)
 			if !ok {
 				continue
 			}
 			own := bar{label: column.Title, text: format(unit, f.Min), value: f.Min, class: fmt.Sprint("s", i)}
-			target, peer := section.against(bench, unit)
-			if value, ok := parseQuantity(target, unit); ok {
+			if value, ok := parseQuantity(section.target(bench, unit), unit); ok {
 				own.target = value
 				own.text += " (target " + short(unit, value) + ")"
 			}
 			g.bars = append(g.bars, own)
-			if value, ok := parseQuantity(peer, unit); ok {
-				reference := bar{label: "reference", text: short(unit, value), value: value, class: classReference}
-				g.bars = append(g.bars, reference)
+			peer := section.Peer
+			if f, ok := recording.figure(peer.Prefix+bench, unit); ok && peer.Prefix != "" {
+				g.bars = append(g.bars, bar{label: peer.Title, text: format(unit, f.Min), value: f.Min, class: "peer"})
 			}
 		}
 		if len(g.bars) > 0 {
@@ -93,24 +84,16 @@ func (c *Chart) groups(section *Section, recording *Recording) []group {
 	return groups
 }
 
-// hasReference reports whether a chart has a bar of the reference, which was measured at another time and may have been
-// measured on another machine.
-func hasReference(groups []group) bool {
-	return slices.ContainsFunc(groups, func(g group) bool {
-		return slices.ContainsFunc(g.bars, func(b bar) bool { return b.class == classReference })
-	})
-}
-
-// against returns the target and the peer of the row that shows a figure in its first column.
-func (s *Section) against(bench, unit string) (target, peer string) {
+// target returns the target of the row that shows a figure in its first column.
+func (s *Section) target(bench, unit string) string {
 	for _, t := range s.Tables {
 		for _, row := range t.Rows {
-			if row.bench(t.Columns[0]) == bench && row.unit(t.Columns, 0) == unit {
-				return row.Target, row.Peer
+			if row.bench(t.Columns[0]) == bench && row.unit(t.Columns, t.Columns[0]) == unit {
+				return row.Target
 			}
 		}
 	}
-	return "", ""
+	return ""
 }
 
 // describe returns all figures of a chart as a text for those who do not see it, with a line for each row.
