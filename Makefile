@@ -203,7 +203,7 @@ bench-record: test-tools bin/benchmarks ## Record the benchmarks of SECTION (sev
 	bin/benchmarks record $(RECORDFLAGS) $(SECTION)
 
 .PHONY: bench-page
-bench-page: bin/benchmarks ## Render docs/benchmarks.md, docs/performance.md and charts from docs/benchmarks.
+bench-page: bin/benchmarks ## Render docs/benchmarks.md, docs/performance.md, charts and tables from docs/benchmarks.
 	bin/benchmarks page
 
 .PHONY: bench-kubernetes

@@ -27,7 +27,10 @@ type Catalogue struct {
 
 // Section is a part of the page, recorded at once.
 type Section struct {
-	Name  string // on the command line and in the results
+	Name string // on the command line and in the results
+	// Page has the tables of the section, between <!-- bench NAME --> and <!-- /bench -->. Title, level, intro and
+	// notes are for the default, docs/benchmarks.md.
+	Page  string
 	Title string
 	// Level is the level of the heading. Default: 2.
 	Level int
@@ -111,8 +114,11 @@ func (c *Catalogue) complete() error {
 	var errs []error
 	known := map[string]bool{}
 	for _, s := range c.Sections {
-		if s.Name == "" || s.Title == "" || len(s.Commands) == 0 {
+		if s.Name == "" || s.Title == "" && s.Page == "" || len(s.Commands) == 0 {
 			errs = append(errs, fmt.Errorf("section %q: name, title or commands are missing", s.Name))
+		}
+		if s.Page != "" && s.Title+s.Intro+s.Notes != "" {
+			errs = append(errs, fmt.Errorf("section %q: title, intro and notes are words of %s", s.Name, s.Page))
 		}
 		if known[s.Name] {
 			errs = append(errs, fmt.Errorf("section %q: there are two", s.Name))
@@ -132,8 +138,8 @@ func (c *Catalogue) complete() error {
 		if len(chart.Columns) == 0 {
 			chart.Columns = []Column{{Title: "Wayleave", Unit: "ns/op"}}
 		}
-		if !known[chart.Section] {
-			errs = append(errs, fmt.Errorf("chart %q: no section %q", chart.Name, chart.Section))
+		if s := c.section(chart.Section); s == nil || s.Page != "" {
+			errs = append(errs, fmt.Errorf("chart %q: no section %q of docs/benchmarks.md", chart.Name, chart.Section))
 		}
 		errs = append(errs, checkRows("chart "+chart.Name, chart.Rows))
 	}

@@ -9,7 +9,7 @@
 //	             |                          |
 //	             +-----------+--------------+
 //	                         v page
-//	docs/benchmarks.md, docs/performance.md, docs/pictures/bench-*.svg
+//	docs/benchmarks.md, docs/performance.md, docs/pictures/bench-*.svg, places on other pages
 //
 // # Usage
 //
@@ -22,6 +22,11 @@
 // units. Of several runs, the minimum and the median are kept. A benchmark can report its own minimum and median, as
 // "min-UNIT" and "median-UNIT", or as "UNIT-min" and "UNIT-median". Then the smallest of these minima and the median of
 // these medians are kept.
+//
+// The tables of a section may belong to a page that people write. There, they are in a place between two comments:
+//
+//	<!-- bench NAME -->
+//	<!-- /bench -->
 //
 // # Concurrency
 //

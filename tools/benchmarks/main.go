@@ -19,7 +19,7 @@ const usage = `usage: benchmarks [-root FOLDER] COMMAND
   record [-n] SECTION...     run the commands of sections, save the results, render the pages
       -n      print the sections and save nothing
       -quick  run each benchmark once, to check the names of rows; implies -n
-  page [-check]              render docs/benchmarks.md, docs/performance.md and the charts
+  page [-check]              render docs/benchmarks.md, docs/performance.md, the charts, and tables on other pages
       -check  write nothing, and fail if a file differs
 
 docs/benchmarks/catalogue.yaml has the sections, docs/benchmarks/results.json their results.

@@ -220,6 +220,58 @@ func TestCheckFindsEditedPages(t *testing.T) {
 	}
 }
 
+// TestSectionOnAnotherPage has a section whose tables are on a page with other words.
+func TestSectionOnAnotherPage(t *testing.T) {
+	const section = `- name: other
+  page: docs/other.md
+  commands: [cat output]
+  tables:
+  - title: what
+    rows:
+    - {text: base, bench: Base}
+performance:`
+	root := repository(t)
+	page := filepath.Join(root, "docs/other.md")
+	write(t, filepath.Join(root, "docs/benchmarks/catalogue.yaml"),
+		strings.Replace(catalogue, "performance:", section, 1))
+	for _, tt := range []struct{ places, want string }{
+		{"", `section "other": no place on docs/other.md`},
+		{"<!-- bench other -->\n", `section "other": no place on docs/other.md`},
+		{"<!-- bench load -->\n<!-- /bench -->\n", `docs/other.md: a place for "load"`},
+		{strings.Repeat("<!-- bench other -->\n<!-- /bench -->\n", 2), `docs/other.md: a place for "other"`},
+	} {
+		write(t, page, tt.places)
+		if _, err := call(root, "page"); err == nil || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%q: error %v, want %q", tt.places, err, tt.want)
+		}
+	}
+	write(t, page, "Words.\n\n<!-- bench other -->\nold\n<!-- /bench -->\n\nMore words.\n")
+	if _, err := call(root, "page"); err != nil {
+		t.Fatal(err)
+	}
+	if want := "Words.\n\n<!-- bench other -->\n\n**Not recorded yet.**\n" +
+		"Command: `make bench-record SECTION=other`.\n\n" +
+		"| what | min / median | allocs |\n|---|---|---|\n| base | – | – |\n\n" +
+		"<!-- /bench -->\n\nMore words.\n"; read(t, page) != want {
+		t.Errorf("got %q, want %q", read(t, page), want)
+	}
+	if _, err := call(root, "record", "other"); err != nil {
+		t.Fatal(err)
+	}
+	require(t, read(t, page), "Words.", "Recorded on ", "| base | 2.00 ns | |", "More words.")
+	if strings.Contains(read(t, filepath.Join(root, "docs/benchmarks.md")), "base") {
+		t.Error("the section is on docs/benchmarks.md, too")
+	}
+	write(t, page, strings.Replace(read(t, page), "More words", "Other words", 1))
+	if _, err := call(root, "page", "-check"); err != nil {
+		t.Errorf("words outside of the place changed: %v", err)
+	}
+	write(t, page, strings.Replace(read(t, page), "2.00 ns", "1.00 ns", 1))
+	if _, err := call(root, "page", "-check"); err == nil || !strings.Contains(err.Error(), "docs/other.md differs") {
+		t.Errorf("a figure changed: %v", err)
+	}
+}
+
 // TestRowsWithoutResultsAreErrors records a section without results. The section is saved, because another run could
 // take long, and its cells are empty.
 func TestRowsWithoutResultsAreErrors(t *testing.T) {
@@ -277,6 +329,8 @@ func TestMalformedCatalogue(t *testing.T) {
 		{"  title: Load & start", "  headline: Load", "headline"},
 		{"  commands:\n  - cat output\n", "", "commands are missing"},
 		{"    section: load", "    section: none", `no section "none"`},
+		{"  title: Load", "  page: docs/page.md\n  title: Load", "are words of docs/page.md"},
+		{"  title: Load & start", "  page: docs/page.md", `no section "load" of docs/benchmarks.md`},
 		{"text: 'one', ", "", "no text"},
 	} {
 		root := repository(t)

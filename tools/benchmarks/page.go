@@ -25,7 +25,10 @@ const (
 
 // page writes all pages and charts, or checks that they are up to date.
 func (p *project) page(check bool) error {
-	files := p.render()
+	files, err := p.render()
+	if err != nil {
+		return err
+	}
 	charts, err := filepath.Glob(p.path(chartPrefix + "*.svg"))
 	if err != nil {
 		return err
@@ -82,21 +85,67 @@ func (p *project) put(name, text string, check bool) error {
 }
 
 // render returns the text of all files by name.
-func (p *project) render() map[string]string {
+func (p *project) render() (map[string]string, error) {
+	files, err := p.fillPages()
 	var page strings.Builder
 	fmt.Fprintf(&page, "%s\n# Benchmarks\n\n%s", generated, p.catalogue.Intro)
 	for _, s := range p.catalogue.Sections {
-		page.WriteString("\n" + renderSection(s, p.results[s.Name]))
+		if s.Page == "" {
+			page.WriteString("\n" + s.render(p.results[s.Name]))
+		}
 	}
 	performance, charts := p.renderPerformance()
-	charts["docs/benchmarks.md"] = page.String()
-	charts["docs/performance.md"] = performance
-	return charts
+	files["docs/benchmarks.md"] = page.String()
+	files["docs/performance.md"] = performance
+	maps.Copy(files, charts)
+	return files, err
 }
 
-// renderSection returns a section as Markdown. Without a recording it has the targets alone. With one, it has the
-// commands that were recorded, which may differ from those of the catalogue.
-func renderSection(s *Section, recording *Recording) string {
+// place is the place of a section on a page that is not generated.
+var place = regexp.MustCompile(`(?s)(<!-- bench (\S+) -->\n).*?(<!-- /bench -->\n)`)
+
+// fillPages returns the pages that have places for sections, with these sections. A place without a section of its page
+// is an error, and so is a section without a place on its page.
+func (p *project) fillPages() (pages map[string]string, err error) {
+	pages = map[string]string{}
+	names, err := filepath.Glob(p.path("docs/*.md"))
+	if err != nil {
+		return pages, err
+	}
+	var errs []error
+	filled := map[string]bool{}
+	for _, file := range names {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			return pages, err
+		}
+		page := "docs/" + filepath.Base(file)
+		for _, m := range place.FindAllStringSubmatch(string(text), -1) {
+			s := p.catalogue.section(m[2])
+			if s == nil || s.Page != page || filled[s.Name] {
+				errs = append(errs, fmt.Errorf("%s: a place for %q, which is no section of this page", page, m[2]))
+				continue
+			}
+			filled[s.Name] = true
+			text = bytes.Replace(text, []byte(m[0]), []byte(m[1]+s.render(p.results[s.Name])+m[3]), 1)
+			pages[page] = string(text)
+		}
+	}
+	for _, s := range p.catalogue.Sections {
+		if s.Page != "" && !filled[s.Name] {
+			errs = append(errs, fmt.Errorf("section %q: no place on %s", s.Name, s.Page))
+		}
+	}
+	return pages, errors.Join(errs...)
+}
+
+// render returns a section as Markdown. Without a recording it has the targets alone. With one, it has the commands
+// that were recorded, which may differ from those of the catalogue. On another page than docs/benchmarks.md, a section
+// is only its date and machine, and its tables.
+func (s *Section) render(recording *Recording) string {
+	if s.Page != "" {
+		return "\n" + s.renderTables(recording) + "\n"
+	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s %s\n\n", strings.Repeat("#", s.Level), s.Title)
 	if s.Intro != "" {
@@ -106,11 +155,7 @@ func renderSection(s *Section, recording *Recording) string {
 	if recording != nil {
 		commands = recording.Commands
 	}
-	fmt.Fprintf(&b, "```\n%s\n```\n\n", strings.Join(commands, "\n"))
-	b.WriteString(provenance(recording))
-	for _, t := range s.Tables {
-		b.WriteString("\n" + t.render(recording, s.Peer))
-	}
+	fmt.Fprintf(&b, "```\n%s\n```\n\n%s", strings.Join(commands, "\n"), s.renderTables(recording))
 	if s.Notes != "" {
 		fmt.Fprintf(&b, "\n%s", s.Notes)
 	}
@@ -125,6 +170,19 @@ func provenance(r *Recording) string {
 	return fmt.Sprintf("Recorded on %s at commit `%s`, in %s.\n%s; Linux %s; %s; load average %s at the start.\n",
 		r.Date, r.Commit, time.Duration(r.Seconds)*time.Second,
 		r.Machine.hardware(), r.Machine.Kernel, r.Machine.Go, r.Machine.Load)
+}
+
+// renderTables returns the tables of a section, after their provenance.
+func (s *Section) renderTables(r *Recording) string {
+	var b strings.Builder
+	b.WriteString(provenance(r))
+	if s.Page != "" {
+		fmt.Fprintf(&b, "Command: `make bench-record SECTION=%s`.\n", s.Name)
+	}
+	for _, t := range s.Tables {
+		b.WriteString("\n" + t.render(r, s.Peer))
+	}
+	return b.String()
 }
 
 func (m Machine) hardware() string { return fmt.Sprintf("%d cores, %s", m.Cores, m.CPU) }

@@ -41,7 +41,7 @@ func (p *project) record(names []string, o recordOptions) error {
 		}
 		p.results[name] = recording
 		if o.dry {
-			fmt.Fprint(o.out, renderSection(section, recording))
+			fmt.Fprint(o.out, section.render(recording))
 			continue
 		}
 		if err := p.results.save(p.path(resultsFile)); err != nil {
