@@ -128,7 +128,8 @@ race: test-tools ## Run packages for several goroutines and the nested modules u
 	go test -race ./dataplane/nft/applier ./dataplane/nft/conntrack ./internal/netlink -run 'Beside|Wait'
 
 .PHONY: lint
-lint: bin/staticcheck bin/gofumpt ## Check formatting, vet, staticcheck and the module files.
+lint: bin/staticcheck bin/gofumpt bin/benchmarks ## Check formatting, vet, staticcheck, module files, recorded figures.
+	bin/benchmarks page -check
 	@set -e; out=$$(bin/gofumpt -l $(MODULES) $(TOOLS)); \
 	  if [ -n "$$out" ]; then echo "gofumpt: run 'make fmt' for:"; echo "$$out"; exit 1; fi
 	@set -e; for m in $(MODULES); do \
@@ -156,8 +157,7 @@ proto: $(PROTO_TOOLS) ## Generate the code of the protocols.
 	@set -e; for m in $(PROTO_MODULES); do (cd $$m && PATH=$(CURDIR)/bin:$$PATH buf generate); done
 
 .PHONY: docs
-docs: bin/benchmarks ## Check the pages of benchmarks, build the site of docs/ in bin/site, and check its links.
-	bin/benchmarks page -check
+docs: ## Build the site of docs/ in bin/site, and check its links.
 	scripts/docs
 
 .PHONY: docs-screenshots
