@@ -28,7 +28,6 @@ var notRun = map[string]string{
 	"docs/agent.md: nft list tables":                        "the table of an earlier agent",
 	"docs/benchmarks.md":                                    "hours",
 	"docs/bridges.md: modprobe br_netfilter":                "a module of the kernel",
-	"docs/bridges.md: go test":                              "it measures",
 	"docs/cluster.md":                                       "a cluster",
 	"docs/comparison.md":                                    "a cluster",
 	"docs/conformance.md":                                   "a cluster",
