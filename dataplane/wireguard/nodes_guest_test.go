@@ -176,6 +176,12 @@ func TestNodeIsLost(t *testing.T) {
 	n3.change(func(*policy.Node) {})
 	n1.change(func(resource *policy.Node) { resource.WireguardKeys = keys })
 	c.awaitKeys()
+	// The other nodes have deleted their peer n1, and with it the session. They begin a new session at once, but n1
+	// would notice after 15 seconds (KEEPALIVE_TIMEOUT and REKEY_TIMEOUT of the WireGuard protocol).
+	for _, other := range c.nodes[1:] {
+		to := netip.AddrPortFrom(n1.pod.Addresses[0], port).String()
+		require.Equal(t, n1.text, nstest.Answer(t, other.pod.NS, "tcp", to))
+	}
 	c.requireReachable()
 	require.Empty(t, plaintext(wire.packets()), "at the end")
 	for _, end := range ends {
