@@ -312,7 +312,8 @@ func (a *Applier) Resync(ctx context.Context) error {
 	return a.reconciler.reconcile(ctx)
 }
 
-// Verify always reads the table back, and repairs every difference. Errors: as for Resync.
+// Verify is like Resync, but reads the table back even if nothing seems to have changed. It repairs
+// every difference. Errors: as for Resync.
 func (a *Applier) Verify(ctx context.Context) error {
 	if err := a.ready(ctx); err != nil {
 		return err

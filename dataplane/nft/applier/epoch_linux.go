@@ -29,12 +29,12 @@ type epochs struct {
 	// is closed at the end of a grace period after that transaction.
 	withoutEpoch bool
 	seen         <-chan struct{}
-	// overlap is the value of moments.overlap.
+	// overlap is the value of atomicity.overlap.
 	overlap bool
 }
 
-// moments returns what decides whether packets see a transaction at one moment.
-func (e *epochs) moments() moments { return moments{epoch: e.hasSet(), overlap: e.overlap} }
+// atomicity returns the atomicity of the next transaction.
+func (e *epochs) atomicity() atomicity { return atomicity{epoch: e.hasSet(), overlap: e.overlap} }
 
 // hasSet reports whether the desired state has the set of the Epoch.
 func (e *epochs) hasSet() bool {

@@ -35,7 +35,7 @@ func TestMapsAreDeletedAfterGrace(t *testing.T) {
 				{Kind: ruleset.DeleteChain, Chain: &ruleset.Chain{Name: "group"}},
 				{Kind: ruleset.DeleteSet, Set: &c.set},
 			}
-			require.Equal(t, c.turns, inTurn(ops, moments{}))
+			require.Equal(t, c.turns, inTurn(ops, atomicity{}))
 			p := phasesOf(ops)
 			require.Equal(t, ops[:1], p.live)
 			require.Equal(t, ops[1:], p.destroy)

@@ -53,7 +53,7 @@ func (r *replacer) rebuild(target *ruleset.State, d *readback.Difference) error 
 		return err
 	}
 	waited, err := r.hooks.under(d.AllHooks(), false, func() error {
-		if err := r.writeAnew(append(ops, translationGuard...), target, unhook); err != nil {
+		if err := r.rewriteTable(append(ops, translationGuard...), target, unhook); err != nil {
 			return err
 		}
 		return r.tx.submit()
@@ -68,13 +68,13 @@ func (r *replacer) rebuild(target *ruleset.State, d *readback.Difference) error 
 }
 
 // checkRebuild lets the kernel check the replacement of the table, without a commit. unhook is the
-// argument of writeAnew with which the kernel accepts it.
+// argument of rewriteTable with which the kernel accepts it.
 //
-// Errors: those of checkBatch and writeAnew.
+// Errors: those of checkBatch and rewriteTable.
 func (r *replacer) checkRebuild(ops []ruleset.Op, target *ruleset.State) (unhook bool, err error) {
 	defer func() { r.writer.flags = 0 }() // if the old table stays, it may lack the flags
 	for _, unhook := range []bool{true, false} {
-		if err = r.writeAnew(ops, target, unhook); err == nil {
+		if err = r.rewriteTable(ops, target, unhook); err == nil {
 			err = r.tx.checkBatch()
 		}
 		if !isRefused(err) {
@@ -85,9 +85,9 @@ func (r *replacer) checkRebuild(ops []ruleset.Op, target *ruleset.State) (unhook
 	return false, err
 }
 
-// writeAnew writes the deletion of the table, and then all of a new one. With unhook, it deletes
+// rewriteTable writes the deletion of the table, and then all of a new one. With unhook, it deletes
 // the old base chains first.
-func (r *replacer) writeAnew(ops []ruleset.Op, target *ruleset.State, unhook bool) error {
+func (r *replacer) rewriteTable(ops []ruleset.Op, target *ruleset.State, unhook bool) error {
 	w := r.writer
 	w.announce(ops)
 	w.flags = 0 // the old table may lack the flags

@@ -42,8 +42,8 @@ type shadowPlan struct {
 // shadowNames has the names of shadows, by the names of their sets and chains.
 type shadowNames struct{ sets, chains map[string]string }
 
-// moments has what decides whether packets see a transaction at one moment.
-type moments struct {
+// atomicity has the properties that decide whether packets see a transaction atomically.
+type atomicity struct {
 	// epoch is set if the desired state has the set of the Epoch.
 	epoch bool
 	// overlap is set if a lookup may miss an element of an interval set while another one that
@@ -55,14 +55,14 @@ type moments struct {
 // more than one moment. Elements of a single interval set change at one moment. So do the elements
 // of two interval sets that no packet looks into together. With an Epoch, a change of an interval
 // set that is not Apart also changes the epoch, at another moment.
-func needsShadows(live []ruleset.Op, m moments) bool {
-	if m.overlap && replacesOverlaps(live) {
+func needsShadows(live []ruleset.Op, a atomicity) bool {
+	if a.overlap && replacesOverlaps(live) {
 		return true
 	}
 	if len(live) > 0 && live[0].Apart {
 		return false
 	}
-	intervals, others := map[string]*ruleset.Set{}, m.epoch && needsEpoch(live)
+	intervals, others := map[string]*ruleset.Set{}, a.epoch && needsEpoch(live)
 	for i := range live {
 		switch op := &live[i]; {
 		case !seenLate(op):

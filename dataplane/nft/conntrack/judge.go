@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Verdict is what a ruleset does with the first packet of a flow.
+// Verdict is the result of a ruleset for the first packet of a flow.
 type Verdict uint8
 
 const (

@@ -94,7 +94,7 @@ type baseChains struct {
 	verdicts   *verdicts
 	// unprefixed is set if an endpoint has an interface whose name does not begin with the prefix.
 	unprefixed bool
-	// ports has what the base chains need to know about endpoints whose interfaces are ports of a
+	// ports has the data that the base chains use about endpoints whose interfaces are ports of a
 	// master.
 	ports ports
 	// down is set if an endpoint is not up.

@@ -25,7 +25,7 @@ type blocked struct {
 	ports ports
 }
 
-// ports has what the base chains need to know about endpoints whose interfaces are ports of a
+// ports has the data that the base chains use about endpoints whose interfaces are ports of a
 // master.
 type ports struct {
 	// families are the families with blocked addresses.

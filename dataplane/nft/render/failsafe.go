@@ -118,8 +118,8 @@ func (f *failsafes) raw(l hostList, v ruleset.Verdict) []ruleset.Rule {
 
 // original returns rules that return packets whose original port is a failsafe port. Pre-DNAT
 // policy did not evaluate these packets, so they do not count as packets that it allowed. The rules
-// also match forwarded packets to such a port, because they cannot tell whether the packet was for
-// the host itself.
+// also match forwarded packets to such a port, because they cannot distinguish these from packets
+// for the host itself.
 func (f *failsafes) original() []ruleset.Rule {
 	return f.in.rules(build.Return(), ruleset.CtOriginalDport, match.Saddr,
 		build.Equals(ruleset.CtStatus, ruleset.Uint32(ruleset.CtDNAT)))

@@ -60,7 +60,7 @@ func (c *Classifier) Apart(d *ruleset.Delta, local *LocalAddresses) bool {
 	if len(d.Chains)+len(d.DeleteChains)+len(d.Sets)+len(d.DeleteSets) > 0 {
 		return false
 	}
-	var v4, v6 lookedUp
+	var v4, v6 changedElements
 	for i := range d.Elements {
 		e := &d.Elements[i]
 		switch e.Set {
@@ -78,9 +78,8 @@ func (c *Classifier) Apart(d *ruleset.Delta, local *LocalAddresses) bool {
 	return v4.apart(sources) && v6.apart(sources)
 }
 
-// lookedUp has the changed elements of the class maps of one family. The method apart finds out
-// whether the rules may look up two of them for one packet.
-type lookedUp struct {
+// changedElements has the changed elements of the class maps of one family.
+type changedElements struct {
 	hosts  []netip.Addr
 	ranges []addressRange
 	// local is the number of addresses of this node's workloads in hosts and ranges.
@@ -90,29 +89,29 @@ type lookedUp struct {
 type addressRange struct{ first, last netip.Addr }
 
 // add adds the changes of a map. ranges is set for the map of prefixes.
-func (l *lookedUp) add(e *ruleset.ElementDelta, ranges bool, local *LocalAddresses) {
+func (c *changedElements) add(e *ruleset.ElementDelta, ranges bool, local *LocalAddresses) {
 	for _, list := range [...][]ruleset.Element{e.Add, e.Delete} {
 		for i := range list {
 			first, _ := netip.AddrFromSlice(list[i].Key[0])
 			if !ranges {
-				l.hosts = append(l.hosts, first)
-				l.local += min(1, local.count[first])
+				c.hosts = append(c.hosts, first)
+				c.local += min(1, local.count[first])
 				continue
 			}
 			last := first
 			if list[i].Last != nil {
 				last, _ = netip.AddrFromSlice(list[i].Last)
 			}
-			l.ranges = append(l.ranges, addressRange{first, last})
+			c.ranges = append(c.ranges, addressRange{first, last})
 		}
 	}
 	if !ranges {
 		return
 	}
 	// A range that is replaced occurs twice, with its old and its new bounds.
-	slices.SortFunc(l.ranges, func(a, b addressRange) int { return a.first.Compare(b.first) })
-	merged := l.ranges[:0]
-	for _, a := range l.ranges {
+	slices.SortFunc(c.ranges, func(a, b addressRange) int { return a.first.Compare(b.first) })
+	merged := c.ranges[:0]
+	for _, a := range c.ranges {
 		if n := len(merged); n > 0 && a.first.Compare(merged[n-1].last) <= 0 {
 			if merged[n-1].last.Less(a.last) {
 				merged[n-1].last = a.last
@@ -121,31 +120,31 @@ func (l *lookedUp) add(e *ruleset.ElementDelta, ranges bool, local *LocalAddress
 		}
 		merged = append(merged, a)
 	}
-	l.ranges = merged
+	c.ranges = merged
 	for _, a := range merged {
-		l.local += local.within(a.first, a.last)
+		c.local += local.within(a.first, a.last)
 	}
 }
 
 // apart reports whether the rules look up at most one of the changes for each packet, and only
-// once. There are two exceptions:
+// once. It returns false in two cases:
 //
 //   - If a changed address is in a changed range, the rules look up two changes.
 //   - If the address belongs to a workload of this node, the rules may look up a change twice. The
 //     reason is that the workload may send to itself through a service. If the parameter sources is
 //     set, any address may belong to such a workload.
-func (l *lookedUp) apart(sources bool) bool {
-	if l.local > 0 || sources && len(l.ranges)+len(l.hosts) > 0 {
+func (c *changedElements) apart(sources bool) bool {
+	if c.local > 0 || sources && len(c.ranges)+len(c.hosts) > 0 {
 		return false
 	}
-	if len(l.ranges) == 0 {
+	if len(c.ranges) == 0 {
 		return true
 	}
-	for _, a := range l.hosts {
-		i, _ := slices.BinarySearchFunc(l.ranges, a, func(r addressRange, a netip.Addr) int {
+	for _, a := range c.hosts {
+		i, _ := slices.BinarySearchFunc(c.ranges, a, func(r addressRange, a netip.Addr) int {
 			return r.last.Compare(a)
 		})
-		if i < len(l.ranges) && l.ranges[i].first.Compare(a) <= 0 {
+		if i < len(c.ranges) && c.ranges[i].first.Compare(a) <= 0 {
 			return false
 		}
 	}

@@ -24,10 +24,10 @@ const (
 	StageRaw
 	// StagePreDNAT is pre-DNAT policy, before destination NAT.
 	StagePreDNAT
-	// StageRawRecheck repeats untracked policy at a later place on a packet's way. It finds out
-	// whether untracked policy allowed the packet, because no mark records that.
-	// StagePreDNATRecheck does the same for pre-DNAT policy, with the original destination from
-	// connection tracking. At these stages, rules neither count nor log.
+	// StageRawRecheck repeats untracked policy at a later place on a packet's way, because no mark
+	// records whether untracked policy allowed the packet. StagePreDNATRecheck does the same for
+	// pre-DNAT policy, with the original destination from connection tracking. At these stages,
+	// rules neither count nor log.
 	StageRawRecheck
 	StagePreDNATRecheck
 	// StageRawDNAT applies untracked policy to packets of the host whose destination was

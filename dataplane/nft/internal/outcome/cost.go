@@ -27,7 +27,7 @@ const (
 	listCost = 32
 )
 
-// ruleSize has what a rule adds to the cost of an outcome.
+// ruleSize has the properties of a rule that determine its share of an outcome's cost.
 type ruleSize struct {
 	// hash is a hash of the rule without its predicates. Equal rules of an outcome count once.
 	hash uint64

@@ -15,7 +15,7 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// decision is what rules decide about a packet. If each rule counts or logs, a decision also names
+// decision is the result of rules for a packet. If each rule counts or logs, a decision also names
 // the rule: firstTarget+i stands for the rule at index i of chainWriter.targets.
 type decision uint32
 
@@ -38,8 +38,8 @@ func decisionOf(a policy.Action) decision {
 	}
 }
 
-// decisions has what a list of rules decides about every protocol and destination port. The first
-// rule that matches decides. In the zero value, all packets are undecided.
+// decisions has the decisions of a list of rules, for every protocol and destination port. The
+// first rule that matches decides. In the zero value, all packets are undecided.
 type decisions struct {
 	protos [256]decision // of protocols without ports
 	ports  [3]portDecisions

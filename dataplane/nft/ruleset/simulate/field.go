@@ -31,9 +31,9 @@ type field struct {
 	load  ruleset.Load
 	size  int // the size of a value
 	width int // the number of bytes that are loaded
-	// careless is set for loads of up to four bytes: the kernel does not check whether the packet
-	// is a fragment.
-	careless bool
+	// unchecked is set for loads of up to four bytes: for these, the kernel does not check whether
+	// the packet is a fragment.
+	unchecked bool
 	// shares says what the load has in common with each field of Packet.Header, in IPv4 and in IPv6
 	// packets. The field shared is set if the load may have anything in common with one of them.
 	shares [2][ruleset.HeaderFields]share
@@ -53,7 +53,7 @@ func fieldOf(f ruleset.Field) field {
 	out := field{field: f, load: f.Load(), size: f.Type().Size()}
 	size := cmp.Or(int(out.load.Size), out.size)
 	out.width = size
-	out.careless = (size == 1 || size == 2 || size == 4) && int(out.load.Offset)%size == 0
+	out.unchecked = (size == 1 || size == 2 || size == 4) && int(out.load.Offset)%size == 0
 	return out
 }
 
@@ -90,7 +90,7 @@ func (r *run) payload(f *field) (ruleset.Value, bool) {
 	case f.load.Base == networkHeader:
 		v, ok = r.header.network(offset, f.width)
 	case r.frame == nil || r.frame.transport:
-		v, ok = r.header.transport(offset, f.width, f.careless)
+		v, ok = r.header.transport(offset, f.width, f.unchecked)
 	}
 	if !ok || f.load.Mask == 0 {
 		return v, ok

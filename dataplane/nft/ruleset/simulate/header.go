@@ -54,7 +54,7 @@ func newHeaderFields() (f headerFields) {
 	return f
 }
 
-// share is what a load has in common with a field of Packet.Header.
+// share is the overlap of a load with a field of Packet.Header.
 type share uint8
 
 const (
@@ -236,10 +236,10 @@ func (h *header) network(offset, size int) ([]byte, bool) {
 }
 
 // transport returns bytes of the transport header. For a fragment, it returns bytes only for
-// careless loads: those that the kernel would take for the header. In IPv6, these are at the
-// beginning of the packet.
-func (h *header) transport(offset, size int, careless bool) ([]byte, bool) {
-	if h.fragment && !careless {
+// unchecked loads, for which the kernel does not check for fragments. In IPv6, these bytes are at
+// the beginning of the packet.
+func (h *header) transport(offset, size int, unchecked bool) ([]byte, bool) {
+	if h.fragment && !unchecked {
 		return nil, false
 	}
 	if h.fragment && h.v6 {

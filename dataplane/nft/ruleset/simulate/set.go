@@ -167,7 +167,7 @@ func (s *set) build() {
 	}
 }
 
-// layout computes the positions of the parts of the key, and finds out which of them are ranges.
+// layout computes the positions of the parts of the key, and marks those that are ranges.
 func (s *set) layout() {
 	s.first = -1
 	offset := 0
