@@ -50,7 +50,7 @@ func (w wakeup) signal() {
 	}
 }
 
-// work is what one round has to do. The zero work is a retry.
+// work is the input of one round. The zero work is a retry.
 type work struct {
 	queue
 	batch Batch

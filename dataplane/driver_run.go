@@ -93,7 +93,7 @@ func (l *loop) run(ctx context.Context) error {
 	}
 }
 
-// The results of loop.wait. A number from chosenFinish on stands for an unfinished backend: for the
+// The results of loop.wait. An index from chosenFinish on stands for an unfinished backend: for the
 // first one, it is chosenFinish.
 const (
 	chosenDone = iota
@@ -104,7 +104,8 @@ const (
 	chosenFinish
 )
 
-// wait waits until there is something to do, and returns what. slow ticks when a Resync is due.
+// wait waits for the next event and returns its index, such as chosenWork. slow ticks when a Resync
+// is due.
 func (l *loop) wait(ctx context.Context, slow <-chan time.Time, all []unfinished) int {
 	cases := make([]reflect.SelectCase, 0, chosenFinish+len(all))
 	receive := func(channel any) {

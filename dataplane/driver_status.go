@@ -92,7 +92,7 @@ type Status struct {
 type progress struct {
 	Status
 	accepted    uint64 // batches handed over
-	finished    uint64 // of these, batches that have been through a round
+	finished    uint64 // of these, batches whose round has ended
 	endpoints   map[policy.Key]*endpointProgress
 	leaving     map[policy.Key]uint64 // endpoints that may still be in a dataplane, by the batch that removed them
 	changed     chan struct{}         // closed and replaced after every round

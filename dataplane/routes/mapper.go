@@ -31,8 +31,8 @@ type mapper struct {
 	// contested has the addresses that several endpoints have. bad has the invalid endpoints.
 	contested map[netip.Prefix]struct{}
 	bad       map[policy.Key]struct{}
-	// placed has for each address what its objects in the sink were made from.
-	placed map[netip.Prefix]placement
+	// assigned has, for each address, the assignment that its objects in the sink were made from.
+	assigned map[netip.Prefix]assignment
 	// released has addresses that an endpoint no longer has, with the key of that endpoint. If the
 	// objects of such an address cannot be removed, the endpoint is at fault.
 	released map[netip.Prefix]policy.Key
@@ -42,8 +42,8 @@ type mapper struct {
 	network network
 }
 
-// placement says which endpoint has an address, on which interface, and with which MAC.
-type placement struct {
+// assignment is the endpoint, the interface and the MAC of an address.
+type assignment struct {
 	key   policy.Key
 	iface string
 	mac   MAC
@@ -56,7 +56,7 @@ func newMapper(cfg *Config, to sink) *mapper {
 		claims:    map[netip.Prefix][]policy.Key{},
 		contested: map[netip.Prefix]struct{}{},
 		bad:       map[policy.Key]struct{}{},
-		placed:    map[netip.Prefix]placement{},
+		assigned:  map[netip.Prefix]assignment{},
 		released:  map[netip.Prefix]policy.Key{},
 		refs:      map[any]int{},
 		network:   newNetwork(),
@@ -183,11 +183,11 @@ func (m *mapper) updatePlacement(prefix netip.Prefix) {
 	} else {
 		delete(m.contested, prefix)
 	}
-	was, had := m.placed[prefix]
-	var now placement
+	was, had := m.assigned[prefix]
+	var now assignment
 	if len(keys) > 0 {
 		ep := m.endpoints[keys[0]]
-		now = placement{keys[0], ep.iface, ep.mac}
+		now = assignment{keys[0], ep.iface, ep.mac}
 	}
 	if had && was == now {
 		return
@@ -200,10 +200,10 @@ func (m *mapper) updatePlacement(prefix netip.Prefix) {
 	}
 	if now.iface == "" {
 		m.unset(m.localRoute(prefix, was.iface))
-		delete(m.placed, prefix)
+		delete(m.assigned, prefix)
 		return
 	}
-	m.placed[prefix] = now
+	m.assigned[prefix] = now
 	if (now.mac != MAC{}) {
 		m.set(Neighbour{Addr: prefix.Addr(), Interface: now.iface, MAC: now.mac})
 	}

@@ -165,7 +165,7 @@ func (m *mapper) owners(o Object) []policy.Key {
 }
 
 func (m *mapper) addressOwner(prefix netip.Prefix) ([]policy.Key, bool) {
-	if p, ok := m.placed[prefix]; ok {
+	if p, ok := m.assigned[prefix]; ok {
 		return []policy.Key{p.key}, true
 	}
 	if key, ok := m.released[prefix]; ok {

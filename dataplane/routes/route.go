@@ -157,7 +157,7 @@ func (r *Route) validate() error {
 	return fmt.Errorf("%w: %s", ErrObject, wrong)
 }
 
-// The smallest and the largest MTU that the kernel takes: ETH_MIN_MTU and ETH_MAX_MTU.
+// The smallest and the largest MTU that the kernel accepts: ETH_MIN_MTU and ETH_MAX_MTU.
 const (
 	minMTU = 68
 	maxMTU = 65535

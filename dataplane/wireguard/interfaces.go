@@ -12,7 +12,7 @@ import (
 	"github.com/wayleave/wayleave/dataplane/interfaces"
 )
 
-// localInterfaces is what the desired state depends on in this node's interfaces.
+// localInterfaces has the properties of this node's interfaces that the desired state depends on.
 type localInterfaces struct {
 	// uplinks are the names of the interfaces that have the node's addresses.
 	uplinks []string
@@ -51,7 +51,7 @@ type interfaceObserver struct {
 	// compare a change with older fields, and miss it.
 	mu sync.Mutex
 	// known is set once the interfaces have been read. Then addresses are those of the node, and
-	// last is what the state has.
+	// last is the value in the state.
 	known     bool
 	addresses []netip.Prefix
 	last      localInterfaces

@@ -196,7 +196,7 @@ func (k kit) plan(t *testing.T) {
 	require.NotEmpty(t, text, "the plan for a new world")
 	require.Equal(t, before, n.Dump(t), "Plan changed the kernel")
 	require.NoError(t, n.apply(t, dataplane.Batch{}))
-	require.Equal(t, before, n.Dump(t), "Plan brought the dataplane in sync")
+	require.Equal(t, before, n.Dump(t), "the dataplane is in sync after Plan alone")
 	require.NoError(t, n.apply(t, b))
 	done := n.Dump(t)
 	text, err = p.Plan(t.Context(), dataplane.Batch{})

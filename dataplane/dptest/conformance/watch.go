@@ -20,7 +20,7 @@ import (
 // patience is how long the kit waits for a Watcher.
 const patience = 20 * time.Second
 
-// watching is a Watch that runs, and what it reported.
+// watching is a Watch that runs, and its reports.
 type watching struct {
 	node   *node
 	stop   context.CancelFunc

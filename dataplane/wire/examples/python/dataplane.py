@@ -251,7 +251,7 @@ class Client:
                     self.serve()
             except OSError:  # policy stays as it is, and the server may be restarting
                 time.sleep(0.1)
-            except Exception:  # which another connection does not mend
+            except Exception:  # a new connection would fail, too
                 traceback.print_exc()
                 os._exit(1)
 
