@@ -91,9 +91,8 @@ func (m *Memory) setLocked(u policy.Update) {
 	m.objects[u.Key] = u.Resource
 }
 
-// Run sends the content to the receiver, calls InSync, and then sends each change, as Source describes. InSync tells
-// the receiver that the content is complete, so call Update with all objects before Run. Run returns the error of ctx
-// or of the receiver.
+// Run sends the content to the receiver, calls InSync, and then sends each change, as Source describes. InSync marks
+// the content as complete, so call Update with all objects before Run. Run returns the error of ctx or of the receiver.
 func (m *Memory) Run(ctx context.Context, r Receiver) error {
 	run := m.join(r)
 	defer m.leave(run)

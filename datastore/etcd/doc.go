@@ -40,8 +40,8 @@
 // values are treated in another way:
 //
 //   - A policy with some rules that cannot be read: the Source sends the policy with these rules closed, which means
-//     that they allow nothing. When the receiver calls policy.Update.Admit, it finds out which rules these are. A Store
-//     and a Writer do not overwrite the policy.
+//     that they allow nothing. The error of policy.Update.Admit lists these rules. A Store and a Writer do not
+//     overwrite the policy.
 //   - A mark that a newer version of this package wrote: the Source stops reading and keeps its objects.
 //
 // # Concurrency

@@ -78,7 +78,7 @@ func (w *reportWriter) write(ctx context.Context, report Report) error {
 		if err != nil {
 			return err
 		}
-		if !done { // the mark or the report has changed; readStore finds out which
+		if !done { // the mark or the report has changed; if it is the report, readStore returns an error
 			if holds {
 				report.History.finish()
 			}

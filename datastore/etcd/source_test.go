@@ -335,7 +335,7 @@ func TestSourceRejects(t *testing.T) {
 	put(".cluster", `{"schema":2}`)
 	put("Profile//good", `{}`)
 	w.waitLost(t, "a newer layout", func(err error) bool { return errors.Is(err, etcd.ErrNewer) })
-	w.await(t, "another look", func() bool { return source.Stats().Lists > lists })
+	w.await(t, "another list", func() bool { return source.Stats().Lists > lists })
 	require.Equal(t, "a=1 bare=1 good=1", r.text())
 	_, err = store.Put(t.Context(), profile("a", "2"), etcd.Any)
 	require.ErrorIs(t, err, etcd.ErrNewer)

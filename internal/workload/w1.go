@@ -31,7 +31,7 @@ type W1 struct {
 }
 
 // Updates returns the updates that add all resources, in the order in which benchmarks send them. It makes each update
-// only when the caller asks for it, so that the memory of earlier updates can be freed.
+// only when the iteration reaches it, so that the memory of earlier updates can be freed.
 func (w W1) Updates() iter.Seq[policy.Update] {
 	return func(yield func(policy.Update) bool) {
 		m := Markers()

@@ -24,8 +24,8 @@ const labelKnown = "wayleave.dev/known"
 //   - projectcalico.org/name and kubernetes.io/metadata.name have the name of the namespace. (The API server sets the
 //     second label, too.)
 //   - wayleave.dev/known means that the Namespace object was converted, so that the profile has all labels of the
-//     namespace. With wayleave.dev/known, selectors can tell whether the namespace lacks a label, or whether its labels
-//     are unknown.
+//     namespace. With wayleave.dev/known, selectors can distinguish a namespace that lacks a label from a namespace
+//     whose labels are unknown.
 //
 // Every error is an *Error.
 func (c Converter) Namespace(ns *corev1.Namespace) (*policy.Profile, []error) {

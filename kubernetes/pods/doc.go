@@ -32,7 +32,7 @@
 // Without this setting, pods can reach neither their own node nor the pods with host networking on it.
 //
 // After a restart, first call Attach for each pod that is attached already. Then call Run of a datastore.Memory, or
-// InSync of a calcgraph.Runner. This second call says that all endpoints are known. It removes the rules and routes of
+// InSync of a calcgraph.Runner. This second call marks the endpoints as complete. It removes the rules and routes of
 // every endpoint that is not known by then.
 //
 // # Concurrency

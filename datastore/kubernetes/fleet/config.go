@@ -58,7 +58,7 @@ func parse(args []string, out io.Writer) (config, error) {
 	omit := flags.String("omit", "", "comma-separated list of kinds that the nodes do not read, or "+omitCRDs+
 		": all that are not of Kubernetes itself")
 	flags.Usage = func() {
-		fmt.Fprintln(out, "fleet runs many nodes against one API server or one etcd, and measures what they cost.")
+		fmt.Fprintln(out, "fleet runs many nodes against one API server or one etcd, and measures their load.")
 		fmt.Fprintln(out, "WAYLEAVE_KUBERNETES_BIN is the folder of the programs kube-apiserver and etcd:")
 		fmt.Fprintln(out, "`make fleet` builds them and sets it. The scenarios:")
 		for _, s := range scenarios() {

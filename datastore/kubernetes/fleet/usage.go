@@ -16,7 +16,7 @@ import (
 // ticks is the unit of the processor time in /proc: a hundred a second on Linux.
 const ticks = 100
 
-// usage is what processes have used.
+// usage is the CPU time and the memory of processes.
 type usage struct {
 	// CPU is their processor time, in user space and in the kernel.
 	CPU time.Duration

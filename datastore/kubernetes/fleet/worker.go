@@ -208,7 +208,7 @@ type Traffic struct {
 	Kinds map[string]Counts
 }
 
-// Counts are what one node has received and sent since its worker started.
+// Counts has the traffic of one node since its worker started.
 type Counts struct {
 	Received, Sent, Events, EventBytes, Requests, Failed, Dials int64
 }
