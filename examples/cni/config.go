@@ -112,8 +112,8 @@ func (c *config) hostInterface(k container) string {
 }
 
 // mac returns the MAC address of a container's side of the link. It is derived from the container's
-// ID. By the MAC address, DEL can tell whether a registered endpoint belongs to the container, or
-// to another sandbox of the same pod.
+// ID. By the MAC address, DEL distinguishes the registered endpoint of the container from that of
+// another sandbox of the same pod.
 func mac(args *skel.CmdArgs) net.HardwareAddr {
 	sum := sha256.Sum256([]byte(args.ContainerID + "/" + args.IfName))
 	addr := net.HardwareAddr(sum[:6])

@@ -28,7 +28,7 @@ func New(path string) *Dataplane {
 	return &Dataplane{path: path, want: map[policy.Key]*dataplane.Endpoint{}}
 }
 
-// Apply takes the batch into the desired state and, once that is in sync, writes the file.
+// Apply adds the batch to the desired state and, once that is in sync, writes the file.
 func (d *Dataplane) Apply(ctx context.Context, b dataplane.Batch) error {
 	for _, e := range b.Events {
 		switch e := e.(type) { // the file has nothing of other events

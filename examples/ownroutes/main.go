@@ -80,10 +80,10 @@ func run(ctx context.Context, args []string, namespace int, out io.Writer) error
 func keep(ctx context.Context, keeper *routes.Keeper, logger *slog.Logger) error {
 	apply := func() {
 		if err := keeper.Apply(ctx); err != nil { // a join of one error for each object at fault
-			logger.Error("not all is in the kernel", "err", err)
+			logger.Error("some objects are not programmed", "err", err)
 			return
 		}
-		logger.Info("all is in the kernel")
+		logger.Info("all objects are programmed")
 	}
 	apply()
 	if err := keeper.Watch(ctx, apply); ctx.Err() == nil {

@@ -79,7 +79,7 @@ func TestPacketsGoByTheGateway(t *testing.T) {
 
 	log := nstest.NewLog()
 	stop := start(t, node, log, "10.20.0.0/16=10.0.1.2", "2001:db8:20::/48=2001:db8:b::2")
-	log.Wait(t, "all is in the kernel")
+	log.Wait(t, "all objects are programmed")
 	require.True(t, led("b"))
 	table := ip(t, node, "route show table 100")
 	require.Contains(t, table, "10.99.0.0/16", "the route of another process stays")
@@ -110,7 +110,7 @@ func TestInterfaceComesLater(t *testing.T) {
 	require.NotContains(t, line, "10.0.0.0/24", "it is in the kernel")
 	require.Equal(t, "a", nstest.Answer(t, client, "tcp", "10.20.0.1:80"))
 	gateway(t, node, "b", "10.0.1.1/24", "2001:db8:b::1/64")
-	log.Wait(t, "all is in the kernel")
+	log.Wait(t, "all objects are programmed")
 	require.Equal(t, "b", nstest.Answer(t, client, "tcp", "10.20.0.1:80"))
 	require.Contains(t, ip(t, node, "rule"), "7:")
 	stop()

@@ -158,7 +158,7 @@ func (p *process) resident(tb testing.TB, what string) int {
 	return resident(tb, strconv.Itoa(p.Process.Pid), what)
 }
 
-// heap returns what of its heap the agent uses after a collection, in bytes, and the profile of it.
+// heap returns the agent's heap in use after a collection, in bytes, and its profile.
 func (p *process) heap(tb testing.TB) (int, []byte) {
 	tb.Helper()
 	text, err := p.client.Raw(tb.Context(), "/v1/profile?name=heap&text=true")
@@ -172,7 +172,7 @@ func (p *process) heap(tb testing.TB) (int, []byte) {
 	return value, profile
 }
 
-// change has a peer change its label again and again, as in the life after the start.
+// change changes a label of a peer again and again, as happens after a start.
 func (p *process) change(b *testing.B, l layout, dir string) {
 	const changes = 1000
 	for i := range changes {
@@ -205,7 +205,7 @@ func buildWith(tb testing.TB, flags ...string) string {
 	return binary
 }
 
-// TestLayouts makes sure that an agent makes of each layout what the benchmark takes it for.
+// TestLayouts checks that an agent reads the expected objects from each layout.
 func TestLayouts(t *testing.T) {
 	s := scale{endpoints: 1300, policies: roles}
 	binary := buildWith(t)

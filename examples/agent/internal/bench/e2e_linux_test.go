@@ -189,13 +189,14 @@ func BenchmarkChange(b *testing.B) {
 	})
 }
 
-// BenchmarkStart measures how long a start takes until all is in the kernel. It measures a start on
-// a node that has nothing, and then a start on the node that has it all. It also measures the
-// memory of the process:
+// BenchmarkStart measures how long a start takes until all objects are programmed. It measures a
+// start on a node without any objects, and then a start on the node where all are programmed. It
+// also measures the memory of the process:
 //
-//   - the resident memory when all is in the kernel, with the source and what the start left behind
+//   - the resident memory when all objects are programmed, with the source and the garbage of the
+//     start
 //   - the part of the heap that the source alone uses
-//   - the part of the heap that is in use when all is in the kernel
+//   - the part of the heap that is in use when all objects are programmed
 func BenchmarkStart(b *testing.B) {
 	each(b, func(b *testing.B, s scale) {
 		m := memory(b, s)
@@ -237,17 +238,17 @@ func resident(tb testing.TB, pid, what string) int {
 	return kb << 10
 }
 
-// inUse returns what of this process's heap is in use, in bytes.
+// inUse returns the heap of this process in use, in bytes.
 func inUse() int {
 	runtime.GC()
-	runtime.GC() // what was in a pool goes with the second
+	runtime.GC() // the second one frees objects of a sync.Pool
 	var stats runtime.MemStats
 	runtime.ReadMemStats(&stats)
 	return int(stats.HeapAlloc)
 }
 
-// TestWorlds makes sure that the smallest world can be measured, and that what is measured is what
-// the kernel has then.
+// TestWorlds checks that the smallest world can be measured, and that the kernel then has its
+// state.
 func TestWorlds(t *testing.T) {
 	s := scale{endpoints: 300, policies: 50}
 	m, ns := memory(t, s), node(t)

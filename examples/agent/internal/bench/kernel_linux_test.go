@@ -22,7 +22,7 @@ type kernel map[netip.Addr]string
 // classOf is an element of the map, as nft lists it.
 var classOf = regexp.MustCompile(`\b(\d+\.\d+\.\d+\.\d+) : ([0-9a-f]*:[0-9a-f]*)`)
 
-// list reads the kernel with nft, so that a figure is not believed on the agent's word.
+// list reads the kernel's map with nft, so that a figure does not depend on the agent's own report.
 func list(tb testing.TB, ns *netns.NS) kernel {
 	tb.Helper()
 	path, err := exec.LookPath("/usr/sbin/nft") // not in everybody's PATH

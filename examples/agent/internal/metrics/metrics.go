@@ -93,7 +93,7 @@ func newCollector(take func() Snapshot) *collector {
 		take:      take,
 		api:       newAPIDescs(),
 		flows:     newFlowDescs(),
-		endpoints: describe("endpoints", "Local endpoints by how far they are programmed.", "state"),
+		endpoints: describe("endpoints", "Local endpoints by state.", "state"),
 		build: describe("build_info", "1; the labels have the version of the agent.", "version", "revision",
 			"goversion"),
 		durations: describe("apply_duration_seconds", "Attempts to program the kernel."),

@@ -103,7 +103,7 @@ wayleave_apply_duration_seconds_bucket{le="1"} 3
 wayleave_apply_duration_seconds_bucket{le="+Inf"} 6
 wayleave_apply_duration_seconds_sum 60
 wayleave_apply_duration_seconds_count 6
-# HELP wayleave_endpoints Local endpoints by how far they are programmed.
+# HELP wayleave_endpoints Local endpoints by state.
 # TYPE wayleave_endpoints gauge
 wayleave_endpoints{state="down"} 0
 wayleave_endpoints{state="failed"} 1

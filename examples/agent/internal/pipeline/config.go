@@ -172,8 +172,8 @@ func (s State) Table() *ruleset.Table {
 	return s.Rules()
 }
 
-// FromSettings returns the Config for the agent's settings. It does not set the fields that other
-// parts of the agent provide: Sources, Wireguard, Logger, and functions.
+// FromSettings returns the Config for the agent's settings. It leaves unset the fields that need
+// more than settings, such as Sources, Wireguard, Logger and the callbacks.
 func FromSettings(s settings.Settings) Config {
 	return Config{
 		Manifests: s.Manifests, Resources: s.Resources, Node: s.Node,
