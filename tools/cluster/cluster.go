@@ -141,7 +141,7 @@ func nodeAddresses(i int) (netip.Addr, netip.Addr) {
 		netip.MustParseAddr(fmt.Sprintf("fd00:30::%x", 0x11+i))
 }
 
-// down ends what runs of a cluster and removes its state.
+// down ends the processes of a cluster and removes its state.
 func (c *cluster) down() error {
 	// The folders name the machines, so that a cluster that was started by half is ended, too.
 	entries, err := os.ReadDir(c.state())

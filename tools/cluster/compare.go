@@ -141,7 +141,8 @@ func (m *comparison) run(ctx context.Context, chosen []implementation) (err erro
 	figures := newFigures(chosen)
 	defer func() { figures.write(os.Stdout) }()
 	for round := range m.rounds {
-		// Every round begins with another one: what drifts within a round does not always meet the same.
+		// Each round begins with a different implementation, so drift within a round does not always affect the same
+		// one.
 		first := round % len(chosen)
 		for _, i := range slices.Concat(chosen[first:], chosen[:first]) {
 			fmt.Printf("\nRound %d: %s\n", round+1, i.name)

@@ -93,7 +93,7 @@ func (h hierarchy) enter(name string) error {
 		if err := os.Mkdir(group, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
 			return err
 		}
-		// A new group of the controller cpuset has no processors and takes no process.
+		// A new group of the controller cpuset has no processors and accepts no process.
 		for _, file := range []string{"cpuset.cpus", "cpuset.mems"} {
 			value, err := os.ReadFile(filepath.Join(parent, file))
 			if errors.Is(err, fs.ErrNotExist) || h.kind == "cgroup2" {

@@ -39,7 +39,8 @@ func (t unifiedTree) enter(name string, unshare func() error) error {
 	}
 	available := strings.Fields(string(controllers))
 	group := filepath.Join(t.root, name)
-	// A machine that was killed leaves groups with controllers, and its group takes no process then.
+	// A machine that was killed leaves groups with controllers, and its group accepts no process
+	// then.
 	if err := removeGroups(group); err != nil {
 		return err
 	}
