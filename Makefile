@@ -121,7 +121,7 @@ test-felix: ## Check the workloads with which tools/felix measures the calculati
 	cd tools/felix && GOWORK=off go test ./...
 
 .PHONY: race
-race: test-tools ## Run packages for several goroutines and the nested modules under the race detector.
+race: test-tools ## Test concurrent packages and the nested modules with the race detector.
 	@# A test or an agent that it starts ends at the first race, so the test fails.
 	@# The examples run under it in test-user.
 	GORACE=halt_on_error=1 go test -race -short $(RACE) $(NESTED)
