@@ -18,7 +18,7 @@ import (
 // has more than N*flowsPerFilter flows.
 const flowsPerFilter = 15_000
 
-// filterSupport says whether the kernel can filter dumps of one family by address.
+// filterSupport is the kernel's ability to filter dumps of one family by address.
 type filterSupport uint8
 
 const (

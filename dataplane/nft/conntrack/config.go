@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// Policy says what happens to a flow that the old ruleset allowed and the new one denies. It does
-// not apply to flows of moved addresses: those are always ended.
+// Policy selects the treatment of a flow that the old ruleset allowed and the new one denies. It
+// does not apply to flows of moved addresses: those are always ended.
 type Policy uint8
 
 const (

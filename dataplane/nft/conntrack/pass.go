@@ -33,7 +33,7 @@ type pass struct {
 // connection tracking table, called a pass, judges all flows. Each call of Step continues the pass,
 // and returns in these cases:
 //
-//   - It has judged as many flows as the parameter budget says, or up to about 100 more.
+//   - It has judged budget flows, or up to about 100 more.
 //   - Config.JudgeRate or Config.EndRate allows no more flows at the moment.
 //   - It has given flows to Config.BeforeEnd. The next call of Step ends these flows.
 //   - No change is pending, or Config.Delay has not passed yet.

@@ -14,7 +14,7 @@ import (
 	"github.com/wayleave/wayleave/policy/verdict"
 )
 
-// Config says which table to compare with which policy.
+// Config selects the table and the policy to compare.
 type Config struct {
 	// World has all resources of the cluster. Required.
 	World verdict.World

@@ -86,7 +86,7 @@ func TestReport(t *testing.T) {
 	require.True(t, d.Allowed)
 	require.Equal(t, verdict.Deny, d.Explanation.Result.Combined)
 	require.Equal(t, verdict.ByEncapsulation, d.Explanation.Egress.Decision.By)
-	require.Contains(t, r.String(), "policy says Deny, the table accepts it")
+	require.Contains(t, r.String(), "policy: Deny; table: accepts")
 	require.Contains(t, r.String(), "policy and table differ for")
 	data, err := json.Marshal(r)
 	require.NoError(t, err)

@@ -75,7 +75,7 @@ func (d Difference) String() string {
 		result = "accepts"
 	}
 	var text strings.Builder
-	fmt.Fprintf(&text, "%s: policy says %s, the table %s it\n", d.Flow, d.Explanation.Result.Combined, result)
+	fmt.Fprintf(&text, "%s: policy: %s; table: %s\n", d.Flow, d.Explanation.Result.Combined, result)
 	for _, s := range d.Steps {
 		fmt.Fprintf(&text, "  %s: %s", s.Hook, s.Chain)
 		if s.Rule >= 0 {

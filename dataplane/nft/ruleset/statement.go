@@ -83,7 +83,8 @@ type NAT struct {
 	Map            string
 }
 
-// NATKind says which side of the connection is translated, and where the new address comes from.
+// NATKind identifies the side of the connection that is translated, and the source of the new
+// address.
 type NATKind uint8
 
 // The kinds of translation.

@@ -87,7 +87,7 @@ func (ix *classIndex) with(c *Class, p *Predicate, in bool) *Class {
 	return to
 }
 
-// edit says that an address begins to satisfy a predicate, or ceases to.
+// edit records that an address begins to satisfy a predicate, or ceases to.
 type edit struct {
 	predicate *Predicate
 	in        bool

@@ -36,7 +36,7 @@ type Classifier struct {
 	released map[*Predicate]struct{}
 	numbers  Numbers
 	// hadAddresses has each class that got its first address or lost its last one since the last
-	// Flush. The value says whether the class had addresses at that Flush.
+	// Flush. The value is true if the class had addresses at that Flush.
 	hadAddresses map[*Class]bool
 	// renumbered is set if numbers of classes have changed since the last Flush.
 	renumbered bool

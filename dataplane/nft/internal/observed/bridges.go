@@ -26,7 +26,7 @@ type bridges struct {
 	calls     map[string]Calls
 }
 
-// Calls says whether br_netfilter passes frames between two ports of a bridge to the netfilter
+// Calls reports whether br_netfilter passes frames between two ports of a bridge to the netfilter
 // hooks of IPv4, and to those of IPv6.
 type Calls struct{ IPv4, IPv6 bool }
 

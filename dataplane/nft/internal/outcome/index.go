@@ -61,7 +61,7 @@ type tierIndex struct {
 	cost int
 }
 
-// tierKind says what a tierIndex is for: a tier or a profile, and the list.
+// tierKind identifies the tier or the profile of a tierIndex, and the list.
 type tierKind struct {
 	list    match.List
 	spec    dataplane.TierPolicies

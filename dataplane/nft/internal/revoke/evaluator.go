@@ -52,10 +52,10 @@ func (c *Change) empty() bool {
 	return !c.Reset && c.Table == nil && len(c.Deltas) == 0 && len(a.Interfaces)+len(a.Sources)+len(a.Bridges) == 0
 }
 
-// AddressChanges says which addresses are behind which interfaces, and from which addresses an
-// interface may send. It has only the addresses and interfaces for which this has changed. An empty
-// list means that the address is behind no interface any more, or that the interface has no
-// AllowedSources any more. Neither the caller nor the receiver may change the lists afterwards.
+// AddressChanges lists the interfaces of addresses, and the addresses from which an interface may
+// send. It has only the addresses and interfaces for which this has changed. An empty list means
+// that the address is behind no interface any more, or that the interface has no AllowedSources any
+// more. Neither the caller nor the receiver may change the lists afterwards.
 type AddressChanges struct {
 	// Interfaces maps each address to the interfaces that lead to it.
 	Interfaces map[netip.Addr][]string

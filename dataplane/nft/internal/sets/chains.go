@@ -14,8 +14,8 @@ import (
 type Chains struct {
 	Lists
 	byName map[string]*ruleset.Chain
-	// changed has the chains that have changed since the last FlushChains. The value says whether
-	// the chain existed then.
+	// changed has the chains that have changed since the last FlushChains. The value is true if the
+	// chain existed then.
 	changed map[string]bool
 }
 

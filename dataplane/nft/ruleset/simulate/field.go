@@ -34,8 +34,8 @@ type field struct {
 	// unchecked is set for loads of up to four bytes: for these, the kernel does not check whether
 	// the packet is a fragment.
 	unchecked bool
-	// shares says what the load has in common with each field of Packet.Header, in IPv4 and in IPv6
-	// packets. The field shared is set if the load may have anything in common with one of them.
+	// shares has the overlap of the load with each field of Packet.Header, in IPv4 and in IPv6
+	// packets. The field shared is set if the load may overlap one of them.
 	shares [2][ruleset.HeaderFields]share
 	shared bool
 }

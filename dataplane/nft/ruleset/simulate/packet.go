@@ -54,14 +54,14 @@ type Packet struct {
 	// Frame is nil, it replaces all fields above except the interfaces, Mark, Priority and Facts.
 	// Rules can load up to 192 bytes of its IP and transport headers.
 	Frame []byte
-	// OverLimit says that the packet exceeds all limits in rules. Otherwise it exceeds none.
+	// OverLimit is set if the packet exceeds all limits in rules. Otherwise it exceeds none.
 	OverLimit bool
 }
 
 // fragmented reports whether the packet is a fragment.
 func (p *Packet) fragmented() bool { return p.Fragment != 0 || p.MoreFragments }
 
-// Conn is what connection tracking knows about a packet. The zero value means that the packet
+// Conn has the data of connection tracking about a packet. The zero value means that the packet
 // begins a new connection.
 type Conn struct {
 	// State is one of CtNew, CtEstablished, CtRelated, CtInvalid and CtUntracked; 0 means CtNew.
