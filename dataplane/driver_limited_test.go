@@ -24,8 +24,8 @@ func (l *limited) Unjudged() map[policy.Key]string { return l.unjudged }
 
 var _ dataplane.Limited = (*limited)(nil)
 
-// TestDriverUnjudged: the status of an endpoint says which traffic a dataplane does not judge. If
-// it changes, the status changes.
+// TestDriverUnjudged: the status of an endpoint lists the traffic that a dataplane does not judge.
+// If this traffic changes, the status changes.
 func TestDriverUnjudged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := endpointKey("a")

@@ -28,7 +28,7 @@ type Route struct {
 	// NodeAddress is the first address of Node in the family of Dst, if Node is a remote node. It
 	// is the zero Addr if Node is this node, or if the address is unknown.
 	NodeAddress netip.Addr
-	// Pool is the type of the smallest pool that contains Dst. The type says how packets to Dst
+	// Pool is the type of the smallest pool that contains Dst. The type decides how packets to Dst
 	// travel between nodes.
 	Pool PoolType
 	// SameSubnet means that packets need no encapsulation. It is set if the pool encapsulates only

@@ -15,7 +15,7 @@ import (
 	"github.com/wayleave/wayleave/internal/rtnl"
 )
 
-// Config says which network namespace to watch. The zero value means the program's own namespace.
+// Config selects the network namespace to watch. The zero value means the program's own namespace.
 type Config struct {
 	// NetNS is the file descriptor of the network namespace. It must stay open while Watch runs. 0
 	// means the program's own namespace. Another namespace needs CAP_SYS_ADMIN.

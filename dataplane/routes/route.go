@@ -31,7 +31,7 @@ const (
 	ClassDrop
 )
 
-// Type says what the kernel does with packets that match a route.
+// Type decides what the kernel does with packets that match a route.
 type Type uint8
 
 // The types of routes.
@@ -60,7 +60,7 @@ type Route struct {
 	Dst netip.Prefix
 	// Class decides which of the desired routes with the same Dst, Table and Metric is programmed.
 	Class Class
-	// Type says what the kernel does with packets to Dst.
+	// Type decides what the kernel does with packets to Dst.
 	Type Type
 	// Table is the routing table, one of KeeperConfig.Tables. 0 means the first of them.
 	Table uint32

@@ -58,9 +58,8 @@ const probeInterval = time.Second
 // hasKey reports whether the private key is loaded.
 func (d *device) hasKey() bool { return d.key.key != wgtypes.Key{} }
 
-// read reads the state of the device from the kernel. The result exists says whether the kernel has
-// the device. The result needsKey says whether the device lacks the loaded private key or the
-// configured port.
+// read reads the state of the device from the kernel. exists reports whether the kernel has the
+// device. needsKey reports whether the device lacks the loaded private key or the configured port.
 func (d *device) read(k kernel) (exists, needsKey bool, err error) {
 	d.peers = nil
 	got, err := k.Device(d.cfg.Name)

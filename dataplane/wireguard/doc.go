@@ -114,7 +114,7 @@
 //
 // # Errors
 //
-// Apply and Resync return a join of *dataplane.ApplyError. Its Object says what is at fault:
+// Apply and Resync return a join of *dataplane.ApplyError. Its Object identifies what is at fault:
 //
 //   - A remote node: packets to it are dropped.
 //   - This node: a key file, a device or a route is at fault, and packets are dropped.
