@@ -12,7 +12,7 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 )
 
-// forward says to which address and port a port of this machine is forwarded.
+// forward is a port of this machine, and the address and port that it is forwarded to.
 type forward struct {
 	protocol byte // TCP or UDP, as in the IP header
 	port     uint16

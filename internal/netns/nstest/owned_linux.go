@@ -22,9 +22,9 @@ func SkipUnlessOwned(t testing.TB, owned bool) {
 }
 
 // OwnerWrites returns the number of transactions that an Applier needs to adopt a table that is already in its desired
-// state. The parameter owned says whether the Applier becomes the owner of the table. If it does, the result is 1, for
-// the transaction that sets the owner. If it does not, the result is 0. On Linux 6.9 and later, the Applier must become
-// the owner: OwnerWrites fails the test if owned is false.
+// state. The parameter owned is true if the Applier becomes the owner of the table. Then the result is 1, for the
+// transaction that sets the owner. Otherwise the result is 0. On Linux 6.9 and later, the Applier must become the
+// owner: OwnerWrites fails the test if owned is false.
 func OwnerWrites(t testing.TB, owned bool) int {
 	t.Helper()
 	if owned {
