@@ -51,7 +51,7 @@ table ip nat {
 		seen <- conn.RemoteAddr().(*net.TCPAddr).AddrPort().Addr()
 		_ = conn.Close()
 	}()
-	conn := n.dial(t, outside, netip.MustParseAddr("10.99.0.1"), 8000, patience)
+	conn := n.dial(t, outside, netip.MustParseAddr("10.99.0.1"), 8000, waitTimeout)
 	require.NotNil(t, conn)
 	require.NotEqual(t, netip.MustParseAddr("10.99.0.3"), <-seen, "not masqueraded: the mark was lost")
 	_ = conn.Close()

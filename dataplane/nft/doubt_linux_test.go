@@ -42,9 +42,9 @@ func testDenyInDoubt(t *testing.T, classes render.ClassesConfig) {
 		changes++
 		for port, open := range want {
 			for _, to := range workloadAddrs(1) {
-				timeout := patience
+				timeout := waitTimeout
 				if !open {
-					timeout = impatience
+					timeout = dropTimeout
 				}
 				conn := n.dial(t, 0, to, port, timeout)
 				require.Equal(t, open, conn != nil, "ports %s: %s port %d", ports, to, port)

@@ -46,7 +46,7 @@ func ending(classes render.ClassesConfig, cfg conntrack.Config) nft.Config {
 // swept waits until no sweep is pending.
 func swept(t *testing.T, d endingPlane) nft.ConntrackStats {
 	t.Helper()
-	for timeout := time.After(patience); d.ConntrackStats().Pending > 0; {
+	for timeout := time.After(waitTimeout); d.ConntrackStats().Pending > 0; {
 		select {
 		case <-d.done:
 		case <-timeout:

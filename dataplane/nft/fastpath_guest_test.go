@@ -105,10 +105,10 @@ func (n *fastNetwork) connections(t *testing.T) map[string]net.Conn {
 		for from, ns := range map[string]*netns.NS{"way1": n.workloads[0].NS, "outside": n.outside} {
 			for family, to := range workloadAddrs(1) {
 				name := fmt.Sprintf("%s from %s, IPv%d", network, from, 4+2*family)
-				conn := dialWith(ns, net.Dialer{Timeout: patience}, network, to, port)
+				conn := dialWith(ns, net.Dialer{Timeout: waitTimeout}, network, to, port)
 				require.NotNil(t, conn, name)
 				t.Cleanup(func() { _ = conn.Close() })
-				require.True(t, exchange(conn, patience), name)
+				require.True(t, exchange(conn, waitTimeout), name)
 				all[name] = conn
 			}
 		}
@@ -121,7 +121,7 @@ func (n *fastNetwork) requireFast(t *testing.T, conns map[string]net.Conn, want 
 	t.Helper()
 	for name, conn := range conns {
 		for range 5 { // the first packets may add the flow to the flowtable
-			require.True(t, exchange(conn, patience), name)
+			require.True(t, exchange(conn, waitTimeout), name)
 		}
 	}
 	const exchanges = 10
@@ -129,7 +129,7 @@ func (n *fastNetwork) requireFast(t *testing.T, conns map[string]net.Conn, want 
 	for name, conn := range conns {
 		before := n.slow(t)
 		for range exchanges {
-			require.True(t, exchange(conn, patience), name)
+			require.True(t, exchange(conn, waitTimeout), name)
 		}
 		met[name] = n.slow(t) - before
 		if want {
@@ -151,7 +151,7 @@ func (n *fastNetwork) requireCut(t *testing.T, conns map[string]net.Conn) {
 	for name, conn := range conns {
 		all.Go(func() {
 			for range 3 {
-				if exchange(conn, impatience) {
+				if exchange(conn, dropTimeout) {
 					t.Errorf("%s goes on", name)
 				}
 			}
@@ -167,7 +167,7 @@ func TestFastPath(t *testing.T) {
 	n.requireFast(t, conns, true)
 	n.become(t, edit(shop(), "way2", func(e *dataplane.Endpoint) { e.Profiles = nil }))
 	for _, to := range workloadAddrs(1) {
-		require.Nil(t, n.dial(t, 0, to, 80, impatience), "a new connection")
+		require.Nil(t, n.dial(t, 0, to, 80, dropTimeout), "a new connection")
 	}
 }
 
@@ -265,7 +265,7 @@ func TestFastPathIsForOwnAddresses(t *testing.T) {
 		conn := dialWith(n.outside, net.Dialer{}, "udp", foreign, 53)
 		require.NotNil(t, conn)
 		for range 5 {
-			require.False(t, exchange(conn, impatience))
+			require.False(t, exchange(conn, dropTimeout))
 		}
 		require.NoError(t, conn.Close())
 	}
@@ -290,7 +290,7 @@ func TestFastPathChangesWithoutLoss(t *testing.T) {
 					return
 				default:
 				}
-				if !exchange(conn, patience) {
+				if !exchange(conn, waitTimeout) {
 					t.Errorf("%s lost a packet", name)
 					return
 				}
@@ -386,7 +386,7 @@ func TestFastPathEndsWithKilledProcess(t *testing.T) {
 	_ = child.Wait()
 	require.Eventually(t, func() bool {
 		return !strings.Contains(nstest.NFT(t, n.node, "", "list", "tables"), "wayleave-flowtable")
-	}, patience, 10*time.Millisecond)
+	}, waitTimeout, 10*time.Millisecond)
 	n.requireFast(t, conns, false)
 }
 
@@ -422,7 +422,7 @@ func TestFastPathEndsWithName(t *testing.T) {
 	for drift := (dataplane.Drift{}); drift.Object != "the name of interface way2"; {
 		select {
 		case drift = <-drifts:
-		case <-time.After(patience):
+		case <-time.After(waitTimeout):
 			require.Fail(t, "not reported")
 		}
 	}
@@ -434,7 +434,7 @@ func TestFastPathEndsWithName(t *testing.T) {
 	// packets still pass, but through the chains.
 	for name, conn := range conns {
 		before := n.slow(t)
-		if exchange(conn, impatience) {
+		if exchange(conn, dropTimeout) {
 			require.GreaterOrEqual(t, n.slow(t)-before, 2, name)
 		}
 	}

@@ -35,9 +35,9 @@ func TestFastPathIsOptional(t *testing.T) {
 		for _, state := range []dptest.State{shop(), down} {
 			require.NoError(t, d.Apply(t.Context(), dptest.Transition(at, state)))
 			at = state
-			conn := n.dial(t, 0, workloadAddrs(1)[0], 80, patience)
+			conn := n.dial(t, 0, workloadAddrs(1)[0], 80, waitTimeout)
 			require.NotNil(t, conn)
-			require.True(t, exchange(conn, patience))
+			require.True(t, exchange(conn, waitTimeout))
 			require.NoError(t, conn.Close())
 		}
 	}

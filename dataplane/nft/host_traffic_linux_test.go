@@ -74,7 +74,7 @@ func (n *hostNetwork) echo(t *testing.T, l net.Listener) {
 				return
 			}
 			running.Go(func() {
-				_ = conn.SetDeadline(time.Now().Add(2 * patience))
+				_ = conn.SetDeadline(time.Now().Add(2 * waitTimeout))
 				_, _ = io.Copy(conn, conn)
 				_ = conn.Close()
 			})
@@ -125,12 +125,12 @@ func (n *hostNetwork) apply(t *testing.T, to dptest.State) {
 // reaches checks whether a connection can be made and carries data. From is a workload's number, or -1 for the host.
 func (n *hostNetwork) reaches(t *testing.T, want bool, from int, to string, port uint16) {
 	t.Helper()
-	ns, timeout := n.node, impatience
+	ns, timeout := n.node, dropTimeout
 	if from >= 0 {
 		ns = n.workloads[from].NS
 	}
 	if want {
-		timeout = patience
+		timeout = waitTimeout
 	}
 	conn := dialIn(ns, netip.Addr{}, netip.MustParseAddr(to), port, timeout)
 	if conn == nil {
@@ -172,11 +172,11 @@ func testHostEndpointTraffic(t *testing.T, classes render.ClassesConfig) {
 	n.reaches(t, false, outside, "10.99.0.1", 80)
 	n.reaches(t, true, outside, "10.99.0.1", 81)
 	n.reaches(t, true, 0, "10.99.0.3", 80)
-	conn := dialIn(n.workloads[outside].NS, netip.Addr{}, netip.MustParseAddr("192.0.2.1"), 80, patience)
+	conn := dialIn(n.workloads[outside].NS, netip.Addr{}, netip.MustParseAddr("192.0.2.1"), 80, waitTimeout)
 	require.NotNil(t, conn)
-	require.True(t, exchange(conn, patience))
+	require.True(t, exchange(conn, waitTimeout))
 	n.apply(t, hostWorld(func(dptest.State, *dataplane.HostEndpoint) {}))
-	require.True(t, exchange(conn, patience), "established connections continue")
+	require.True(t, exchange(conn, waitTimeout), "established connections continue")
 	require.NoError(t, conn.Close())
 	n.reaches(t, false, outside, "192.0.2.1", 80)
 }
@@ -270,7 +270,7 @@ func testNATTraffic(t *testing.T, classes render.ClassesConfig) {
 			seen <- conn.RemoteAddr().(*net.TCPAddr).AddrPort().Addr()
 			_ = conn.Close()
 		}()
-		conn := n.dial(t, from, netip.MustParseAddr("10.99.0.3"), 8000, patience)
+		conn := n.dial(t, from, netip.MustParseAddr("10.99.0.3"), 8000, waitTimeout)
 		require.NotNil(t, conn)
 		defer func() { _ = conn.Close() }()
 		return <-seen

@@ -47,7 +47,7 @@ func testLateReplyOpensNoConnection(t *testing.T, classes render.ClassesConfig) 
 		pairs = append(pairs, newLatePair(t, n, "ip4:33", one[0].String(), two[0].String()))
 	}
 	for _, p := range pairs {
-		require.Eventually(t, func() bool { return p.answers.Load() > 10 }, patience, 10*time.Millisecond, p.network)
+		require.Eventually(t, func() bool { return p.answers.Load() > 10 }, waitTimeout, 10*time.Millisecond, p.network)
 	}
 
 	require.NoError(t, d.Apply(t.Context(), dptest.Transition(shop(), narrowed())))
@@ -76,7 +76,7 @@ func testLatePacketToNewOwner(t *testing.T, classes render.ClassesConfig) {
 	d := ender(t, n.node, classes, conntrack.Config{})
 	require.NoError(t, d.Apply(t.Context(), dptest.Transition(dptest.NewState(), shop())))
 	p := newLatePair(t, n, "udp4", address.String(), two.String())
-	require.Eventually(t, func() bool { return p.answers.Load() > 10 }, patience, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return p.answers.Load() > 10 }, waitTimeout, 10*time.Millisecond)
 
 	mute := policy.Key{Kind: policy.KindPolicy, Namespace: "test", Name: "mute"}
 	after := edit(shop(), "way1", func(e *dataplane.Endpoint) { e.Addresses = one[1:] })
@@ -127,7 +127,7 @@ func TestTeardownWhileConnectionsEnd(t *testing.T) {
 		server = netip.AddrPortFrom(workloadAddrs(1)[0], uint16(5401+i)).String()
 	}
 	for _, p := range pairs {
-		require.Eventually(t, func() bool { return p.answers.Load() > 0 }, patience, 10*time.Millisecond)
+		require.Eventually(t, func() bool { return p.answers.Load() > 0 }, waitTimeout, 10*time.Millisecond)
 	}
 	require.NoError(t, d.Apply(t.Context(), dptest.Transition(shop(), narrowed())))
 	<-reached
@@ -144,7 +144,8 @@ func requireSilence(t *testing.T, n *network, p *latePair) {
 		before := p.arrived.Load()
 		time.Sleep(time.Second)
 		return p.arrived.Load() == before
-	}, patience, time.Millisecond, "%s still receives packets; the node tracks %v", p.network, trackedFlows(t, n.node))
+	}, waitTimeout, time.Millisecond, "%s still receives packets; the node tracks %v",
+		p.network, trackedFlows(t, n.node))
 }
 
 func listen(t *testing.T, ns *netns.NS, network, address string) (conn net.PacketConn) {

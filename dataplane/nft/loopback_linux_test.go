@@ -48,7 +48,7 @@ func datagram(addr string, size int) error {
 	if _, err := sender.Write(make([]byte, size)); err != nil {
 		return err
 	}
-	if err := receiver.SetReadDeadline(time.Now().Add(patience)); err != nil {
+	if err := receiver.SetReadDeadline(time.Now().Add(waitTimeout)); err != nil {
 		return err
 	}
 	_, _, err = receiver.ReadFrom(make([]byte, size))

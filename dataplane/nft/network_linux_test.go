@@ -98,7 +98,7 @@ func (n *network) serve(t *testing.T, w *netns.Workload) {
 					return
 				}
 				servers.Go(func() {
-					_ = conn.SetDeadline(time.Now().Add(2 * patience)) // it ends also if the connection was cut
+					_ = conn.SetDeadline(time.Now().Add(2 * waitTimeout)) // it ends also if the connection was cut
 					_, _ = io.Copy(conn, conn)
 					_ = conn.Close()
 				})
@@ -229,11 +229,12 @@ func (n *network) probes() []*probe {
 	return all
 }
 
-// start runs the probe in the background. Its timeout is patience if the probe is wanted to pass, otherwise impatience.
+// start runs the probe in the background. Its timeout is waitTimeout if the probe is expected to pass, otherwise
+// dropTimeout.
 func (n *network) start(p *probe) {
-	timeout := impatience
+	timeout := dropTimeout
 	if p.want {
-		timeout = patience
+		timeout = waitTimeout
 	}
 	n.started++
 	p.id = n.started

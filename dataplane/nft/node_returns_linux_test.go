@@ -44,8 +44,8 @@ func testIPIPPassesAfterNodeIsAddedAgain(t *testing.T, classes render.ClassesCon
 	}
 	with.Nodes["n2"] = node
 
-	own, other := nfttest.Place{Addr: s.host()[0], Own: true}, placeOf("eth0", s.outside()[0])
-	passes := func(from, to nfttest.Place) bool {
+	own, other := nfttest.FlowEnd{Addr: s.host()[0], Own: true}, endOf("eth0", s.outside()[0])
+	passes := func(from, to nfttest.FlowEnd) bool {
 		w := wireFlow{from: from, to: to, Flow: verdict.Flow{Src: from.Addr, Dst: to.Addr, Protocol: 4}}
 		return w.passes(t, s.wire)
 	}

@@ -224,7 +224,7 @@ func (p *tap) receive(t *testing.T, packet []byte, wait bool) bool {
 	for {
 		timeout := 0
 		if wait {
-			timeout = int(patience.Milliseconds())
+			timeout = int(waitTimeout.Milliseconds())
 		}
 		ready, err := unix.Poll([]unix.PollFd{{Fd: int32(p.fd), Events: unix.POLLIN}}, timeout)
 		if err == unix.EINTR {

@@ -94,31 +94,31 @@ func TestPodsOnABridge(t *testing.T) {
 	for family := range 2 {
 		for _, way := range [][2]int{{1, 2}, {2, 1}, {0, 1}, {0, 2}} {
 			require.Eventually(t, func() bool { // the kernel uses an IPv6 address only some time later
-				return b.dials(way[0], way[1], family, impatience)
-			}, patience, time.Millisecond, "family %d, %v", family, way)
+				return b.dials(way[0], way[1], family, dropTimeout)
+			}, waitTimeout, time.Millisecond, "family %d, %v", family, way)
 		}
 	}
 	next, tiers := denied(state())
 	become(edit(next, "way2", func(e *dataplane.Endpoint) { e.Ingress = tiers }))
 	for family := range 2 {
-		require.False(t, b.dials(1, 2, family, impatience), "the receiver's policy")
-		require.True(t, b.dials(2, 1, family, patience))
-		require.True(t, b.dials(0, 2, family, patience), "HostToEndpointAction is Accept")
+		require.False(t, b.dials(1, 2, family, dropTimeout), "the receiver's policy")
+		require.True(t, b.dials(2, 1, family, waitTimeout))
+		require.True(t, b.dials(0, 2, family, waitTimeout), "HostToEndpointAction is Accept")
 	}
 	next, tiers = denied(state())
 	become(edit(next, "way2", func(e *dataplane.Endpoint) { e.Egress = tiers }))
 	for family := range 2 {
-		require.False(t, b.dials(2, 1, family, impatience), "the sender's policy")
-		require.True(t, b.dials(1, 2, family, patience))
+		require.False(t, b.dials(2, 1, family, dropTimeout), "the sender's policy")
+		require.True(t, b.dials(1, 2, family, waitTimeout))
 	}
 	next = state()
 	delete(next.Endpoints, endpointKey("way1"))
 	become(next)
 	for family := range 2 {
 		for _, way := range [][2]int{{1, 2}, {2, 1}, {0, 1}} {
-			require.False(t, b.dials(way[0], way[1], family, impatience), "no endpoint has the address: %v", way)
+			require.False(t, b.dials(way[0], way[1], family, dropTimeout), "no endpoint has the address: %v", way)
 		}
-		require.True(t, b.dials(0, 2, family, patience))
+		require.True(t, b.dials(0, 2, family, waitTimeout))
 	}
 }
 
@@ -166,7 +166,7 @@ func TestPriorityTagOnABridge(t *testing.T) {
 	nstest.NFT(t, b.node, "", "delete", "table", "bridge", "wayleave")
 	send("still denied by policy")
 	send("past policy", tag)
-	require.NoError(t, receiver.SetReadDeadline(time.Now().Add(patience)))
+	require.NoError(t, receiver.SetReadDeadline(time.Now().Add(waitTimeout)))
 	text := make([]byte, 100)
 	n, err := receiver.Read(text)
 	require.NoError(t, err)

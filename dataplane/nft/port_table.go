@@ -135,12 +135,12 @@ func updateEndpoints(endpoints map[policy.Key]*dataplane.Endpoint, b dataplane.B
 func (p *portTable) bind(
 	endpoints map[policy.Key]*dataplane.Endpoint, master func(string) render.Master,
 ) (bound map[string]boundPort, errs []error) {
-	type place struct {
+	type bridgeAddress struct {
 		bridge  string
 		address netip.Addr
 	}
 	bound = map[string]boundPort{}
-	owners := map[place]string{}
+	owners := map[bridgeAddress]string{}
 	drop := func(name string) {
 		port := bound[name]
 		port.Drop = true
@@ -175,7 +175,7 @@ func (p *portTable) bind(
 		port.Addresses = slices.Compact(port.Addresses)
 		bound[e.Interface] = port
 		for _, a := range port.Addresses {
-			at := place{m.Name, a}
+			at := bridgeAddress{m.Name, a}
 			if owner, taken := owners[at]; taken && owner != e.Interface { // both are at fault in the main table
 				drop(owner)
 				drop(e.Interface)

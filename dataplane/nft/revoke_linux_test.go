@@ -45,7 +45,7 @@ func talk(t *testing.T, n *network, from *netns.NS, protocol string, to netip.Ad
 	}
 	var conn net.Conn
 	require.NoError(t, from.Do(func() (err error) {
-		conn, err = (&net.Dialer{Timeout: patience}).Dial(protocol, netip.AddrPortFrom(to, port).String())
+		conn, err = (&net.Dialer{Timeout: waitTimeout}).Dial(protocol, netip.AddrPortFrom(to, port).String())
 		return err
 	}))
 	t.Cleanup(func() { _ = conn.Close() })
@@ -57,10 +57,10 @@ func talk(t *testing.T, n *network, from *netns.NS, protocol string, to netip.Ad
 // sent again. Late answers are discarded.
 func answered(conn net.Conn) bool {
 	if _, stream := conn.(*net.TCPConn); stream {
-		return exchange(conn, patience)
+		return exchange(conn, waitTimeout)
 	}
-	for try := range int(patience / impatience) {
-		if exchange(conn, impatience) {
+	for try := range int(waitTimeout / dropTimeout) {
+		if exchange(conn, dropTimeout) {
 			for try > 0 {
 				if _, err := conn.Read(make([]byte, 64)); err != nil {
 					break
@@ -164,7 +164,7 @@ func testDeniedConnectionsAreEnded(t *testing.T, classes render.ClassesConfig) {
 		require.True(t, answered(conn), "%s > %s", conn.LocalAddr(), conn.RemoteAddr())
 	}
 	for _, conn := range flipped {
-		require.False(t, exchange(conn, impatience), "%s > %s", conn.LocalAddr(), conn.RemoteAddr())
+		require.False(t, exchange(conn, dropTimeout), "%s > %s", conn.LocalAddr(), conn.RemoteAddr())
 	}
 	requireTracked(t, n.node, false, flipped)
 
@@ -218,7 +218,7 @@ func testServerDoesNotReopenEndedConnection(t *testing.T, classes render.Classes
 		t, n.workloads[1].NS.Do(func() (err error) { listener, err = net.Listen("tcp4", ":8001"); return err }),
 	)
 	defer func() { require.NoError(t, listener.Close()) }()
-	client := n.dial(t, 0, workloadAddrs(1)[0], 8001, patience)
+	client := n.dial(t, 0, workloadAddrs(1)[0], 8001, waitTimeout)
 	require.NotNil(t, client)
 	defer func() { _ = client.Close() }()
 	server, err := listener.Accept()
@@ -228,11 +228,11 @@ func testServerDoesNotReopenEndedConnection(t *testing.T, classes render.Classes
 	require.Equal(t, uint64(1), swept(t, d).Ended)
 	_, err = server.Write([]byte("hello"))
 	require.NoError(t, err, "the kernel accepts the data, and retransmits it")
-	require.NoError(t, client.SetReadDeadline(time.Now().Add(impatience)))
+	require.NoError(t, client.SetReadDeadline(time.Now().Add(dropTimeout)))
 	_, err = client.Read(make([]byte, 5))
 	require.ErrorIs(t, err, os.ErrDeadlineExceeded)
 	requireTracked(t, n.node, false, []net.Conn{client, server})
-	require.NotNil(t, n.dial(t, 1, workloadAddrs(0)[0], 80, patience), "the server may begin a connection")
+	require.NotNil(t, n.dial(t, 1, workloadAddrs(0)[0], 80, waitTimeout), "the server may begin a connection")
 }
 
 // The connections of an address end when it moves to another endpoint, or when the MAC address of its endpoint changes.
@@ -418,7 +418,7 @@ func TestCloseWhileEnding(t *testing.T) {
 		require.NoError(t, d.Apply(t.Context(), dptest.Transition(shop(), port5001())))
 		select {
 		case <-ending:
-		case <-time.After(patience):
+		case <-time.After(waitTimeout):
 			require.Fail(t, "no connection is ended")
 		}
 		require.Equal(t, 1, d.ConntrackStats().Pending)

@@ -105,7 +105,7 @@ func (r *rig) refuses(t *testing.T, packets ...frame) {
 		return err
 	}))
 	defer func() { require.NoError(t, unix.Close(fd)) }()
-	limit := unix.NsecToTimeval(patience.Nanoseconds())
+	limit := unix.NsecToTimeval(waitTimeout.Nanoseconds())
 	require.NoError(t, unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &limit))
 	require.NoError(t, r.frames(r.client, packets).send(len(packets)))
 	buf := make([]byte, 4096)

@@ -246,7 +246,7 @@ func (r *rig) volley(tb testing.TB, b *burst, count int) time.Duration {
 // await returns once a workload has received a number of frames in total.
 func (r *rig) await(tb testing.TB, at *netns.Workload, want int) {
 	tb.Helper()
-	for deadline := time.Now().Add(patience); ; {
+	for deadline := time.Now().Add(waitTimeout); ; {
 		got := r.arrived(tb, at)
 		if got >= want {
 			require.Equal(tb, want, got, "more frames arrived than were sent")

@@ -154,15 +154,15 @@ func testEstablishedSurvivesDeny(t *testing.T, classes render.ClassesConfig) {
 	require.NoError(t, d.Apply(t.Context(), dptest.Transition(dptest.NewState(), open)))
 	var conns []net.Conn
 	for family := range 2 {
-		conn := n.dial(t, 0, workloadAddrs(1)[family], 80, patience)
+		conn := n.dial(t, 0, workloadAddrs(1)[family], 80, waitTimeout)
 		require.NotNil(t, conn)
 		conns = append(conns, conn)
-		require.True(t, exchange(conn, patience))
+		require.True(t, exchange(conn, waitTimeout))
 	}
 	require.NoError(t, d.Apply(t.Context(), dptest.Transition(open, closed)))
 	for family, conn := range conns {
-		require.True(t, exchange(conn, patience), "an established connection")
-		require.Nil(t, n.dial(t, 0, workloadAddrs(1)[family], 80, impatience), "a new connection")
+		require.True(t, exchange(conn, waitTimeout), "an established connection")
+		require.Nil(t, n.dial(t, 0, workloadAddrs(1)[family], 80, dropTimeout), "a new connection")
 		require.NoError(t, conn.Close())
 	}
 }
@@ -176,14 +176,14 @@ func testDownCutsEstablished(t *testing.T, classes render.ClassesConfig) {
 		d := open(t, n.node, render.Config{Classes: classes})
 		up := shop()
 		require.NoError(t, d.Apply(t.Context(), dptest.Transition(dptest.NewState(), up)))
-		conn := n.dial(t, 0, workloadAddrs(1)[0], 80, patience)
+		conn := n.dial(t, 0, workloadAddrs(1)[0], 80, waitTimeout)
 		require.NotNil(t, conn)
-		require.True(t, exchange(conn, patience))
+		require.True(t, exchange(conn, waitTimeout))
 		down := edit(up, side, func(e *dataplane.Endpoint) { e.Down = true })
 		require.NoError(t, d.Apply(t.Context(), dptest.Transition(up, down)))
-		require.False(t, exchange(conn, impatience), "%s is down", side)
+		require.False(t, exchange(conn, dropTimeout), "%s is down", side)
 		require.NoError(t, d.Apply(t.Context(), dptest.Transition(down, up)))
-		again := n.dial(t, 0, workloadAddrs(1)[0], 80, patience)
+		again := n.dial(t, 0, workloadAddrs(1)[0], 80, waitTimeout)
 		require.NotNil(t, again, "up again")
 		require.NoError(t, again.Close())
 		require.NoError(t, conn.Close())
@@ -199,7 +199,7 @@ func testSpoofedSourceDrops(t *testing.T, classes render.ClassesConfig) {
 	for family, spoofed := range addrs("10.99.0.77", "fd00:99::77") {
 		require.NoError(t, n.workloads[0].NS.AddAddr("eth0", netip.PrefixFrom(spoofed, spoofed.BitLen())))
 		n.route(t, spoofed, 0)
-		conn := n.dialFrom(t, 0, spoofed, workloadAddrs(1)[family], 80, patience)
+		conn := n.dialFrom(t, 0, spoofed, workloadAddrs(1)[family], 80, waitTimeout)
 		require.NotNil(t, conn, "works without us")
 		require.NoError(t, conn.Close())
 	}
@@ -207,8 +207,8 @@ func testSpoofedSourceDrops(t *testing.T, classes render.ClassesConfig) {
 	require.NoError(t, d.Apply(t.Context(), dptest.Transition(dptest.NewState(), shop())))
 	for family, spoofed := range addrs("10.99.0.77", "fd00:99::77") {
 		target := workloadAddrs(1)[family]
-		require.Nil(t, n.dialFrom(t, 0, spoofed, target, 80, impatience))
-		conn := n.dialFrom(t, 0, workloadAddrs(0)[family], target, 80, patience)
+		require.Nil(t, n.dialFrom(t, 0, spoofed, target, 80, dropTimeout))
+		conn := n.dialFrom(t, 0, workloadAddrs(0)[family], target, 80, waitTimeout)
 		require.NotNil(t, conn, "its own address")
 		require.NoError(t, conn.Close())
 	}
@@ -225,12 +225,12 @@ func testUnknownInterfaceDrops(t *testing.T, classes render.ClassesConfig) {
 	d := open(t, n.node, render.Config{Classes: classes})
 	require.NoError(t, d.Apply(t.Context(), dptest.Transition(dptest.NewState(), known)))
 	for family := range 2 {
-		require.Nil(t, n.dial(t, 2, workloadAddrs(0)[family], 80, impatience), "from it")
-		require.Nil(t, n.dial(t, 0, workloadAddrs(2)[family], 80, impatience), "to it")
-		conn := n.dial(t, 0, workloadAddrs(1)[family], 80, patience)
+		require.Nil(t, n.dial(t, 2, workloadAddrs(0)[family], 80, dropTimeout), "from it")
+		require.Nil(t, n.dial(t, 0, workloadAddrs(2)[family], 80, dropTimeout), "to it")
+		conn := n.dial(t, 0, workloadAddrs(1)[family], 80, waitTimeout)
 		require.NotNil(t, conn)
 		require.NoError(t, conn.Close())
-		conn = n.dialHost(t, workloadAddrs(1)[family], 80, patience)
+		conn = n.dialHost(t, workloadAddrs(1)[family], 80, waitTimeout)
 		require.NotNil(t, conn, "from the host")
 		require.NoError(t, conn.Close())
 	}
@@ -244,23 +244,23 @@ func testRestartKeepsTraffic(t *testing.T, classes render.ClassesConfig) {
 	n := newNetwork(t)
 	first := open(t, n.node, render.Config{Classes: classes})
 	require.NoError(t, first.Apply(t.Context(), dptest.Transition(dptest.NewState(), policed())))
-	conn := n.dial(t, 0, workloadAddrs(1)[0], 80, patience)
+	conn := n.dial(t, 0, workloadAddrs(1)[0], 80, waitTimeout)
 	require.NotNil(t, conn)
-	require.True(t, exchange(conn, patience))
+	require.True(t, exchange(conn, waitTimeout))
 
 	require.NoError(t, first.Close())
-	require.True(t, exchange(conn, patience))
+	require.True(t, exchange(conn, waitTimeout))
 	second := open(t, n.node, render.Config{Classes: classes})
 	require.NoError(t, second.Apply(t.Context(), dptest.Transition(dptest.NewState(), policed())))
-	require.True(t, exchange(conn, patience))
+	require.True(t, exchange(conn, waitTimeout))
 	require.NoError(t, conn.Close())
-	require.Nil(t, n.dial(t, 2, workloadAddrs(1)[0], 80, impatience), "denied as before")
+	require.Nil(t, n.dial(t, 2, workloadAddrs(1)[0], 80, dropTimeout), "denied as before")
 }
 
 const (
-	// patience is the time limit for expected events.
-	patience = 20 * time.Second
-	// impatience is how long a test waits for an event that must not happen. A slow machine does not fail a test
+	// waitTimeout is the time limit for expected events.
+	waitTimeout = 20 * time.Second
+	// dropTimeout is how long a test waits for an event that must not happen. A slow machine does not fail a test
 	// because of it.
-	impatience = 250 * time.Millisecond
+	dropTimeout = 250 * time.Millisecond
 )

@@ -160,7 +160,7 @@ func (w *wire) own(t *testing.T, iface, prefix string) {
 			found, err = w.netlink.RouteGet(p.Addr().AsSlice())
 		}
 		return err == nil && len(found) == 1 && found[0].Type == unix.RTN_LOCAL
-	}, patience, time.Millisecond)
+	}, waitTimeout, time.Millisecond)
 }
 
 // disconnect deletes an interface of the node, and the routes through it.
@@ -247,7 +247,7 @@ func (w *wire) resetConntrack(t *testing.T) {
 
 // pass sends a frame from one place to another and reports whether it arrives there. It must not
 // arrive anywhere else.
-func (w *wire) pass(t *testing.T, f frame, from, to nfttest.Place) bool {
+func (w *wire) pass(t *testing.T, f frame, from, to nfttest.FlowEnd) bool {
 	t.Helper()
 	if !to.Own {
 		w.setRoute(t, to.Addr, to.Iface)
@@ -287,7 +287,7 @@ func (w *wire) volley(t *testing.T, flows []wireFlow) []bool {
 }
 
 // send sends a frame from a place.
-func (w *wire) send(f frame, from nfttest.Place) error {
+func (w *wire) send(f frame, from nfttest.FlowEnd) error {
 	if from.Own {
 		fd := w.raw[rawKey{f.dst.Is6(), unix.IPPROTO_RAW}]
 		var to unix.Sockaddr = &unix.SockaddrInet6{Addr: f.dst.As16()}
@@ -327,7 +327,8 @@ func (w *wire) drain(t *testing.T) map[uint64]string {
 	for {
 		size, from, err := unix.Recvfrom(w.fd, w.buf, unix.MSG_DONTWAIT)
 		if errors.Is(err, unix.EAGAIN) {
-			ready, err := unix.Poll([]unix.PollFd{{Fd: int32(w.fd), Events: unix.POLLIN}}, int(patience.Milliseconds()))
+			fds := []unix.PollFd{{Fd: int32(w.fd), Events: unix.POLLIN}}
+			ready, err := unix.Poll(fds, int(waitTimeout.Milliseconds()))
 			require.True(t, ready > 0 || errors.Is(err, unix.EINTR), "the marker arrives")
 			continue
 		}

@@ -47,8 +47,8 @@ func (b *bridged) facing(one, other string) (back func()) {
 }
 
 // stranger is an address at way1 that no endpoint has.
-func stranger(family int) nfttest.Place {
-	return placeOf("way1", addrs("10.99.0.77", "fd00:99::77")[family])
+func stranger(family int) nfttest.FlowEnd {
+	return endOf("way1", addrs("10.99.0.77", "fd00:99::77")[family])
 }
 
 // ofWorkloads returns the connections that workloads opened: the node itself sends to groups.
@@ -68,7 +68,7 @@ func TestWireBridged(t *testing.T) { nfttest.EachForm(t, testWireBridged) }
 
 func testWireBridged(t *testing.T, classes render.ClassesConfig) {
 	b := newOnBridge(t, onBridge(classes))
-	for _, to := range []func(int) nfttest.Place{at(1), at(2), b.out, b.host} {
+	for _, to := range []func(int) nfttest.FlowEnd{at(1), at(2), b.out, b.host} {
 		b.all(t, at(0), to, true, "without policy, all packets arrive")
 	}
 	for family := range 2 {
@@ -79,7 +79,7 @@ func testWireBridged(t *testing.T, classes render.ClassesConfig) {
 	b.resetConntrack(t)
 	b.become(t, shop())
 	sent := 0
-	for _, to := range []func(int) nfttest.Place{at(1), at(2), b.out, b.host} {
+	for _, to := range []func(int) nfttest.FlowEnd{at(1), at(2), b.out, b.host} {
 		sent += b.all(t, at(0), to, true, "allowed")
 		sent += b.all(t, stranger, to, false, "no endpoint has the address")
 	}
@@ -87,7 +87,7 @@ func testWireBridged(t *testing.T, classes render.ClassesConfig) {
 	known = append(known, b.opened(t, 0, 1)...) // the node sends them out of the bridge at which they arrived
 
 	b.become(t, closedFrom("way1"))
-	for _, to := range []func(int) nfttest.Place{at(1), at(2), b.out, b.host} {
+	for _, to := range []func(int) nfttest.FlowEnd{at(1), at(2), b.out, b.host} {
 		for _, w := range b.fresh(at(0), to) {
 			require.False(t, w.passes(t, b.wire), "closed: %s", w.Flow)
 			sent++
@@ -97,7 +97,7 @@ func testWireBridged(t *testing.T, classes render.ClassesConfig) {
 	b.requireOpen(t, known, true, "S116")
 
 	b.become(t, closedTo("way1"))
-	for _, from := range []func(int) nfttest.Place{at(1), at(2), b.out} {
+	for _, from := range []func(int) nfttest.FlowEnd{at(1), at(2), b.out} {
 		for _, w := range b.fresh(from, at(0)) {
 			require.False(t, w.passes(t, b.wire), "closed: %s", w.Flow)
 			sent++
@@ -107,7 +107,7 @@ func testWireBridged(t *testing.T, classes render.ClassesConfig) {
 	b.requireOpen(t, known, true, "S116")
 
 	b.become(t, edit(shop(), "way1", func(e *dataplane.Endpoint) { e.Down = true }))
-	for _, to := range []func(int) nfttest.Place{at(1), at(2), b.out, b.host} {
+	for _, to := range []func(int) nfttest.FlowEnd{at(1), at(2), b.out, b.host} {
 		sent += b.all(t, at(0), to, false, "S35")
 	}
 	b.requireOpen(t, known, false, "S35: also established ones")
@@ -118,7 +118,7 @@ func testWireBridged(t *testing.T, classes render.ClassesConfig) {
 	delete(gone.Endpoints, endpointKey("way1"))
 	b.become(t, gone)
 	b.requireOpen(t, known, false, "S168: its connections have ended")
-	for _, to := range []func(int) nfttest.Place{at(1), at(2), b.out, b.host} {
+	for _, to := range []func(int) nfttest.FlowEnd{at(1), at(2), b.out, b.host} {
 		sent += b.all(t, at(0), to, false, "the endpoint was removed")
 	}
 	t.Logf("%d packets", sent)
@@ -197,7 +197,7 @@ func TestWireNeighbourDiscoveryBetweenPorts(t *testing.T) {
 	} {
 		target := c.src.AsSlice()
 		f := frame{src: c.src, dst: other, proto: policy.ProtocolICMPv6, typ: c.typ, inner: target}
-		require.Equal(t, c.pass, b.pass(t, f, placeOf("way1", c.src), placeOf("way2", other)), "%+v", c)
+		require.Equal(t, c.pass, b.pass(t, f, endOf("way1", c.src), endOf("way2", other)), "%+v", c)
 	}
 }
 
@@ -219,7 +219,7 @@ func testWireBridgedConnectionsEnd(t *testing.T, classes render.ClassesConfig) {
 	ends := slices.Concat(routed, frames)
 	require.Len(t, b.ofWorkloads(t), len(ends)+len(others))
 	b.become(t, closedFrom("way1"))
-	require.Eventually(t, func() bool { return len(b.ofWorkloads(t)) == len(others) }, patience, time.Millisecond)
+	require.Eventually(t, func() bool { return len(b.ofWorkloads(t)) == len(others) }, waitTimeout, time.Millisecond)
 	b.requireOpen(t, others, true, "of others")
 	for _, w := range routed {
 		require.False(t, w.passes(t, b.wire), "%s", w.Flow)
@@ -256,7 +256,7 @@ func TestWireBridgedAfterRestart(t *testing.T) {
 // returns a flood of denied packets, and of packets from an address without an endpoint. add adds
 // more packets to the flood.
 func (b *bridged) closedFlood(t *testing.T) (
-	closed dptest.State, s *specialFlood, add func(from, to func(int) nfttest.Place, passes bool),
+	closed dptest.State, s *specialFlood, add func(from, to func(int) nfttest.FlowEnd, passes bool),
 ) {
 	t.Helper()
 	closed = closedFrom("way1")
@@ -267,14 +267,14 @@ func (b *bridged) closedFlood(t *testing.T) (
 		relatedRig: &relatedRig{tracked: b.tracked},
 		flood:      &worldFlood{wire: b.wire, fds: map[string]int{}, inner: map[int][]byte{}},
 	}
-	add = func(from, to func(int) nfttest.Place, passes bool) {
+	add = func(from, to func(int) nfttest.FlowEnd, passes bool) {
 		for _, w := range b.fresh(from, to) {
 			if w.Protocol == policy.ProtocolUDP {
 				s.add(w, passes)
 			}
 		}
 	}
-	for _, to := range []func(int) nfttest.Place{at(1), at(2), b.out} {
+	for _, to := range []func(int) nfttest.FlowEnd{at(1), at(2), b.out} {
 		add(at(0), to, false)
 		add(stranger, to, false)
 	}
@@ -320,7 +320,7 @@ func testWireBridgedFloating(t *testing.T, classes render.ClassesConfig) {
 			}
 		})
 	}
-	flows := func(from func(int) nfttest.Place) (flows []wireFlow) {
+	flows := func(from func(int) nfttest.FlowEnd) (flows []wireFlow) {
 		for _, w := range b.fresh(from, at(1)) {
 			if w.Protocol.HasPorts() {
 				w.OrigDst = floating[0]
@@ -335,7 +335,7 @@ func testWireBridgedFloating(t *testing.T, classes render.ClassesConfig) {
 	sent := 0
 	for _, call := range []string{"1", "0"} {
 		b.callHooks(t, call)
-		for _, from := range []func(int) nfttest.Place{at(0), at(2), b.out} {
+		for _, from := range []func(int) nfttest.FlowEnd{at(0), at(2), b.out} {
 			b.become(t, mapped(shop()))
 			for _, w := range flows(from) {
 				require.True(t, w.passes(t, b.wire), "call %s: %s", call, w.Flow)
@@ -363,7 +363,7 @@ func TestWireBridgedReversePath(t *testing.T) {
 	b := newOnBridge(t, cfg)
 	b.callHooks(t, "1")
 	b.become(t, shop())
-	for _, to := range []func(int) nfttest.Place{at(1), at(2), b.out, b.host} {
+	for _, to := range []func(int) nfttest.FlowEnd{at(1), at(2), b.out, b.host} {
 		b.all(t, at(0), to, true, "the routes lead to the bridge")
 	}
 	back, forth := b.facing("way1", "way2"), b.facing("way2", "way1")
@@ -374,7 +374,7 @@ func TestWireBridgedReversePath(t *testing.T) {
 	for _, a := range workloadAddrs(0) {
 		require.NoError(t, b.netlink.RouteReplace(route(a, b.links["eth0"].node)))
 	}
-	for _, to := range []func(int) nfttest.Place{at(1), at(2), b.host} {
+	for _, to := range []func(int) nfttest.FlowEnd{at(1), at(2), b.host} {
 		for _, w := range b.fresh(at(0), to) {
 			require.False(t, w.passes(t, b.wire), "the routes lead elsewhere: %s", w.Flow)
 		}
@@ -403,7 +403,7 @@ func TestWireBridgedAddressesMove(t *testing.T) {
 			b.setRoute(t, a, "way2")
 		}
 		b.enslave(t, "way2", true)
-		owner := func(family int) nfttest.Place { return placeOf("way2", workloadAddrs(0)[family]) }
+		owner := func(family int) nfttest.FlowEnd { return endOf("way2", workloadAddrs(0)[family]) }
 		b.all(t, owner, b.out, true, "of the new owner")
 	})
 }
@@ -416,9 +416,9 @@ func TestWireGroupAddress(t *testing.T) {
 	link := b.links["way1"]
 	b.links["way1"] = wireLink{peer: link.peer, mac: net.HardwareAddr{1, 0x80, 0xc2, 0, 0, 0x0e}, node: link.node}
 	defer func() { b.links["way1"] = link }()
-	other := func(family int) nfttest.Place { return placeOf("way1", workloadAddrs(1)[family]) }
+	other := func(family int) nfttest.FlowEnd { return endOf("way1", workloadAddrs(1)[family]) }
 	arrived := 0
-	for _, from := range []func(int) nfttest.Place{at(0), other, stranger} {
+	for _, from := range []func(int) nfttest.FlowEnd{at(0), other, stranger} {
 		for _, w := range b.fresh(from, b.host) {
 			if w.passes(t, b.wire) {
 				arrived++
@@ -428,8 +428,8 @@ func TestWireGroupAddress(t *testing.T) {
 	require.NotZero(t, arrived, "without policy")
 	b.resetConntrack(t)
 	b.become(t, shop())
-	for _, to := range []func(int) nfttest.Place{b.host, at(1), at(2), b.out} {
-		for _, from := range []func(int) nfttest.Place{other, stranger} {
+	for _, to := range []func(int) nfttest.FlowEnd{b.host, at(1), at(2), b.out} {
+		for _, from := range []func(int) nfttest.FlowEnd{other, stranger} {
 			for _, w := range b.fresh(from, to) {
 				require.False(t, w.passes(t, b.wire), "%s", w.Flow)
 			}

@@ -98,8 +98,8 @@ func wireClusters(t *testing.T) []wireCluster {
 // wirePods is the maximum number of pods of a cluster.
 const wirePods = 34
 
-// TestWireClusters sends a packet between every two places of every cluster, for the protocol and
-// port of each matrix. The daily sample has only every fourth matrix. All pods are on one node.
+// TestWireClusters sends a packet between every two addresses of every cluster, for the protocol
+// and port of each matrix. The daily sample has only every fourth matrix. All pods are on one node.
 // Other addresses, and pods with host networking, are behind eth0. The steps of one case are
 // applied as differences.
 func TestWireClusters(t *testing.T) { nfttest.EachFormInParallel(t, testWireClusters) }
@@ -194,38 +194,38 @@ func (n *clusterNode) become(t *testing.T, resources verdict.World) {
 	require.NoError(t, n.plane.Apply(t.Context(), n.graph.Flush()))
 }
 
-// place returns the place of an address.
-func (n *clusterNode) place(a netip.Addr) nfttest.Place {
+// endOf returns the end of a flow at an address.
+func (n *clusterNode) endOf(a netip.Addr) nfttest.FlowEnd {
 	if iface, ok := n.owners[a]; ok {
-		return placeOf(iface, a)
+		return endOf(iface, a)
 	}
-	return placeOf("eth0", a)
+	return endOf("eth0", a)
 }
 
 // check sends the packets of the matrices and single connections of a cluster.
 func (n *clusterNode) check(t *testing.T, c wireCluster) (sent int) {
 	t.Helper()
-	var places [][]netip.Addr
+	var addresses [][]netip.Addr
 	named := map[string][]netip.Addr{}
 	for _, p := range c.Pods {
-		places = append(places, p.IPs)
+		addresses = append(addresses, p.IPs)
 		named[p.NS+"/"+p.Name] = p.IPs
 	}
 	for _, e := range c.Externals {
-		places = append(places, e.IPs)
+		addresses = append(addresses, e.IPs)
 	}
 	for i, m := range c.Expected {
 		if i > 0 && i%4 != 0 && !wireWhole() {
 			continue
 		}
 		cells := strings.ReplaceAll(m.Combined, "\n", "")
-		require.Len(t, cells, len(places)*len(places), c.Name)
+		require.Len(t, cells, len(addresses)*len(addresses), c.Name)
 		var flows []wireFlow
 		var want []bool
 		for i, cell := range cells {
-			src, dst := of(places[i/len(places)], m.Family), of(places[i%len(places)], m.Family)
+			src, dst := of(addresses[i/len(addresses)], m.Family), of(addresses[i%len(addresses)], m.Family)
 			if cell == '-' || src == dst || !src.IsValid() || !dst.IsValid() ||
-				n.place(src).Iface == n.place(dst).Iface {
+				n.endOf(src).Iface == n.endOf(dst).Iface {
 				continue
 			}
 			flows, want = append(flows, n.flow(t, src, dst, m.Protocol, m.Port)), append(want, cell == '.')
@@ -234,7 +234,7 @@ func (n *clusterNode) check(t *testing.T, c wireCluster) (sent int) {
 	}
 	for _, p := range c.Pokes {
 		src := of(named[p.Src], p.Family)
-		if !src.IsValid() || n.place(src).Iface == n.place(p.DstIP).Iface {
+		if !src.IsValid() || n.endOf(src).Iface == n.endOf(p.DstIP).Iface {
 			continue
 		}
 		sent += n.compare(t, c.Name, []wireFlow{n.flow(t, src, p.DstIP, p.Protocol, p.Port)}, []bool{p.ExpectConnect})
@@ -256,7 +256,7 @@ func (n *clusterNode) flow(t *testing.T, src, dst netip.Addr, protocol string, p
 	t.Helper()
 	number, err := policy.ParseProtocol(protocol)
 	require.NoError(t, err)
-	w := wireFlow{from: n.place(src), to: n.place(dst)}
+	w := wireFlow{from: n.endOf(src), to: n.endOf(dst)}
 	w.Flow = verdict.Flow{Src: src, Dst: dst, Protocol: number, SrcPort: n.sport, DstPort: port}
 	n.wire.setRoute(t, dst, w.to.Iface)
 	return w

@@ -155,7 +155,7 @@ func testWireRelatedErrors(t *testing.T, classes render.ClassesConfig) {
 
 		// A router reports a packet that it did not deliver.
 		outside := fail
-		outside.from, outside.Src = placeOf("eth0", router), router
+		outside.from, outside.Src = endOf("eth0", router), router
 		f := outside.frame()
 		f.inner = frame{
 			src: about.Src, dst: about.Dst, proto: policy.ProtocolUDP, sport: relatedPort, dport: relatedPort,
@@ -208,7 +208,7 @@ func testWireInterfaceRecreated(t *testing.T, classes render.ClassesConfig) {
 	// An interface without an endpoint, then with one.
 	b.connect(t, "way9")
 	stray := b.kinds(0, 2)[0]
-	stray.from = placeOf("way9", stray.Src)
+	stray.from = endOf("way9", stray.Src)
 	require.False(t, stray.passes(t, b.wire), "an interface without an endpoint")
 	known := closedTo("way2")
 	known.Endpoints[endpointKey("way9")] = &dataplane.Endpoint{
@@ -216,7 +216,7 @@ func testWireInterfaceRecreated(t *testing.T, classes render.ClassesConfig) {
 	}
 	b.become(t, known)
 	require.False(t, stray.passes(t, b.wire), "not its address")
-	stray.from, stray.Src = placeOf("way9", netip.MustParseAddr("10.99.0.9")), netip.MustParseAddr("10.99.0.9")
+	stray.from, stray.Src = endOf("way9", netip.MustParseAddr("10.99.0.9")), netip.MustParseAddr("10.99.0.9")
 	require.True(t, stray.passes(t, b.wire))
 }
 
@@ -236,18 +236,18 @@ func testWireAddressMoved(t *testing.T, classes render.ClassesConfig) {
 	for _, w := range flows {
 		back := w.answered()
 		require.False(t, back.passes(t, b.wire), "from the former owner: %s", back.Flow)
-		w.to = placeOf("way3", w.Dst)
+		w.to = endOf("way3", w.Dst)
 		require.False(t, w.passes(t, b.wire), "to the new owner: %s", w.Flow)
 	}
 	for _, w := range b.kinds(0, 1) {
-		w.to = placeOf("way3", w.Dst)
+		w.to = endOf("way3", w.Dst)
 		require.False(t, w.passes(t, b.wire), "a new connection to the address: %s", w.Flow)
 	}
 	for _, w := range b.kinds(1, 0) {
 		require.False(t, w.passes(t, b.wire), "a new connection from the former owner: %s", w.Flow)
 	}
 	for _, w := range b.kinds(1, 0) {
-		w.from = placeOf("way3", w.Src)
+		w.from = endOf("way3", w.Src)
 		require.True(t, w.passes(t, b.wire), "a new connection from the new owner: %s", w.Flow)
 	}
 }

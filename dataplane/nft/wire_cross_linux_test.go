@@ -122,7 +122,7 @@ func countedMoments() []moment {
 }
 
 // movedRule is the shop, where way2 has two policies. One of them has the rule that denies the flow.
-func movedRule(family, place int) dptest.State {
+func movedRule(family, order int) dptest.State {
 	s := shop()
 	s.Sets["s:source"] = members(floodSource(family).String(), "192.0.2.7", "2001:db8::7")
 	rule := func(id string, action policy.Action, port uint16) dataplane.Rule {
@@ -132,7 +132,7 @@ func movedRule(family, place int) dptest.State {
 	}
 	deny, allow := rule("deny", policy.Deny, floodForbidden), rule("allow", policy.Allow, floodAllowed)
 	one, two := []dataplane.Rule{deny, rule("one", policy.Deny, 99)}, []dataplane.Rule{allow}
-	switch place {
+	switch order {
 	case 1:
 		one, two = []dataplane.Rule{allow}, []dataplane.Rule{rule("two", policy.Deny, 98), deny}
 	case 2:

@@ -53,10 +53,10 @@ func testWireDHCP(t *testing.T, classes render.ClassesConfig) {
 		if f.src.Is6() {
 			f.sport, f.dport, host = 546, 547, host6
 		}
-		to := nfttest.Place{Addr: host, Own: true}
-		require.Equal(t, c.want, b.pass(t, f, placeOf("way2", f.src), to), "%s to %s", c.src, c.dst)
+		to := nfttest.FlowEnd{Addr: host, Own: true}
+		require.Equal(t, c.want, b.pass(t, f, endOf("way2", f.src), to), "%s to %s", c.src, c.dst)
 		f.dport++
-		require.False(t, b.pass(t, f, placeOf("way2", f.src), to), "%s to %s, another port", c.src, c.dst)
+		require.False(t, b.pass(t, f, endOf("way2", f.src), to), "%s to %s, another port", c.src, c.dst)
 		sent += 2
 	}
 	t.Logf("%d packets sent", sent)

@@ -31,8 +31,8 @@ func testWireEncapsulatedFlood(t *testing.T, classes render.ClassesConfig) {
 	}}})
 	strangers := addrs("192.0.2.77", "2001:db8::77")
 	for family := range 2 {
-		host := nfttest.Place{Addr: s.host()[family], Own: true}
-		add := func(from nfttest.Place, proto policy.Protocol, port uint16, passes bool) {
+		host := nfttest.FlowEnd{Addr: s.host()[family], Own: true}
+		add := func(from nfttest.FlowEnd, proto policy.Protocol, port uint16, passes bool) {
 			w := wireFlow{from: from, to: host, Flow: verdict.Flow{Src: from.Addr, Dst: host.Addr, Protocol: proto}}
 			if port != 0 {
 				w.SrcPort, w.DstPort = 4000, port
@@ -40,7 +40,7 @@ func testWireEncapsulatedFlood(t *testing.T, classes render.ClassesConfig) {
 			s.add(w, passes)
 		}
 		s.setRoute(t, strangers[family], "eth0")
-		node, stranger := placeOf("eth0", s.outside()[family]), placeOf("eth0", strangers[family])
+		node, stranger := endOf("eth0", s.outside()[family]), endOf("eth0", strangers[family])
 		add(node, policy.ProtocolUDP, policy.DefaultVXLANPort, true)
 		add(stranger, policy.ProtocolUDP, policy.DefaultVXLANPort, false)
 		add(stranger, policy.ProtocolUDP, policy.DefaultVXLANPort+1, true)

@@ -305,8 +305,8 @@ func (n *worldFlood) pair(t *testing.T, c *nfttest.Cluster, d *nft.Dataplane, se
 	l := pickFlows(c, e1, e2)
 	n.resetConntrack(t)
 	n.prepare(t, l.flows)
-	// The verdicts of both states are correct before and after the changes.
-	settled := func(e *verdict.Evaluator) {
+	// checkVerdicts compares the arrived packets with the verdicts of a state that does not change.
+	checkVerdicts := func(e *verdict.Evaluator) {
 		there := map[string]bool{}
 		for _, w := range c.Workloads(e) {
 			there[w.Interface] = true
@@ -325,7 +325,7 @@ func (n *worldFlood) pair(t *testing.T, c *nfttest.Cluster, d *nft.Dataplane, se
 			}
 		}
 	}
-	settled(e1)
+	checkVerdicts(e1)
 	way := c.IntN(5)
 	base := n.arrived(t)
 	changes := 20
@@ -344,13 +344,13 @@ func (n *worldFlood) pair(t *testing.T, c *nfttest.Cluster, d *nft.Dataplane, se
 	sum.changes += changes
 	n.tally(t, sum, where, l.flows, base, sent, endpoints, e1, e2)
 	require.NoError(t, d.Apply(t.Context(), c.Graph.Flush()))
-	settled(e1)
+	checkVerdicts(e1)
 	toggle(second)
 	require.NoError(t, d.ApplyVisible(t.Context(), c.Graph.Flush()))
-	settled(e2)
+	checkVerdicts(e2)
 	// This calls Finish until nothing is left, but does not wait for uplinks that the flowtable lacks.
 	require.NoError(t, d.Apply(t.Context(), dataplane.Batch{}))
-	settled(e2)
+	checkVerdicts(e2)
 }
 
 // pickFlows returns random flows of a cluster. Both states deny most forbidden flows of random worlds for the same

@@ -18,7 +18,7 @@ import (
 // wireFlow is a flow for which a test can send real packets.
 type wireFlow struct {
 	verdict.Flow
-	from, to nfttest.Place
+	from, to nfttest.FlowEnd
 	// reply is set if the flow replies to a connection of the other side, related if it is an ICMP error about one.
 	reply, related bool
 }
@@ -31,7 +31,7 @@ type wireFlows struct {
 
 // add adds a flow, changed so that it can be sent, unless it conflicts with another. The parameter choice decides
 // whether the flow is a reply or opens a connection.
-func (l *wireFlows) add(f verdict.Flow, from, to nfttest.Place, choice int) {
+func (l *wireFlows) add(f verdict.Flow, from, to nfttest.FlowEnd, choice int) {
 	w := wireFlow{Flow: f, from: from, to: to}
 	w.possible()
 	if from.Iface != "" && from.Iface == to.Iface && !w.OrigDst.IsValid() || f.Src == f.Dst {
@@ -176,7 +176,7 @@ func (w *wireFlow) later(f frame) frame {
 // establish opens the flow's connection, and bypasses policy.
 func (w *wireFlow) establish(t *testing.T, b *wire) {
 	t.Helper()
-	through := func(f frame, from, to nfttest.Place) {
+	through := func(f frame, from, to nfttest.FlowEnd) {
 		require.True(t, b.pass(t, f, from, to), "%s: %+v without policy", w.Flow, f)
 	}
 	if w.related {

@@ -114,7 +114,7 @@ func testWireIncompleteFragments(t *testing.T, classes render.ClassesConfig) {
 				s = edit(s, "way2", func(e *dataplane.Endpoint) { e.Ingress = tiers })
 			}
 			b.become(t, s)
-			sent += b.fragments(t, placeOf("way1", workloadAddrs(0)[1]))
+			sent += b.fragments(t, endOf("way1", workloadAddrs(0)[1]))
 		}
 	}
 	t.Logf("%d packets sent", sent)
@@ -137,12 +137,12 @@ func testWireIncompleteFragmentsUntracked(t *testing.T, classes render.ClassesCo
 		Interface: "eth0", UntrackedIngress: tiers,
 	}
 	b.become(t, s)
-	t.Logf("%d packets sent", b.fragments(t, placeOf("eth0", netip.MustParseAddr("2001:db8:1::9"))))
+	t.Logf("%d packets sent", b.fragments(t, endOf("eth0", netip.MustParseAddr("2001:db8:1::9"))))
 }
 
 // fragments sends incomplete fragments to way2, of which none may arrive, and complete packets in
 // fragments. It returns the number of both.
-func (b *tracked) fragments(t *testing.T, from nfttest.Place) (sent int) {
+func (b *tracked) fragments(t *testing.T, from nfttest.FlowEnd) (sent int) {
 	t.Helper()
 	for _, proto := range []policy.Protocol{
 		policy.ProtocolTCP, policy.ProtocolUDP, policy.ProtocolSCTP, policy.ProtocolICMPv6,
@@ -162,13 +162,13 @@ func (b *tracked) fragments(t *testing.T, from nfttest.Place) (sent int) {
 }
 
 // fragment sends a payload behind an IPv6 header to way2.
-func (b *tracked) fragment(from nfttest.Place, next uint8, body []byte) error {
+func (b *tracked) fragment(from nfttest.FlowEnd, next uint8, body []byte) error {
 	return b.putRaw(b.links[from.Iface], rawPacket(from.Addr, workloadAddrs(1)[1], next, body))
 }
 
 // inFragments sends UDP to way2 in two fragments and reports whether the second arrives, which has
 // the id.
-func (b *tracked) inFragments(t *testing.T, from nfttest.Place, port uint16) bool {
+func (b *tracked) inFragments(t *testing.T, from nfttest.FlowEnd, port uint16) bool {
 	t.Helper()
 	b.last++
 	id := b.last

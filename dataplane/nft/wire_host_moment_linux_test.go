@@ -133,16 +133,16 @@ func deniedByEither(host bool) dptest.State {
 // flood makes the flood between two addresses: of way1, way2, the node, or a workload behind eth0 or eth1.
 func (n *floodNet) flood(t *testing.T, src, dst netip.Addr, family int) {
 	t.Helper()
-	places := map[netip.Addr]int{
+	workloads := map[netip.Addr]int{
 		floodSource(family): 0, floodTarget(family): 1, uplinkAddr(family): 2, exitAddr(family): 3,
 	}
-	if at, ok := places[dst]; ok {
+	if at, ok := workloads[dst]; ok {
 		w := n.workloads[at]
 		n.count(t, w.NS, "netdev", fmt.Sprintf("ingress device %q", w.Link.Name))
 	} else {
 		n.count(t, n.node, "inet", "input")
 	}
-	if from, ok := places[src]; ok {
+	if from, ok := workloads[src]; ok {
 		b := n.frames(t, from, floodFrames(src, dst))
 		n.send = func() error { return b.send(len(b.list)) }
 	} else {

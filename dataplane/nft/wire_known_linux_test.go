@@ -161,10 +161,10 @@ func (m knownMoment) flood(t *testing.T, classes render.ClassesConfig, changes i
 	b.plane = openWith(t, b.node, nft.Config{Renderer: render.Config{Classes: classes}, Interfaces: interfaces})
 	b.become(t, shop())
 	var flows []wireFlow
-	ends := func(family int) []nfttest.Place {
-		return []nfttest.Place{
-			placeOf("way1", workloadAddrs(0)[family]), placeOf("way2", workloadAddrs(1)[family]),
-			placeOf("way3", workloadAddrs(2)[family]), placeOf("eth0", outside[family]),
+	ends := func(family int) []nfttest.FlowEnd {
+		return []nfttest.FlowEnd{
+			endOf("way1", workloadAddrs(0)[family]), endOf("way2", workloadAddrs(1)[family]),
+			endOf("way3", workloadAddrs(2)[family]), endOf("eth0", outside[family]),
 		}
 	}
 	for family := range 2 {

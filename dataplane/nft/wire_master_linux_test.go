@@ -82,7 +82,7 @@ func newBridgedWith(t *testing.T, cfg nft.Config) *bridged {
 		require.Eventually(t, func() bool { // the kernel uses an IPv6 address only some time later
 			routes, err := b.netlink.RouteGet(b.host(family).Addr.AsSlice())
 			return err == nil && len(routes) == 1 && routes[0].Type == unix.RTN_LOCAL
-		}, patience, time.Millisecond)
+		}, waitTimeout, time.Millisecond)
 	}
 	b.plane = openWith(t, b.node, cfg)
 	return b
@@ -124,18 +124,18 @@ func (b *bridged) release(t *testing.T, name string) {
 
 // host and out return the places of the node itself and of a host behind eth0, with one address for
 // each family.
-func (b *bridged) host(family int) nfttest.Place {
-	return nfttest.Place{Own: true, Addr: addrs("192.0.2.1", "2001:db8::1")[family]}
+func (b *bridged) host(family int) nfttest.FlowEnd {
+	return nfttest.FlowEnd{Own: true, Addr: addrs("192.0.2.1", "2001:db8::1")[family]}
 }
 
-func (b *bridged) out(family int) nfttest.Place { return placeOf("eth0", bridgeOutside()[family]) }
+func (b *bridged) out(family int) nfttest.FlowEnd { return endOf("eth0", bridgeOutside()[family]) }
 
-func workload(i, family int) nfttest.Place {
-	return placeOf([]string{"way1", "way2", "way3"}[i], workloadAddrs(i)[family])
+func workload(i, family int) nfttest.FlowEnd {
+	return endOf([]string{"way1", "way2", "way3"}[i], workloadAddrs(i)[family])
 }
 
 // fresh returns new connections of both families and every kind.
-func (b *bridged) fresh(from, to func(family int) nfttest.Place) (flows []wireFlow) {
+func (b *bridged) fresh(from, to func(family int) nfttest.FlowEnd) (flows []wireFlow) {
 	for _, w := range b.kinds(0, 1) {
 		family := 0
 		if w.Src.Is6() {
@@ -150,7 +150,7 @@ func (b *bridged) fresh(from, to func(family int) nfttest.Place) (flows []wireFl
 
 // all requires that all packets of every kind pass between two places in both directions, or none.
 // It returns their number.
-func (b *bridged) all(t *testing.T, one, other func(family int) nfttest.Place, pass bool, why string) int {
+func (b *bridged) all(t *testing.T, one, other func(family int) nfttest.FlowEnd, pass bool, why string) int {
 	t.Helper()
 	flows := slices.Concat(b.fresh(one, other), b.fresh(other, one))
 	for _, w := range flows {
@@ -159,8 +159,8 @@ func (b *bridged) all(t *testing.T, one, other func(family int) nfttest.Place, p
 	return len(flows)
 }
 
-func at(i int) func(int) nfttest.Place {
-	return func(family int) nfttest.Place { return workload(i, family) }
+func at(i int) func(int) nfttest.FlowEnd {
+	return func(family int) nfttest.FlowEnd { return workload(i, family) }
 }
 
 // faults returns the errors by the name of their endpoint. There must be no others.
@@ -187,7 +187,7 @@ func testWireBridge(t *testing.T, classes render.ClassesConfig) {
 	b := newBridged(t, classes)
 	b.enslave(t, "way1", true)
 	b.enslave(t, "way2", true)
-	for _, to := range []func(int) nfttest.Place{at(1), at(2), b.out, b.host} {
+	for _, to := range []func(int) nfttest.FlowEnd{at(1), at(2), b.out, b.host} {
 		b.all(t, at(0), to, true, "without policy, all packets arrive")
 	}
 	b.resetConntrack(t)
@@ -203,7 +203,7 @@ func testWireBridge(t *testing.T, classes render.ClassesConfig) {
 		require.Contains(t, reasons[name], "interface "+name+" is a port of bridge br0"+isPort)
 	}
 	sent := 0
-	for _, to := range []func(int) nfttest.Place{at(1), at(2), b.out, b.host} {
+	for _, to := range []func(int) nfttest.FlowEnd{at(1), at(2), b.out, b.host} {
 		sent += b.all(t, at(0), to, false, "bridged")
 	}
 	sent += b.all(t, at(2), b.out, true, "not bridged")
@@ -215,7 +215,7 @@ func testWireBridge(t *testing.T, classes render.ClassesConfig) {
 	b.release(t, "way1")
 	b.release(t, "way2")
 	require.NoError(t, b.plane.Resync(t.Context()))
-	for _, to := range []func(int) nfttest.Place{at(2), b.out, b.host} {
+	for _, to := range []func(int) nfttest.FlowEnd{at(2), b.out, b.host} {
 		sent += b.all(t, at(0), to, true, "out of the bridge")
 	}
 	sent += b.all(t, at(1), at(2), false, "down")
@@ -263,7 +263,7 @@ func testWireBridgeService(t *testing.T, classes render.ClassesConfig) {
 	b := newBridged(t, classes)
 	b.enslave(t, "way1", true)
 	var flows []wireFlow
-	for _, backend := range []func(int) nfttest.Place{at(0), at(2)} {
+	for _, backend := range []func(int) nfttest.FlowEnd{at(0), at(2)} {
 		for _, w := range b.fresh(b.host, backend) {
 			w.OrigDst = bridgeOutside()[0] // the packet would leave through eth0 here
 			if w.Src.Is6() {
@@ -297,7 +297,7 @@ func testWireBridgeSharedAddress(t *testing.T, classes render.ClassesConfig) {
 		shop(), "way3", func(e *dataplane.Endpoint) { e.Addresses = slices.Concat(workloadAddrs(2), workloadAddrs(0)) },
 	)
 	require.Contains(t, faults(t, b.plane.Apply(t.Context(), dptest.Transition(b.at, s))), "way1")
-	shared := func(family int) nfttest.Place { return placeOf("way3", workloadAddrs(0)[family]) }
+	shared := func(family int) nfttest.FlowEnd { return endOf("way3", workloadAddrs(0)[family]) }
 	sent := b.all(t, at(0), b.out, false, "by the bridge")
 	sent += b.all(t, at(0), b.host, false, "by the bridge")
 	b.resetConntrack(t)
@@ -331,7 +331,7 @@ func testWirePortJoinsAndLeavesBridge(t *testing.T, classes render.ClassesConfig
 	flood := func(pass bool, why string) {
 		t.Helper()
 		var flows []wireFlow
-		for _, to := range []func(int) nfttest.Place{at(2), b.out} {
+		for _, to := range []func(int) nfttest.FlowEnd{at(2), b.out} {
 			flows = slices.Concat(flows, b.fresh(at(0), to), b.fresh(to, at(0)))
 		}
 		for i, arrived := range b.volley(t, flows) {
@@ -382,7 +382,7 @@ func (b *tracked) drift(t *testing.T, drifts chan dataplane.Drift) string {
 	select {
 	case d := <-drifts:
 		return d.Object
-	case <-time.After(patience):
+	case <-time.After(waitTimeout):
 		require.FailNow(t, "no drift")
 		return ""
 	}

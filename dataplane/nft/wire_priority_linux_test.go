@@ -102,9 +102,9 @@ func testWirePriorities(t *testing.T, classes render.ClassesConfig) {
 	require.NoError(t, d.Apply(t.Context(), nfttest.Transition(s)))
 
 	for family := range 2 {
-		way1, way2 := placeOf("way1", workloadAddrs(0)[family]), placeOf("way2", workloadAddrs(1)[family])
-		host := nfttest.Place{Addr: own[family], Own: true}
-		for name, way := range map[string][2]nfttest.Place{
+		way1, way2 := endOf("way1", workloadAddrs(0)[family]), endOf("way2", workloadAddrs(1)[family])
+		host := nfttest.FlowEnd{Addr: own[family], Own: true}
+		for name, way := range map[string][2]nfttest.FlowEnd{
 			"forward": {way1, way2}, "input": {way1, host}, "output": {host, way2},
 		} {
 			for _, m := range all {

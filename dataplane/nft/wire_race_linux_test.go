@@ -133,7 +133,7 @@ func testWireHostHandover(t *testing.T, classes render.ClassesConfig) {
 			states := []dptest.State{state("b", iface), state("rest", policy.AllInterfaces), b.at}
 			b.neverPasses(t, wireRounds(50, 500), states, func(f verdict.Flow) wireFlow {
 				f.Src, f.Dst = src, dst
-				return wireFlow{Flow: f, from: placeOf("eth0", src), to: placeOf("eth1", dst)}
+				return wireFlow{Flow: f, from: endOf("eth0", src), to: endOf("eth1", dst)}
 			})
 		})
 	}

@@ -54,7 +54,7 @@ func newRelatedRig(t *testing.T, cfg render.Config) *relatedRig {
 }
 
 // opened returns open TCP and UDP connections between two places.
-func (b *relatedRig) opened(t *testing.T, from, to nfttest.Place) (flows []wireFlow) {
+func (b *relatedRig) opened(t *testing.T, from, to nfttest.FlowEnd) (flows []wireFlow) {
 	t.Helper()
 	for _, proto := range []policy.Protocol{policy.ProtocolTCP, policy.ProtocolUDP} {
 		b.port++
@@ -70,7 +70,7 @@ func (b *relatedRig) opened(t *testing.T, from, to nfttest.Place) (flows []wireF
 
 // reports sends an ICMP error about a packet of the connection to the sender of that packet, and
 // returns whether it arrives.
-func (b *relatedRig) reports(t *testing.T, from nfttest.Place, src netip.Addr, about wireFlow, kind icmpKind) bool {
+func (b *relatedRig) reports(t *testing.T, from nfttest.FlowEnd, src netip.Addr, about wireFlow, kind icmpKind) bool {
 	t.Helper()
 	f := frame{src: src, dst: about.Src, proto: policy.ProtocolICMP, typ: kind.typ, code: kind.code}
 	if src.Is6() {
@@ -84,7 +84,7 @@ func (b *relatedRig) reports(t *testing.T, from nfttest.Place, src netip.Addr, a
 // each sends errors of all kinds about both directions of the connections, and requires that all
 // arrive, or none.
 func (b *relatedRig) each(
-	t *testing.T, from nfttest.Place, src netip.Addr, family int, pass bool, why string, connections ...wireFlow,
+	t *testing.T, from nfttest.FlowEnd, src netip.Addr, family int, pass bool, why string, connections ...wireFlow,
 ) {
 	t.Helper()
 	for _, w := range connections {
@@ -118,12 +118,12 @@ func testWireErrorsIntoConnectionsOfOthers(t *testing.T, classes render.ClassesC
 		for family := range 2 {
 			attacker, victim, peer := workloadAddrs(0)[family], workloadAddrs(1)[family], workloadAddrs(2)[family]
 			remote, host := b.outside()[family], b.host()[family]
-			way1, way2 := placeOf("way1", attacker), placeOf("way2", victim)
-			way3, eth0 := placeOf("way3", peer), placeOf("eth0", remote)
+			way1, way2 := endOf("way1", attacker), endOf("way2", victim)
+			way3, eth0 := endOf("way3", peer), endOf("eth0", remote)
 			b.become(t, shop())
 			between := bothEnds(b.opened(t, way2, way3))
 			outward := b.opened(t, way2, eth0)
-			hosts := b.opened(t, nfttest.Place{Addr: host, Own: true}, eth0)
+			hosts := b.opened(t, nfttest.FlowEnd{Addr: host, Own: true}, eth0)
 			all := append(append(between, bothEnds(outward)...), hosts...)
 
 			b.become(t, closedFrom("way1"))
@@ -154,9 +154,9 @@ func testWireErrorsAboutOwnConnections(t *testing.T, classes render.ClassesConfi
 		HostToEndpointAction: policy.HostDrop,
 	}})
 	for family := range 2 {
-		way2, way3 := placeOf("way2", workloadAddrs(1)[family]), placeOf("way3", workloadAddrs(2)[family])
-		eth0, router := placeOf("eth0", b.outside()[family]), b.router()[family]
-		host := nfttest.Place{Addr: b.host()[family], Own: true}
+		way2, way3 := endOf("way2", workloadAddrs(1)[family]), endOf("way3", workloadAddrs(2)[family])
+		eth0, router := endOf("eth0", b.outside()[family]), b.router()[family]
+		host := nfttest.FlowEnd{Addr: b.host()[family], Own: true}
 		b.become(t, shop())
 		between, outward, inward := b.opened(t, way2, way3), b.opened(t, way2, eth0), b.opened(t, eth0, way2)
 
@@ -170,7 +170,7 @@ func testWireErrorsAboutOwnConnections(t *testing.T, classes render.ClassesConfi
 			if w.from.Iface == "eth0" {
 				own = w.answered()
 			}
-			b.each(t, placeOf("eth0", router), router, family, true, "from a router to the endpoint", own)
+			b.each(t, endOf("eth0", router), router, family, true, "from a router to the endpoint", own)
 			b.each(t, host, host.Addr, family, true, "from the host to the endpoint", own)
 			b.each(t, way2, way2.Addr, family, true, "from the endpoint to the outside", own.answered())
 		}
@@ -187,7 +187,7 @@ func TestWireErrorsThroughNAT(t *testing.T) { nfttest.EachForm(t, testWireErrors
 func testWireErrorsThroughNAT(t *testing.T, classes render.ClassesConfig) {
 	b := newRelatedRig(t, render.Config{Classes: classes})
 	for family := range 2 {
-		way2, eth0 := placeOf("way2", workloadAddrs(1)[family]), placeOf("eth0", b.outside()[family])
+		way2, eth0 := endOf("way2", workloadAddrs(1)[family]), endOf("eth0", b.outside()[family])
 		router := b.router()[family]
 		host, name := b.host()[family], "ip"
 		if family == 1 {
@@ -211,9 +211,9 @@ func testWireErrorsThroughNAT(t *testing.T, classes render.ClassesConfig) {
 			if kind.typ == 5 {
 				continue // the kernel translates no redirects
 			}
-			require.True(t, b.reports(t, placeOf("eth0", router), router, w, kind), "%v", kind)
+			require.True(t, b.reports(t, endOf("eth0", router), router, w, kind), "%v", kind)
 			require.False(
-				t, b.reports(t, placeOf("way1", workloadAddrs(0)[family]), workloadAddrs(0)[family], w, kind),
+				t, b.reports(t, endOf("way1", workloadAddrs(0)[family]), workloadAddrs(0)[family], w, kind),
 				"another workload's: %v", kind,
 			)
 		}

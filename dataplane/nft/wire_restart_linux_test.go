@@ -24,12 +24,12 @@ import (
 func pairFlow(from, to, family int, f verdict.Flow) wireFlow {
 	f.Src, f.Dst = workloadAddrs(from)[family], workloadAddrs(to)[family]
 	return wireFlow{
-		Flow: f, from: placeOf(fmt.Sprintf("way%d", from+1), f.Src), to: placeOf(fmt.Sprintf("way%d", to+1), f.Dst),
+		Flow: f, from: endOf(fmt.Sprintf("way%d", from+1), f.Src), to: endOf(fmt.Sprintf("way%d", to+1), f.Dst),
 	}
 }
 
-// placeOf returns the place of an address behind an interface.
-func placeOf(iface string, a netip.Addr) nfttest.Place { return nfttest.Place{Iface: iface, Addr: a} }
+// endOf returns the end of a flow at an address behind an interface.
+func endOf(iface string, a netip.Addr) nfttest.FlowEnd { return nfttest.FlowEnd{Iface: iface, Addr: a} }
 
 // shopWire returns a node with the workloads of shop.
 func shopWire(t *testing.T) *wire {

@@ -48,7 +48,7 @@ func (s *specialFlood) add(w wireFlow, passes bool) {
 }
 
 // addError adds an ICMP error about a packet of a connection.
-func (s *specialFlood) addError(from nfttest.Place, about wireFlow, passes bool) {
+func (s *specialFlood) addError(from nfttest.FlowEnd, about wireFlow, passes bool) {
 	proto, typ := policy.ProtocolICMP, uint8(3)
 	if about.Src.Is6() {
 		proto, typ = policy.ProtocolICMPv6, 1
@@ -103,8 +103,8 @@ func TestWireErrorsFlood(t *testing.T) { nfttest.EachForm(t, testWireErrorsFlood
 func testWireErrorsFlood(t *testing.T, classes render.ClassesConfig) {
 	s := newSpecialFlood(t, nft.Config{Renderer: render.Config{Classes: classes}})
 	for family := range 2 {
-		way1, way2 := placeOf("way1", workloadAddrs(0)[family]), placeOf("way2", workloadAddrs(1)[family])
-		way3, eth0 := placeOf("way3", workloadAddrs(2)[family]), placeOf("eth0", s.outside()[family])
+		way1, way2 := endOf("way1", workloadAddrs(0)[family]), endOf("way2", workloadAddrs(1)[family])
+		way3, eth0 := endOf("way3", workloadAddrs(2)[family]), endOf("eth0", s.outside()[family])
 		between, outward := s.opened(t, way2, way3), s.opened(t, way3, eth0)
 		s.addError(way1, between[0], false)
 		s.addError(way1, between[0].answered(), false)
@@ -136,9 +136,9 @@ func TestWireDHCPFlood(t *testing.T) { nfttest.EachForm(t, testWireDHCPFlood) }
 func testWireDHCPFlood(t *testing.T, classes render.ClassesConfig) {
 	s := newSpecialFlood(t, nft.Config{Renderer: render.Config{Classes: classes, AllowDHCP: true}})
 	for family := range 2 {
-		host := nfttest.Place{Addr: s.host()[family], Own: true}
+		host := nfttest.FlowEnd{Addr: s.host()[family], Own: true}
 		for i, passes := range []bool{false, true, false} {
-			from := placeOf("way2", workloadAddrs(i)[family])
+			from := endOf("way2", workloadAddrs(i)[family])
 			w := wireFlow{from: from, to: host, Flow: verdict.Flow{
 				Src: from.Addr, Dst: host.Addr, Protocol: policy.ProtocolUDP, SrcPort: 68, DstPort: 67,
 			}}
@@ -152,7 +152,7 @@ func testWireDHCPFlood(t *testing.T, classes render.ClassesConfig) {
 	}
 	// way2 sends to others from an address that a prefix of another endpoint includes.
 	for family := range 2 {
-		from, to := placeOf("way2", addrs("10.98.0.9", "fd00:98::9")[family]), placeOf("way3", workloadAddrs(2)[family])
+		from, to := endOf("way2", addrs("10.98.0.9", "fd00:98::9")[family]), endOf("way3", workloadAddrs(2)[family])
 		s.add(wireFlow{from: from, to: to, Flow: verdict.Flow{
 			Src: from.Addr, Dst: to.Addr, Protocol: policy.ProtocolUDP, SrcPort: 99, DstPort: 80,
 		}}, false)
@@ -174,8 +174,8 @@ func testWireFalseSourceFlood(t *testing.T, classes render.ClassesConfig) {
 			s := newSpecialFlood(t, nft.Config{Renderer: render.Config{Classes: classes}})
 			other := addrs("10.98.0.9", "fd00:98::9")
 			for family := range 2 {
-				from, to := placeOf("way1", other[family]), placeOf("way2", workloadAddrs(1)[family])
-				own := placeOf("way1", workloadAddrs(0)[family])
+				from, to := endOf("way1", other[family]), endOf("way2", workloadAddrs(1)[family])
+				own := endOf("way1", workloadAddrs(0)[family])
 				for port := range uint16(8) {
 					s.add(wireFlow{from: from, to: to, Flow: verdict.Flow{
 						Src: from.Addr, Dst: to.Addr, Protocol: policy.ProtocolUDP, SrcPort: 99, DstPort: 80 + port,
@@ -228,8 +228,8 @@ func testWireBridgeFlood(t *testing.T, classes render.ClassesConfig) {
 	}
 	s := newSpecialFlood(t, nft.Config{Renderer: render.Config{Classes: classes}, Interfaces: interfaces})
 	for family := range 2 {
-		way1, way2 := placeOf("way1", workloadAddrs(0)[family]), placeOf("way2", workloadAddrs(1)[family])
-		eth0 := placeOf("eth0", s.outside()[family])
+		way1, way2 := endOf("way1", workloadAddrs(0)[family]), endOf("way2", workloadAddrs(1)[family])
+		eth0 := endOf("eth0", s.outside()[family])
 		s.add(s.opened(t, way1, eth0)[0], true)
 		for _, w := range append(s.opened(t, way1, way2), s.opened(t, eth0, way2)...) {
 			s.add(w, false)
@@ -238,7 +238,7 @@ func testWireBridgeFlood(t *testing.T, classes render.ClassesConfig) {
 	}
 	// Like the kernel, the flood uses eth0 instead of the bridge of way2.
 	for i := range s.flows {
-		for _, p := range []*nfttest.Place{&s.flows[i].from, &s.flows[i].to} {
+		for _, p := range []*nfttest.FlowEnd{&s.flows[i].from, &s.flows[i].to} {
 			if p.Iface == "way2" {
 				p.Iface = "eth0"
 			}

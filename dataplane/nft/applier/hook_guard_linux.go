@@ -153,7 +153,7 @@ func (g *hookGuard) drop() {
 	r := dropGuard()
 	r.Matches = []ruleset.Match{ruleset.Lookup{Fields: []ruleset.Field{ruleset.NFProto}, Set: set.Name}}
 	for _, c := range g.chains {
-		g.AddRule(c.Name, 0, &r, encode.Place{Flags: unix.NLM_F_CREATE | unix.NLM_F_APPEND})
+		g.AddRule(c.Name, 0, &r, encode.Position{Flags: unix.NLM_F_CREATE | unix.NLM_F_APPEND})
 	}
 }
 

@@ -98,7 +98,7 @@ func (r *replacer) rewriteTable(ops []ruleset.Op, target *ruleset.State, unhook 
 			w.DeleteChain(c.Name)
 		}
 	}
-	w.loud = true
+	w.pauseMonitor = true
 	w.DeleteTable()
 	if r.owner.owns {
 		w.flags = owned

@@ -200,13 +200,13 @@ func (p *phases) shadows(view *ruleset.State, epoch string, name func() string) 
 	}
 	s.destroy = append(s.destroy, drop...)
 	s.shadows = len(s.destroy)
-	p.place(&s, names, fill, heads)
+	p.addToPhases(&s, names, fill, heads)
 	return &s
 }
 
-// place puts each operation into a phase in which packets do not see it. If there is none, the
+// addToPhases adds each operation to a phase in which packets do not see it. If there is none, the
 // operation is part of live.
-func (p *phases) place(s *shadowPlan, names shadowNames, fill, heads []ruleset.Op) {
+func (p *phases) addToPhases(s *shadowPlan, names shadowNames, fill, heads []ruleset.Op) {
 	fresh := map[string]bool{}
 	for _, op := range p.build {
 		if op.Kind == ruleset.AddChain {

@@ -21,12 +21,12 @@ const (
 	// restarts limits how often a transaction is sent again because other tables changed at the
 	// same moment.
 	restarts = 100
-	// quiet is a size in bytes. The notifications of a transaction of this size or more are not
-	// received.
-	quiet = 64 << 10
-	// quietChains is a number of chains. If a transaction deletes all rules of more chains, its
-	// notifications are not received.
-	quietChains = 16
+	// minPausedSize is a size in bytes. The notifications of a transaction of this size or more are
+	// not received.
+	minPausedSize = 64 << 10
+	// maxNotifiedChains is a number of chains. If a transaction deletes all rules of more chains,
+	// its notifications are not received.
+	maxNotifiedChains = 16
 )
 
 // errChanged reports that another process changed our table.
@@ -67,7 +67,7 @@ func (t *transactor) send(b *nfnl.Batch) (echoed map[uint32]uint64, err error) {
 			return nil, errChanged
 		}
 		b.Guard(generation)
-		if b.Total() >= quiet || t.writer.loud {
+		if b.Total() >= minPausedSize || t.writer.pauseMonitor {
 			err = t.tracker.withMonitorPaused(func() (uint32, error) { return t.commit(b, nil) }, t.conn.Generation)
 		} else {
 			echoed = map[uint32]uint64{}

@@ -25,9 +25,9 @@ type writer struct {
 	echo uint16
 	// flushed is set if the rules of the chains to delete are already deleted, or will be.
 	flushed bool
-	// loud is set if a short transaction causes many notifications, for example by deleting many
-	// chains.
-	loud bool
+	// pauseMonitor is set if a short transaction causes many notifications, for example by deleting
+	// many chains.
+	pauseMonitor bool
 	// flags are the flags with which the table is created.
 	flags uint32
 }
@@ -46,7 +46,7 @@ func newWriter(cfg *Config, desired *desiredState, reader *readback.Reader) *wri
 func (w *writer) beginOps(ops []ruleset.Op) {
 	w.Begin(w.flags)
 	w.handles.forget()
-	w.echo, w.flushed, w.loud = 0, false, false
+	w.echo, w.flushed, w.pauseMonitor = 0, false, false
 	rules := 0
 	for i := range ops {
 		if k := ops[i].Kind; k == ruleset.InsertRule || k == ruleset.ReplaceRule {
@@ -121,7 +121,7 @@ func (w *writer) flushDeletedChains(rest []ruleset.Op) {
 			chains++
 		}
 	}
-	w.loud = w.loud || chains > quietChains
+	w.pauseMonitor = w.pauseMonitor || chains > maxNotifiedChains
 }
 
 // ruleOp writes an operation on one rule.
@@ -139,7 +139,7 @@ func (w *writer) ruleOp(op *ruleset.Op) error {
 		return fmt.Errorf("chain %s has %d rules, and none at %d: %w", chain, len(slots), op.Index, errChanged)
 	}
 	if op.Kind == ruleset.InsertRule {
-		at := encode.Place{Flags: unix.NLM_F_CREATE | w.echo}
+		at := encode.Position{Flags: unix.NLM_F_CREATE | w.echo}
 		if op.Index > 0 || len(slots) == 0 {
 			at.Flags |= unix.NLM_F_APPEND
 		}
@@ -159,7 +159,7 @@ func (w *writer) ruleOp(op *ruleset.Op) error {
 		w.handles.remove(chain, op.Index)
 		return nil
 	}
-	at := encode.Place{Flags: unix.NLM_F_REPLACE | w.echo, Replaces: old.handle}
+	at := encode.Position{Flags: unix.NLM_F_REPLACE | w.echo, Replaces: old.handle}
 	id := w.AddRule(chain, op.Index, &op.Rule, at)
 	w.handles.replace(chain, op.Index, slot{id: id})
 	return nil

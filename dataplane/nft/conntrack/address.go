@@ -45,7 +45,7 @@ const (
 //
 // Errors: as for Flows and End. After an error, EndAddresses may be called again.
 func (c *Conn) EndAddresses(ctx context.Context, addresses ...netip.Addr) (ended int, err error) {
-	return c.endAddresses(ctx, addresses, allPlaces())
+	return c.endAddresses(ctx, addresses, allFields())
 }
 
 // EndHosts ends the flows of the hosts that have the addresses. It ends a flow if one of the
@@ -54,7 +54,7 @@ func (c *Conn) EndAddresses(ctx context.Context, addresses ...netip.Addr) (ended
 //
 // Errors: as for EndAddresses.
 func (c *Conn) EndHosts(ctx context.Context, addresses ...netip.Addr) (ended int, err error) {
-	return c.endAddresses(ctx, addresses, hostPlaces())
+	return c.endAddresses(ctx, addresses, hostFields())
 }
 
 // EndHostsFunc does what EndHosts does, for the addresses for which wanted returns true. It reads
@@ -63,7 +63,7 @@ func (c *Conn) EndHosts(ctx context.Context, addresses ...netip.Addr) (ended int
 // Errors: as for EndAddresses.
 func (c *Conn) EndHostsFunc(ctx context.Context, wanted func(netip.Addr) bool) (ended int, err error) {
 	return c.eachFamily(func(family uint8, _ int) (int, error) {
-		return c.endMatching(ctx, family, hostPlaces(), wanted)
+		return c.endMatching(ctx, family, hostFields(), wanted)
 	})
 }
 
@@ -83,7 +83,7 @@ func (c *Conn) eachFamily(end func(family uint8, flows int) (int, error)) (ended
 	return ended, nil
 }
 
-func (c *Conn) endAddresses(ctx context.Context, addresses []netip.Addr, places []place) (ended int, err error) {
+func (c *Conn) endAddresses(ctx context.Context, addresses []netip.Addr, fields []addressField) (ended int, err error) {
 	wanted := map[uint8]map[netip.Addr]struct{}{familyIPv4: {}, familyIPv6: {}}
 	for _, a := range addresses {
 		if a = a.Unmap().WithZone(""); a.IsValid() {
@@ -94,21 +94,21 @@ func (c *Conn) endAddresses(ctx context.Context, addresses []netip.Addr, places 
 		return 0, nil
 	}
 	return c.eachFamily(func(family uint8, flows int) (int, error) {
-		return c.endFamily(ctx, family, wanted[family], places, flows)
+		return c.endFamily(ctx, family, wanted[family], fields, flows)
 	})
 }
 
-// endFamily ends the flows of one family that have a wanted address at one of the places. The
+// endFamily ends the flows of one family that have a wanted address in one of the fields. The
 // parameter flows is the number of flows in the namespace.
 func (c *Conn) endFamily(
-	ctx context.Context, family uint8, wanted map[netip.Addr]struct{}, places []place, flows int,
+	ctx context.Context, family uint8, wanted map[netip.Addr]struct{}, fields []addressField, flows int,
 ) (ended int, err error) {
 	if len(wanted) == 0 {
 		return 0, nil
 	}
-	if flows/flowsPerFilter > len(wanted)*len(places) && *c.support(family) != filterBroken {
+	if flows/flowsPerFilter > len(wanted)*len(fields) && *c.support(family) != filterBroken {
 		for a := range wanted {
-			n, err := c.endFiltered(ctx, a, places)
+			n, err := c.endFiltered(ctx, a, fields)
 			if ended += n; err != nil {
 				return ended, err
 			}
@@ -120,20 +120,20 @@ func (c *Conn) endFamily(
 			return ended, err
 		}
 	}
-	n, err := c.endMatching(ctx, family, places, func(a netip.Addr) bool {
+	n, err := c.endMatching(ctx, family, fields, func(a netip.Addr) bool {
 		_, ok := wanted[a]
 		return ok
 	})
 	return ended + n, err
 }
 
-// endMatching ends the flows of one family with a matching address at one of the places.
+// endMatching ends the flows of one family with a matching address in one of the fields.
 func (c *Conn) endMatching(
-	ctx context.Context, family uint8, places []place, matches func(netip.Addr) bool,
+	ctx context.Context, family uint8, fields []addressField, matches func(netip.Addr) bool,
 ) (int, error) {
 	var found []Flow
 	err := c.dump(ctx, dumpOf(family), func() { found = found[:0] }, func(f *Flow) {
-		if slices.ContainsFunc(places, func(p place) bool { return matches(p.of(f)) }) {
+		if slices.ContainsFunc(fields, func(at addressField) bool { return matches(at.of(f)) }) {
 			found = append(found, *f)
 		}
 	})
@@ -151,11 +151,11 @@ func (c *Conn) support(family uint8) *filterSupport {
 	return &c.support6
 }
 
-// endFiltered ends the flows that have an address at one of the places, by a filtered dump for each
+// endFiltered ends the flows that have an address in one of the fields, by a filtered dump for each
 // place. If it detects that the filter is broken, it stops.
-func (c *Conn) endFiltered(ctx context.Context, a netip.Addr, places []place) (ended int, err error) {
-	for _, p := range places {
-		found, err := c.filtered(ctx, a, p)
+func (c *Conn) endFiltered(ctx context.Context, a netip.Addr, fields []addressField) (ended int, err error) {
+	for _, at := range fields {
+		found, err := c.filtered(ctx, a, at)
 		if err != nil || *c.support(familyOf(a)) == filterBroken {
 			return ended, err
 		}
@@ -174,17 +174,17 @@ func (c *Conn) checkFilter(ctx context.Context, family uint8) error {
 	if family == familyIPv4 || *c.support(family) != filterUnknown {
 		return nil
 	}
-	_, err := c.filtered(ctx, netip.IPv6Unspecified(), place{})
+	_, err := c.filtered(ctx, netip.IPv6Unspecified(), addressField{})
 	return err
 }
 
-// filtered returns the flows that have the address at the place. If the filter is broken, it
+// filtered returns the flows that have the address in the field. If the filter is broken, it
 // records that and returns no flows.
-func (c *Conn) filtered(ctx context.Context, a netip.Addr, p place) (found []Flow, err error) {
+func (c *Conn) filtered(ctx context.Context, a netip.Addr, at addressField) (found []Flow, err error) {
 	support := c.support(familyOf(a))
-	err = c.dump(ctx, filterRequest(a, p), func() { found = found[:0] }, func(f *Flow) {
+	err = c.dump(ctx, filterRequest(a, at), func() { found = found[:0] }, func(f *Flow) {
 		switch {
-		case p.of(f) != a:
+		case at.of(f) != a:
 			*support = filterBroken
 		case *support == filterUnknown:
 			*support = filterWorks
@@ -210,39 +210,41 @@ func dumpOf(family uint8) dumpRequest {
 	return func(link *netlink.Conn) { link.Request(messageGet, family, 0, 0, 0) }
 }
 
-// place is one of the four addresses of a flow.
-type place struct{ reply, destination bool }
+// addressField identifies one of the four addresses of a flow.
+type addressField struct{ reply, destination bool }
 
-// hostPlaces returns the places of the two hosts' own addresses: the sources of both directions.
-func hostPlaces() []place { return []place{{false, false}, {true, false}} }
+// hostFields returns the fields of the two hosts' own addresses: the sources of both directions.
+func hostFields() []addressField { return []addressField{{false, false}, {true, false}} }
 
-// allPlaces also returns the destinations of both directions. If an address is translated, they
+// allFields also returns the destinations of both directions. If an address is translated, they
 // differ from the sources.
-func allPlaces() []place { return append(hostPlaces(), place{false, true}, place{true, true}) }
+func allFields() []addressField {
+	return append(hostFields(), addressField{false, true}, addressField{true, true})
+}
 
-// of returns the flow's address at the place.
-func (p place) of(f *Flow) netip.Addr {
+// of returns the flow's address in the field.
+func (at addressField) of(f *Flow) netip.Addr {
 	t := &f.Original
-	if p.reply {
+	if at.reply {
 		t = &f.Reply
 	}
-	if p.destination {
+	if at.destination {
 		return t.Destination.Addr()
 	}
 	return t.Source.Addr()
 }
 
-// filterRequest requests the flows that have the address at the place.
-func filterRequest(a netip.Addr, p place) dumpRequest {
+// filterRequest requests the flows that have the address in the field.
+func filterRequest(a netip.Addr, at addressField) dumpRequest {
 	tuple, flags, value := uint16(attrTupleOriginal), uint16(attrFilterOriginal), uint32(filterSource)
-	if p.reply {
+	if at.reply {
 		tuple, flags = attrTupleReply, attrFilterReply
 	}
 	attr := uint16(attrIPv4Source)
 	if !a.Is4() {
 		attr = attrIPv6Source
 	}
-	if p.destination {
+	if at.destination {
 		attr++ // attrIPv4Destination, attrIPv6Destination
 		value = filterDestination
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/wayleave/wayleave/internal/netns/nstest"
 )
 
-// Every flow with the address in any place ends; no other flow does.
+// Every flow with the address in any field ends; no other flow does.
 func TestEndAddressesOfRealTraffic(t *testing.T) {
 	n := newNetwork(t, services)
 	require.NoError(t, n.node.AddAddr("lo", netip.MustParsePrefix("192.0.2.1/32")))

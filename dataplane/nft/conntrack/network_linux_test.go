@@ -23,11 +23,11 @@ import (
 )
 
 const (
-	// patience is the time limit for expected events.
-	patience = 20 * time.Second
-	// impatience is how long a test waits for an event that must not happen. A slow machine does not fail a test
+	// waitTimeout is the time limit for expected events.
+	waitTimeout = 20 * time.Second
+	// dropTimeout is how long a test waits for an event that must not happen. A slow machine does not fail a test
 	// because of it.
-	impatience = 250 * time.Millisecond
+	dropTimeout = 250 * time.Millisecond
 )
 
 // network is a node that routes between two workloads, each of which echoes TCP and UDP on ports 80 and 81.
@@ -119,7 +119,7 @@ func serve(t *testing.T, w *netns.Workload, port string) {
 				return
 			}
 			servers.Go(func() {
-				_ = conn.SetDeadline(time.Now().Add(2 * patience)) // so that it ends also if the connection was cut
+				_ = conn.SetDeadline(time.Now().Add(2 * waitTimeout)) // so that it ends also if the connection was cut
 				_, _ = io.Copy(conn, conn)
 				_ = conn.Close()
 			})
@@ -148,11 +148,11 @@ func (n *network) dial(t *testing.T, protocol string, from int, to netip.AddrPor
 	t.Helper()
 	var conn net.Conn
 	require.NoError(t, n.workloads[from].NS.Do(func() (err error) {
-		conn, err = (&net.Dialer{Timeout: patience}).Dial(protocol, to.String())
+		conn, err = (&net.Dialer{Timeout: waitTimeout}).Dial(protocol, to.String())
 		return err
 	}))
 	t.Cleanup(func() { _ = conn.Close() })
-	require.True(t, exchange(conn, patience), "%s to %s", protocol, to)
+	require.True(t, exchange(conn, waitTimeout), "%s to %s", protocol, to)
 	return conn
 }
 
@@ -185,7 +185,7 @@ func (n *network) ping(t *testing.T, from int, to netip.Addr, id uint16) {
 			return err
 		}
 		defer func() { _ = unix.Close(fd) }()
-		limit := unix.NsecToTimeval(int64(patience))
+		limit := unix.NsecToTimeval(int64(waitTimeout))
 		if err := unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &limit); err != nil {
 			return err
 		}

@@ -168,7 +168,7 @@ func TestSweepOfRealTraffic(t *testing.T) {
 	}
 	}`)
 	for _, conn := range append(stale, fine...) {
-		require.True(t, exchange(conn, patience), "the established connection continues: %s", conn.RemoteAddr())
+		require.True(t, exchange(conn, waitTimeout), "the established connection continues: %s", conn.RemoteAddr())
 	}
 	deny80 := func(f *conntrack.Flow) conntrack.Verdict {
 		if f.Destination().Port() == 80 {
@@ -183,12 +183,12 @@ func TestSweepOfRealTraffic(t *testing.T) {
 	stepUntilDone(t, s, clk)
 	require.Equal(t, uint64(len(stale)), s.Stats().Ended)
 	for _, conn := range stale {
-		require.False(t, exchange(conn, impatience), "%s", conn.RemoteAddr())
+		require.False(t, exchange(conn, dropTimeout), "%s", conn.RemoteAddr())
 		require.False(t, n.tracked(t, conn))
 	}
 	for _, conn := range fine {
 		require.True(t, n.tracked(t, conn))
-		require.True(t, exchange(conn, patience), "%s", conn.RemoteAddr())
+		require.True(t, exchange(conn, waitTimeout), "%s", conn.RemoteAddr())
 	}
 }
 
@@ -213,7 +213,7 @@ func TestEndedConnectionComesBackFromTheServer(t *testing.T) {
 		t.Cleanup(func() { require.NoError(t, listener.Close()) })
 		var client net.Conn
 		require.NoError(t, n.workloads[0].NS.Do(func() (err error) {
-			client, err = (&net.Dialer{Timeout: patience}).Dial("tcp", port(own(0, 1), 8001).String())
+			client, err = (&net.Dialer{Timeout: waitTimeout}).Dial("tcp", port(own(0, 1), 8001).String())
 			return err
 		}))
 		t.Cleanup(func() { require.NoError(t, client.Close()) })
@@ -225,9 +225,9 @@ func TestEndedConnectionComesBackFromTheServer(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, 1, ended)
 
-		wait := impatience
+		wait := dropTimeout
 		if c.back {
-			wait = patience
+			wait = waitTimeout
 		}
 		require.Equal(t, c.back, arrives(server, client, wait), "from the server, with %q", c.rule)
 		require.Equal(t, c.back, arrives(client, server, wait), "from the client, with %q", c.rule)
@@ -253,7 +253,7 @@ func TestSweepOnRealTraffic(t *testing.T) {
 		again = append(again, stale)
 	}
 	for _, conn := range again {
-		require.True(t, exchange(conn, patience), "no ruleset denies it here, so it begins again")
+		require.True(t, exchange(conn, waitTimeout), "no ruleset denies it here, so it begins again")
 	}
 	require.NoError(t, s.Close())
 }

@@ -33,8 +33,8 @@ const logged = `table inet t {
 	}
 }`
 
-// patience is how long a test waits for the kernel.
-const patience = 20 * time.Second
+// waitTimeout is how long a test waits for the kernel.
+const waitTimeout = 20 * time.Second
 
 // kernelTable is a Table that follows the verdict log and connection tracking of a network namespace.
 type kernelTable struct {
@@ -96,7 +96,7 @@ func await(t *testing.T, c <-chan struct{}) {
 	t.Helper()
 	select {
 	case <-c:
-	case <-time.After(patience):
+	case <-time.After(waitTimeout):
 		t.Fatal("the kernel reported nothing")
 	}
 }

@@ -143,21 +143,21 @@ func (p *prover) ofFamily(v6 int, do func(n int, a netip.Addr) error) error {
 }
 
 // exchange compares packets between the members of a group and one address of the given class. The
-// function place sets the two ends of a packet. The result is a packet that policy allows, if there
-// is one.
+// function setEnds sets the two ends of a packet. The result is a packet that policy allows, if
+// there is one.
 func (t *task) exchange(
-	g *group, list []transport, known wanted, class int, place func(*comparison, *policy.WorkloadEndpoint),
+	g *group, list []transport, known wanted, class int, setEnds func(*comparison, *policy.WorkloadEndpoint),
 ) (allowed *comparison, err error) {
 	for _, x := range list {
 		c := comparison{transport: x}
-		place(&c, g.members[0])
+		setEnds(&c, g.members[0])
 		c.want = known.get(wantedKey{src: class, transport: x}, func() bool { return t.evaluate(g.eval, &c) })
 		if c.want && allowed == nil {
 			sample := c
 			allowed = &sample
 		}
 		for _, m := range g.members {
-			place(&c, m)
+			setEnds(&c, m)
 			if err := t.compare(&c); err != nil {
 				return nil, err
 			}

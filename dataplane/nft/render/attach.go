@@ -119,7 +119,7 @@ func (a *attachments) tierJumps(
 ) (out []ruleset.Rule, err error) {
 	var errs []error
 	for _, spec := range tiers {
-		t := a.tiers.join(s, k, spec)
+		t := a.tiers.addUser(s, k, spec)
 		s.tiers = append(s.tiers, t)
 		switch {
 		case t.err != nil:
@@ -156,7 +156,7 @@ func (a *attachments) profileJumps(s *subject, k match.List, names []string) (ou
 func (a *attachments) detach(s *subject, old attached) {
 	for _, t := range old.tiers {
 		if !slices.Contains(s.tiers, t) {
-			a.tiers.leave(s, t)
+			a.tiers.removeUser(s, t)
 		}
 	}
 	for _, p := range old.profiles {

@@ -76,7 +76,7 @@ func TestEveryCaseIsNamed(t *testing.T) {
 }
 
 // parseFlow reads a flow, and returns its two ends.
-func parseFlow(t *testing.T, c *nfttest.Cluster, words []string) (f verdict.Flow, from, to nfttest.Place) {
+func parseFlow(t *testing.T, c *nfttest.Cluster, words []string) (f verdict.Flow, from, to nfttest.FlowEnd) {
 	t.Helper()
 	proto, err := policy.ParseProtocol(words[0])
 	require.NoError(t, err)
@@ -84,7 +84,7 @@ func parseFlow(t *testing.T, c *nfttest.Cluster, words []string) (f verdict.Flow
 		Node: worlds.Node, Protocol: proto, Src: netip.MustParseAddr(words[1]), Dst: netip.MustParseAddr(words[2]),
 		SrcPort: 40000,
 	}
-	from, to = placeIn(c, f.Src), placeIn(c, f.Dst)
+	from, to = endOf(c, f.Src), endOf(c, f.Dst)
 	for i := 3; i < len(words); i++ {
 		switch words[i] {
 		case "known":
@@ -107,9 +107,9 @@ func parseFlow(t *testing.T, c *nfttest.Cluster, words []string) (f verdict.Flow
 		case "dscp":
 			f.DSCP = policy.DSCP(number[uint8](t, value))
 		case "in":
-			from = nfttest.Place{Iface: value, Addr: f.Src}
+			from = nfttest.FlowEnd{Iface: value, Addr: f.Src}
 		case "out":
-			to = nfttest.Place{Iface: value, Addr: f.Dst}
+			to = nfttest.FlowEnd{Iface: value, Addr: f.Dst}
 		case "was":
 			was := netip.MustParseAddrPort(value)
 			f.OrigDst, f.OrigDstPort = was.Addr(), was.Port()
@@ -132,15 +132,15 @@ func number[T uint8 | uint16](t *testing.T, s string) T {
 	return T(n)
 }
 
-// placeIn returns the end with an address.
-func placeIn(c *nfttest.Cluster, a netip.Addr) nfttest.Place {
+// endOf returns the end with an address.
+func endOf(c *nfttest.Cluster, a netip.Addr) nfttest.FlowEnd {
 	for _, r := range c.Resources {
 		if w, ok := r.(*policy.WorkloadEndpoint); ok && w.Node == worlds.Node && slices.Contains(w.Addresses, a) {
-			return nfttest.Place{Iface: w.Interface, Addr: a}
+			return nfttest.FlowEnd{Iface: w.Interface, Addr: a}
 		}
 	}
 	if slices.Contains(nfttest.NodeAddrs(), a) {
-		return nfttest.Place{Addr: a, Own: true}
+		return nfttest.FlowEnd{Addr: a, Own: true}
 	}
-	return nfttest.Place{Iface: "eth0", Addr: a}
+	return nfttest.FlowEnd{Iface: "eth0", Addr: a}
 }

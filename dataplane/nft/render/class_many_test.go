@@ -173,9 +173,9 @@ func (w *manyWorld) sources() (out []netip.Addr) {
 }
 
 // flow returns a flow to the endpoint, and its two ends.
-func (w *manyWorld) flow(src netip.Addr, port uint16) (f verdict.Flow, from, to nfttest.Place) {
-	from = nfttest.Place{Iface: "eth0", Addr: src}
-	to = nfttest.Place{Iface: "way1", Addr: netip.MustParseAddr("192.0.2.9")}
+func (w *manyWorld) flow(src netip.Addr, port uint16) (f verdict.Flow, from, to nfttest.FlowEnd) {
+	from = nfttest.FlowEnd{Iface: "eth0", Addr: src}
+	to = nfttest.FlowEnd{Iface: "way1", Addr: netip.MustParseAddr("192.0.2.9")}
 	if src.Is6() {
 		to.Addr = netip.MustParseAddr("2001:db8::9")
 	}

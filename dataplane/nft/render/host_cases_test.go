@@ -410,15 +410,15 @@ func testHostCases(t *testing.T, classes render.ClassesConfig) {
 }
 
 // endsOf returns the two ends of a flow of the cases.
-func endsOf(f verdict.Flow) (from, to nfttest.Place) {
-	end := func(iface string, a netip.Addr) nfttest.Place {
+func endsOf(f verdict.Flow) (from, to nfttest.FlowEnd) {
+	end := func(iface string, a netip.Addr) nfttest.FlowEnd {
 		switch {
 		case iface != "":
-			return nfttest.Place{Iface: iface, Addr: a}
+			return nfttest.FlowEnd{Iface: iface, Addr: a}
 		case a == netip.MustParseAddr(podAddr):
-			return nfttest.Place{Iface: "way1", Addr: a}
+			return nfttest.FlowEnd{Iface: "way1", Addr: a}
 		default:
-			return nfttest.Place{Addr: a, Own: true}
+			return nfttest.FlowEnd{Addr: a, Own: true}
 		}
 	}
 	return end(f.InInterface, f.Src), end(f.OutInterface, f.Dst)

@@ -152,7 +152,7 @@ func alone(t *ruleset.Table, name string) *ruleset.Table {
 
 // packetAt returns the packet of a flow at a hook. ok is false if it does not traverse the hook.
 func packetAt(
-	c *nfttest.Cluster, hook ruleset.HookPoint, f verdict.Flow, from, to nfttest.Place,
+	c *nfttest.Cluster, hook ruleset.HookPoint, f verdict.Flow, from, to nfttest.FlowEnd,
 ) (p simPacket, ok bool) {
 	before, after := packetsOf(f, from, to)
 	switch hook {

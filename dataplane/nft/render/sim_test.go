@@ -132,7 +132,7 @@ func judgePacket(
 }
 
 // packetsOf returns the packet of a flow before and after the translation of destinations.
-func packetsOf(f verdict.Flow, from, to nfttest.Place) (before, after simPacket) {
+func packetsOf(f verdict.Flow, from, to nfttest.FlowEnd) (before, after simPacket) {
 	after = simPacket{
 		IIF: from.Iface, OIF: to.Iface, Src: f.Src, Dst: f.Dst, Proto: uint8(f.Protocol),
 		Transport: nfttest.ICMPHeader(f.ICMPType, f.ICMPCode), Local: nfttest.NodeAddrs(), CT: ruleset.CtNew,
@@ -169,7 +169,7 @@ func packetsOf(f verdict.Flow, from, to nfttest.Place) (before, after simPacket)
 
 // simulateFlow runs a flow through all hooks on its way. untracked is set if a rule excluded it
 // from connection tracking.
-func simulateFlow(t *testing.T, table *simTable, f verdict.Flow, from, to nfttest.Place) (allowed, untracked bool) {
+func simulateFlow(t *testing.T, table *simTable, f verdict.Flow, from, to nfttest.FlowEnd) (allowed, untracked bool) {
 	before, after := packetsOf(f, from, to)
 	hook := ruleset.Prerouting
 	if from.Own {

@@ -38,8 +38,8 @@ type tiers struct {
 	dirtySubjects *dirtySet[*subject]
 }
 
-// join returns the tier with the given policies, and records that an endpoint uses it.
-func (ts *tiers) join(user *subject, k match.List, spec dataplane.TierPolicies) *tier {
+// addUser returns the tier with the given policies, and records that an endpoint uses it.
+func (ts *tiers) addUser(user *subject, k match.List, spec dataplane.TierPolicies) *tier {
 	name := sets.ObjectName(k.Stage.Name()+"tier-"+string(k.Dir), spec.Tier, ts.hashes.of(spec))
 	t := ts.byName[name]
 	if t == nil {
@@ -89,9 +89,9 @@ func (h *tierHashes) of(spec dataplane.TierPolicies) string {
 // clear removes the hashes, because later lists of policies may have the same memory addresses.
 func (h *tierHashes) clear() { h.byID = reuse.Map(h.byID) }
 
-// leave records that an endpoint no longer uses the tier. If no endpoint uses the tier, it is
+// removeUser records that an endpoint no longer uses the tier. If no endpoint uses the tier, it is
 // removed.
-func (ts *tiers) leave(user *subject, t *tier) {
+func (ts *tiers) removeUser(user *subject, t *tier) {
 	delete(t.users, user)
 	if len(t.users) > 0 {
 		return

@@ -159,17 +159,17 @@ func (op Op) String() string {
 	case DeleteChain:
 		return fmt.Sprintf("delete chain %s %s", op.ident(), op.Chain.Name)
 	case InsertRule:
-		return "insert rule " + op.place() + " " + op.Rule.text(op.Family)
+		return "insert rule " + op.position() + " " + op.Rule.text(op.Family)
 	case DeleteRule:
-		return "delete rule " + op.place()
+		return "delete rule " + op.position()
 	case ReplaceRule:
-		return "replace rule " + op.place() + " " + op.Rule.text(op.Family)
+		return "replace rule " + op.position() + " " + op.Rule.text(op.Family)
 	default:
 		return "?"
 	}
 }
 
-// place returns the position of the operation's rule, in nft syntax.
-func (op Op) place() string {
+// position returns the position of the operation's rule, in nft syntax.
+func (op Op) position() string {
 	return fmt.Sprintf("%s %s index %d", op.ident(), op.Chain.Name, op.Index)
 }

@@ -96,11 +96,11 @@ func (h *Hook) Equal(o *Hook) bool {
 	if h == nil || o == nil {
 		return h == o
 	}
-	return h.samePlace(o) && h.Policy == o.Policy
+	return h.sameExceptPolicy(o) && h.Policy == o.Policy
 }
 
-// samePlace reports whether the hooks are the same except for the policy. Either may be nil.
-func (h *Hook) samePlace(o *Hook) bool {
+// sameExceptPolicy reports whether the hooks are the same except for the policy. Either may be nil.
+func (h *Hook) sameExceptPolicy(o *Hook) bool {
 	if h == nil || o == nil {
 		return h == o
 	}

@@ -149,7 +149,7 @@ func (p *planner) collectChains(d *Delta) {
 		switch {
 		case c.o != nil:
 			c.old = c.o.chain
-			c.going = new != nil && !c.old.Hook.samePlace(new.Hook)
+			c.going = new != nil && !c.old.Hook.sameExceptPolicy(new.Hook)
 		case new == nil:
 			return
 		default:

@@ -128,23 +128,23 @@ func commonTable(a, b []int32, i, j int, yield func(i, j int)) {
 // commonAnchors returns the longest list of pairs of equal numbers that occur once in a and once in
 // b. The pairs are in order on both sides.
 func commonAnchors(a, b []int32) [][2]int {
-	type place struct{ inA, inB, at int }
-	places := map[int32]place{}
+	type occurrences struct{ inA, inB, at int }
+	found := map[int32]occurrences{}
 	for _, n := range a {
-		p := places[n]
+		p := found[n]
 		p.inA++
-		places[n] = p
+		found[n] = p
 	}
 	for y, n := range b {
-		p := places[n]
+		p := found[n]
 		p.inB, p.at = p.inB+1, y
-		places[n] = p
+		found[n] = p
 	}
 	var pairs [][2]int
 	var before []int // for each pair, the pair before it on the longest path, or -1
 	var ends []int   // the last pair of the best path of each length
 	for x, n := range a {
-		p := places[n]
+		p := found[n]
 		if p.inA != 1 || p.inB != 1 {
 			continue
 		}

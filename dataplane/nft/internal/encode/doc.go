@@ -24,7 +24,7 @@
 //	e := encode.New(batch, ruleset.FamilyINet, "mine", state.Set)
 //	e.Begin(0)
 //	e.AddChain(chain)
-//	e.AddRule(chain.Name, 0, &rule, encode.Place{Flags: unix.NLM_F_CREATE | unix.NLM_F_APPEND})
+//	e.AddRule(chain.Name, 0, &rule, encode.Position{Flags: unix.NLM_F_CREATE | unix.NLM_F_APPEND})
 //	err := e.Err() // then conn.Commit(batch, nil)
 //
 // # Concurrency

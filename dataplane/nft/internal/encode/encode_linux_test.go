@@ -255,7 +255,7 @@ func requireProgrammed(t *testing.T, table *ruleset.Table) *netns.NS {
 	}
 	for _, c := range table.Chains {
 		for i := range c.Rules {
-			at := encode.Place{Flags: unix.NLM_F_CREATE | unix.NLM_F_APPEND}
+			at := encode.Position{Flags: unix.NLM_F_CREATE | unix.NLM_F_APPEND}
 			e.AddRule(c.Name, i, &c.Rules[i], at)
 		}
 	}

@@ -13,9 +13,9 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 )
 
-// Place is the position of a rule: the netlink flags of its message, and at most one of the other
-// fields.
-type Place struct {
+// Position is the position of a rule: the netlink flags of its message, and at most one of the
+// other fields.
+type Position struct {
 	Flags uint16
 	// Replaces is the handle of the rule that this rule replaces.
 	Replaces uint64
@@ -25,9 +25,9 @@ type Place struct {
 	AfterNew uint32
 }
 
-// AddRule adds a rule to a chain, at the given Place. It returns the sequence number of the rule's
-// message. The parameter index is the rule's index in the chain; only errors use it.
-func (e *Encoder) AddRule(chain string, index int, r *ruleset.Rule, at Place) uint32 {
+// AddRule adds a rule to a chain, at the given Position. It returns the sequence number of the
+// rule's message. The parameter index is the rule's index in the chain; only errors use it.
+func (e *Encoder) AddRule(chain string, index int, r *ruleset.Rule, at Position) uint32 {
 	object := ruleObject(chain, index)
 	body := e.rules
 	hash := body.encode(object, r) // first, because it adds the messages of anonymous sets

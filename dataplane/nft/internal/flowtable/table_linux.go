@@ -147,7 +147,7 @@ func (t *Table) Install(own []Address, devices []string) error {
 	for _, c := range table.Chains {
 		t.enc.AddChain(c)
 		for i := range c.Rules {
-			t.enc.AddRule(c.Name, i, &c.Rules[i], encode.Place{Flags: unix.NLM_F_CREATE | unix.NLM_F_APPEND})
+			t.enc.AddRule(c.Name, i, &c.Rules[i], encode.Position{Flags: unix.NLM_F_CREATE | unix.NLM_F_APPEND})
 		}
 	}
 	if err := t.enc.Err(); err != nil {

@@ -242,7 +242,7 @@ func (t *Table) commit(b *batch, create bool) error {
 		}
 		for _, c := range t.table.Chains {
 			for i := range c.Rules {
-				t.enc.AddRule(c.Name, i, &c.Rules[i], encode.Place{Flags: unix.NLM_F_CREATE | unix.NLM_F_APPEND})
+				t.enc.AddRule(c.Name, i, &c.Rules[i], encode.Position{Flags: unix.NLM_F_CREATE | unix.NLM_F_APPEND})
 			}
 		}
 	}

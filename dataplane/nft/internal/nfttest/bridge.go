@@ -33,7 +33,7 @@ func NewBridgedCluster(t *testing.T, seed uint64, classes render.ClassesConfig) 
 // interfaces and bridges at random. No two endpoints at one bridge have the same address. After
 // Bridge, the caller must pass the result of Cluster.Known to Renderer.SetInterfaces.
 func (c *Cluster) Bridge() {
-	c.Ports, c.behind = map[string]string{}, map[bridgePlace]string{}
+	c.Ports, c.behind = map[string]string{}, map[bridgeAddress]string{}
 	for _, e := range c.Graph.Snapshot().Events {
 		update, ok := e.(*dataplane.EndpointUpdate)
 		if !ok || c.IntN(3) == 0 {
@@ -41,20 +41,20 @@ func (c *Cluster) Bridge() {
 		}
 		w, bridge := update.Endpoint, Pick(c.World, Bridges())
 		taken := slices.ContainsFunc(w.Addresses, func(a netip.Addr) bool {
-			return c.behind[bridgePlace{bridge, a}] != ""
+			return c.behind[bridgeAddress{bridge, a}] != ""
 		})
 		if taken {
 			continue
 		}
 		c.Ports[w.Interface] = bridge
 		for _, a := range w.Addresses {
-			c.behind[bridgePlace{bridge, a}] = w.Interface
+			c.behind[bridgeAddress{bridge, a}] = w.Interface
 		}
 	}
 }
 
-// bridgePlace is an address behind a bridge.
-type bridgePlace struct {
+// bridgeAddress is an address behind a bridge.
+type bridgeAddress struct {
 	bridge  string
 	address netip.Addr
 }
@@ -72,7 +72,7 @@ func (c *Cluster) At(iface string, a netip.Addr) (seen, owner string) {
 	if bridge == "" {
 		return iface, iface
 	}
-	return bridge, c.behind[bridgePlace{bridge, a}]
+	return bridge, c.behind[bridgeAddress{bridge, a}]
 }
 
 // Known returns the interfaces of the host, the workload interfaces that are ports of a bridge, and

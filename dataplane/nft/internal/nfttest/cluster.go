@@ -35,7 +35,7 @@ type Cluster struct {
 	// Ports has the name of the bridge for each workload interface that is attached to a bridge.
 	// The method Bridge sets Ports.
 	Ports  map[string]string
-	behind map[bridgePlace]string
+	behind map[bridgeAddress]string
 }
 
 // Bounded returns the configuration for a random test with this seed: the parameter classes, with
@@ -241,14 +241,14 @@ func (c *Cluster) Workloads(e *verdict.Evaluator) (out []*policy.WorkloadEndpoin
 	return out
 }
 
-// Place is an end of a flow: a workload, an interface of the host, or the host itself.
-type Place struct {
+// FlowEnd is an end of a flow: a workload, an interface of the host, or the host itself.
+type FlowEnd struct {
 	Iface string
 	Addr  netip.Addr
 	Own   bool
 }
 
-func (c *Cluster) place(workloads []*policy.WorkloadEndpoint, like netip.Addr) Place {
+func (c *Cluster) flowEnd(workloads []*policy.WorkloadEndpoint, like netip.Addr) FlowEnd {
 	addr := func() netip.Addr {
 		for {
 			if a := Pick(c.World, AddrPool()); a.IsGlobalUnicast() && (!like.IsValid() || a.Is4() == like.Is4()) {
@@ -259,7 +259,7 @@ func (c *Cluster) place(workloads []*policy.WorkloadEndpoint, like netip.Addr) P
 	switch n := c.IntN(6); {
 	case n < 3 && len(workloads) > 0:
 		w := Pick(c.World, workloads)
-		p := Place{Iface: w.Interface, Addr: addr()}
+		p := FlowEnd{Iface: w.Interface, Addr: addr()}
 		if len(w.Addresses) > 0 && c.IntN(6) > 0 {
 			if own := Pick(c.World, w.Addresses); !like.IsValid() || own.Is4() == like.Is4() {
 				p.Addr = own
@@ -269,19 +269,19 @@ func (c *Cluster) place(workloads []*policy.WorkloadEndpoint, like netip.Addr) P
 	case n == 3:
 		for {
 			if a := Pick(c.World, NodeAddrs()); !like.IsValid() || a.Is4() == like.Is4() {
-				return Place{Addr: a, Own: true}
+				return FlowEnd{Addr: a, Own: true}
 			}
 		}
 	default:
-		return Place{Iface: Pick(c.World, []string{"eth0", "eth0", "eth1", "eth2"}), Addr: addr()}
+		return FlowEnd{Iface: Pick(c.World, []string{"eth0", "eth0", "eth1", "eth2"}), Addr: addr()}
 	}
 }
 
 // Flow returns a random flow through the node.
-func (c *Cluster) Flow(workloads []*policy.WorkloadEndpoint) (f verdict.Flow, from, to Place) {
+func (c *Cluster) Flow(workloads []*policy.WorkloadEndpoint) (f verdict.Flow, from, to FlowEnd) {
 	for {
-		from = c.place(workloads, netip.Addr{})
-		to = c.place(workloads, from.Addr)
+		from = c.flowEnd(workloads, netip.Addr{})
+		to = c.flowEnd(workloads, from.Addr)
 		if !(from.Own && to.Own) {
 			break
 		}
@@ -302,7 +302,7 @@ func (c *Cluster) Flow(workloads []*policy.WorkloadEndpoint) (f verdict.Flow, fr
 		f.ICMPType, f.ICMPCode = Pick(c.World, []uint8{0, 3, 8, 128}), uint8(c.IntN(2))
 	}
 	if f.State == verdict.StateRelated {
-		ends := []netip.Addr{f.Src, f.Dst, c.place(workloads, f.Src).Addr, c.place(workloads, f.Src).Addr}
+		ends := []netip.Addr{f.Src, f.Dst, c.flowEnd(workloads, f.Src).Addr, c.flowEnd(workloads, f.Src).Addr}
 		f.ConnSrc, f.ConnDst = Pick(c.World, ends), Pick(c.World, ends)
 	}
 	if c.IntN(3) == 0 && f.State != verdict.StateInvalid && f.State != verdict.StateRelated {

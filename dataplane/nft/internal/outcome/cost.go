@@ -135,8 +135,8 @@ func (t *tally) add(g *Group) {
 		t.elements.add(elementOf{g.chains, id}, elementCost)
 	}
 	for _, index := range g.tiers {
-		for i := range index.places {
-			if p := &index.places[i]; p.enforced {
+		for i := range index.policies {
+			if p := &index.policies[i]; p.enforced {
 				t.chains.add(listOf{p.entry, index.list}, p.cost())
 			}
 		}
@@ -217,9 +217,9 @@ func chainCost(rules, ranges int) int {
 	return cost
 }
 
-// cost returns the cost of the place's rules as a chain of rules. In such a chain, neighbouring
+// cost returns the cost of the policy's rules as a chain of rules. In such a chain, neighbouring
 // rules may share a list of ports.
-func (p *place) cost() int {
+func (p *tierPolicy) cost() int {
 	rules, ranges := len(p.rules), 0
 	for k := range p.rules {
 		ranges += p.rules[k].size.ranges
@@ -257,7 +257,7 @@ func (ix *indexes) measure(g *Group, c *classify.Class) (hash outcomeHash) {
 func (ix *indexes) measureTier(t *tierIndex, c *classify.Class, hash *outcomeHash) (decided bool) {
 	passes := false // whether some packets pass to the next tier
 	for _, i := range ix.candidates(t, c) {
-		p := &t.places[i]
+		p := &t.policies[i]
 		for k := range p.rules {
 			rule := &p.rules[k]
 			if !rule.holds(c) {

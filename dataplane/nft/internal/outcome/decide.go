@@ -160,8 +160,8 @@ func (d *portDecisions) decide(ports []policy.Port, result decision) {
 	}
 }
 
-// rest sets the decision about all undecided packets.
-func (d *decisions) rest(result decision) {
+// decideRest sets the decision about all undecided packets.
+func (d *decisions) decideRest(result decision) {
 	for p := range everyProtocol() {
 		if i := portIndex(p); i >= 0 {
 			d.ports[i].decide(everyPort(), result)

@@ -126,7 +126,7 @@ func TestDecisions(t *testing.T) {
 				})
 			case 1:
 				if rng.IntN(3) == 0 {
-					d.rest(denied)
+					d.decideRest(denied)
 					each(func(_ policy.Protocol, _ uint16, now *decision) {
 						if *now == undecided {
 							*now = denied

@@ -188,12 +188,12 @@ func (l *Lookups) Join(user any, p Policy) *Group {
 			l.shared.originals++
 		}
 		for _, spec := range p.Tiers {
-			g.tiers = append(g.tiers, l.indexes.join(g, spec, false))
+			g.tiers = append(g.tiers, l.indexes.addUser(g, spec, false))
 		}
 		for _, name := range p.Profiles {
 			profile := policy.Key{Kind: policy.KindProfile, Name: name}
 			spec := dataplane.TierPolicies{Policies: []policy.Key{profile}, DefaultAction: policy.Pass}
-			g.tiers = append(g.tiers, l.indexes.join(g, spec, true))
+			g.tiers = append(g.tiers, l.indexes.addUser(g, spec, true))
 		}
 		l.dirtyOf(g).mark(nil)
 	}
@@ -215,7 +215,7 @@ func (l *Lookups) Leave(user any, g *Group) {
 		l.shared.originals--
 	}
 	for _, t := range g.tiers {
-		l.indexes.leave(g, t)
+		l.indexes.removeUser(g, t)
 	}
 	l.removeGroup(g)
 	l.indexes.removeCost(g)
@@ -543,8 +543,8 @@ func (l *Lookups) Affected(isBad func(chain string) bool, f func(policy.Key)) {
 func (g *Group) eachPolicy(c *classify.Class, f func(policy.Key)) {
 	for _, t := range g.tiers {
 		for _, i := range t.appendCandidates(nil, c) {
-			if slices.ContainsFunc(t.places[i].rules, func(rule classRule) bool { return rule.holds(c) }) {
-				f(t.places[i].entry.key)
+			if slices.ContainsFunc(t.policies[i].rules, func(rule classRule) bool { return rule.holds(c) }) {
+				f(t.policies[i].entry.key)
 			}
 		}
 	}

@@ -40,18 +40,18 @@ type entry struct {
 }
 
 // tierIndex has the rules of a tier or profile, by their predicates on the address of the other
-// side. With it, the rules that may hold for a class are found without a look at all rules. A tier
+// side. With it, the rules that may match a class are found without a look at all rules. A tier
 // here consists of the policies that apply to some endpoints in one list. Groups with the same
 // policies share the index.
 type tierIndex struct {
 	tierKind
-	id     string
-	users  map[*Group]struct{}
-	places []place
-	of     map[*entry][]int32 // the places of a policy, which may be in the list twice
-	// byPredicate has, for each predicate, the places with a rule that only addresses with this
-	// predicate can match, sorted. The key nil has the places with a rule that requires no
-	// predicate.
+	id       string
+	users    map[*Group]struct{}
+	policies []tierPolicy
+	of       map[*entry][]int32 // the positions in policies of a policy, which may be there twice
+	// byPredicate has, for each predicate, the positions of policies with a rule that only
+	// addresses with this predicate can match, sorted. The key nil has the positions of policies
+	// with a rule that requires no predicate.
 	byPredicate map[*classify.Predicate][]int32
 	predicates  map[*classify.Predicate]struct{}
 	faults      map[int32]error
@@ -69,8 +69,8 @@ type tierKind struct {
 	end     string // text for the end of the tier in keys of outcomes
 }
 
-// place is one policy of a tier.
-type place struct {
+// tierPolicy is one policy of a tier.
+type tierPolicy struct {
 	entry    *entry
 	rules    []classRule
 	enforced bool
@@ -128,7 +128,7 @@ func (t *tierIndex) err() error {
 	if len(t.faults) == 0 {
 		return nil
 	}
-	for i := range t.places {
+	for i := range t.policies {
 		if err := t.faults[int32(i)]; err != nil {
 			return err
 		}
@@ -136,9 +136,9 @@ func (t *tierIndex) err() error {
 	return nil
 }
 
-// join returns the index of a tier, and records that a group uses it. If there is no such index, it
-// creates one.
-func (ix *indexes) join(user *Group, spec dataplane.TierPolicies, profile bool) *tierIndex {
+// addUser returns the index of a tier, and records that a group uses it. If there is no such index,
+// it creates one.
+func (ix *indexes) addUser(user *Group, spec dataplane.TierPolicies, profile bool) *tierIndex {
 	id := user.Stage.Name() + string(user.Dir) + " tier " + ix.cfg.TierHash(spec)
 	if profile {
 		id = string(user.Dir) + " profile " + spec.Policies[0].Name
@@ -148,7 +148,7 @@ func (ix *indexes) join(user *Group, spec dataplane.TierPolicies, profile bool) 
 		t = &tierIndex{
 			tierKind: tierKind{user.List, spec, profile, fmt.Sprintf("\nend %q %q", spec.Tier, spec.DefaultAction)},
 			id:       id,
-			users:    map[*Group]struct{}{}, places: make([]place, len(spec.Policies)),
+			users:    map[*Group]struct{}{}, policies: make([]tierPolicy, len(spec.Policies)),
 			of: map[*entry][]int32{}, byPredicate: map[*classify.Predicate][]int32{},
 			predicates: map[*classify.Predicate]struct{}{}, faults: map[int32]error{},
 		}
@@ -159,27 +159,28 @@ func (ix *indexes) join(user *Group, spec dataplane.TierPolicies, profile bool) 
 				e.indexes = map[*tierIndex]struct{}{}
 			}
 			e.indexes[t] = struct{}{}
-			t.places[i].entry = e
+			t.policies[i].entry = e
 			t.of[e] = append(t.of[e], int32(i))
 		}
-		for i := range t.places {
-			e := t.places[i].entry
-			ix.indexPlace(t, int32(i), func() []classRule { return ix.compile(e.owner, t.list) })
+		for i := range t.policies {
+			e := t.policies[i].entry
+			ix.indexPolicy(t, int32(i), func() []classRule { return ix.compile(e.owner, t.list) })
 		}
 	}
 	t.users[user] = struct{}{}
 	return t
 }
 
-// leave records that a group no longer uses the index. If no group uses it, the index is removed.
-func (ix *indexes) leave(user *Group, t *tierIndex) {
+// removeUser records that a group no longer uses the index. If no group uses it, the index is
+// removed.
+func (ix *indexes) removeUser(user *Group, t *tierIndex) {
 	delete(t.users, user)
 	if len(t.users) > 0 || ix.byID[t.id] != t { // a profile may be named twice
 		return
 	}
 	delete(ix.byID, t.id)
-	for i := range t.places {
-		ix.replacePlace(t, int32(i), place{})
+	for i := range t.policies {
+		ix.replacePolicy(t, int32(i), tierPolicy{})
 	}
 	for e := range t.of {
 		delete(e.indexes, t)
@@ -192,7 +193,7 @@ func (ix *indexes) leave(user *Group, t *tierIndex) {
 func (ix *indexes) indexEntry(t *tierIndex, e *entry, compile func() []classRule) {
 	before, enforced := t.err(), t.enforced
 	for _, i := range t.of[e] {
-		ix.indexPlace(t, i, compile)
+		ix.indexPolicy(t, i, compile)
 	}
 	if (t.enforced == 0) != (enforced == 0) || !sameError(before, t.err()) {
 		for g := range t.users {
@@ -233,25 +234,25 @@ func (t *tierIndex) check(e *entry) error {
 	return nil
 }
 
-// indexPlace replaces the rules of a place by the current rules of its policy. compile returns
+// indexPolicy replaces the rules of the policy at position i by its current rules. compile returns
 // these.
-func (ix *indexes) indexPlace(t *tierIndex, i int32, compile func() []classRule) {
-	now := place{entry: t.places[i].entry}
+func (ix *indexes) indexPolicy(t *tierIndex, i int32, compile func() []classRule) {
+	now := tierPolicy{entry: t.policies[i].entry}
 	delete(t.faults, i)
 	if err := t.check(now.entry); err != nil {
 		t.faults[i] = err
 	} else if now.enforced = !now.entry.owner.Staged(); now.enforced { // S20
 		now.rules = compile()
 	}
-	ix.replacePlace(t, i, now)
+	ix.replacePolicy(t, i, now)
 }
 
-// replacePlace replaces the rules of a place. It adds the references of the new rules before it
-// removes those of the old ones, so that a predicate of both stays in use.
-func (ix *indexes) replacePlace(t *tierIndex, i int32, now place) {
-	was := t.places[i]
+// replacePolicy replaces the policy at position i. It adds the references of the new rules before
+// it removes those of the old ones, so that a predicate of both stays in use.
+func (ix *indexes) replacePolicy(t *tierIndex, i int32, now tierPolicy) {
+	was := t.policies[i]
 	if was.enforced && now.enforced && slices.EqualFunc(was.rules, now.rules, keepsOutcomes) {
-		ix.editPlace(t, i, now)
+		ix.editPolicy(t, i, now)
 		return
 	}
 	for k := range now.rules {
@@ -259,11 +260,11 @@ func (ix *indexes) replacePlace(t *tierIndex, i int32, now place) {
 	}
 	ix.markRules(t, &was)
 	was.eachIndexKey(func(p *classify.Predicate) {
-		if t.byPredicate[p] = removePlace(t.byPredicate[p], i); len(t.byPredicate[p]) == 0 {
+		if t.byPredicate[p] = removePosition(t.byPredicate[p], i); len(t.byPredicate[p]) == 0 {
 			delete(t.byPredicate, p)
 		}
 	})
-	now.eachIndexKey(func(p *classify.Predicate) { t.byPredicate[p] = insertPlace(t.byPredicate[p], i) })
+	now.eachIndexKey(func(p *classify.Predicate) { t.byPredicate[p] = insertPosition(t.byPredicate[p], i) })
 	for k := range was.rules {
 		was.rules[k].eachPredicate(func(p *classify.Predicate) { ix.release(t, p) })
 	}
@@ -276,14 +277,14 @@ func (ix *indexes) replacePlace(t *tierIndex, i int32, now place) {
 		ix.all.chains.add(listOf{now.entry, t.list}, now.cost())
 	}
 	ix.changeCost(t, now.cost()-was.cost())
-	t.places[i] = now
+	t.policies[i] = now
 	ix.markRules(t, &now)
 }
 
-// editPlace does what replacePlace does, for rules with which all classes keep their outcomes.
-func (ix *indexes) editPlace(t *tierIndex, i int32, now place) {
-	was := t.places[i]
-	t.places[i] = now
+// editPolicy does what replacePolicy does, for rules with which all classes keep their outcomes.
+func (ix *indexes) editPolicy(t *tierIndex, i int32, now tierPolicy) {
+	was := t.policies[i]
+	t.policies[i] = now
 	if more := now.cost() - was.cost(); more != 0 {
 		list := listOf{now.entry, t.list}
 		ix.all.chains.remove(list)
@@ -348,10 +349,10 @@ func (ix *indexes) release(t *tierIndex, p *classify.Predicate) {
 	}
 }
 
-// eachIndexKey calls f with the keys that the rules of a place have in byPredicate. A rule has one
+// eachIndexKey calls f with the keys that the rules of a policy have in byPredicate. A rule has one
 // key for each family: the first predicate that an address must satisfy. The key is nil if there is
 // none.
-func (p *place) eachIndexKey(f func(*classify.Predicate)) {
+func (p *tierPolicy) eachIndexKey(f func(*classify.Predicate)) {
 	for k := range p.rules {
 		for fam := range p.rules[k].never {
 			if !p.rules[k].never[fam] {
@@ -361,9 +362,9 @@ func (p *place) eachIndexKey(f func(*classify.Predicate)) {
 	}
 }
 
-// markRules marks the classes for which rules of a place may hold, so that their outcomes are
-// computed again.
-func (ix *indexes) markRules(t *tierIndex, p *place) {
+// markRules marks the classes that rules of a policy may match, so that their outcomes are computed
+// again.
+func (ix *indexes) markRules(t *tierIndex, p *tierPolicy) {
 	all := false
 	p.eachIndexKey(func(p *classify.Predicate) { all = all || p == nil })
 	if all {
@@ -397,37 +398,37 @@ func (ix *indexes) markClasses(t *tierIndex, classes map[*classify.Class]struct{
 	}
 }
 
-func insertPlace(places []int32, i int32) []int32 {
-	at, found := slices.BinarySearch(places, i)
+func insertPosition(positions []int32, i int32) []int32 {
+	at, found := slices.BinarySearch(positions, i)
 	if found {
-		return places
+		return positions
 	}
-	return slices.Insert(places, at, i)
+	return slices.Insert(positions, at, i)
 }
 
-func removePlace(places []int32, i int32) []int32 {
-	at, found := slices.BinarySearch(places, i)
+func removePosition(positions []int32, i int32) []int32 {
+	at, found := slices.BinarySearch(positions, i)
 	if !found {
-		return places
+		return positions
 	}
-	return slices.Delete(places, at, at+1)
+	return slices.Delete(positions, at, at+1)
 }
 
-// candidates returns the places that may have a rule for the addresses of a class, sorted. The
-// result is valid until the next call.
+// candidates returns the positions of policies that may have a rule for the addresses of a class,
+// sorted. The result is valid until the next call.
 func (ix *indexes) candidates(t *tierIndex, c *classify.Class) []int32 {
 	ix.scratch = t.appendCandidates(ix.scratch[:0], c)
 	return ix.scratch
 }
 
 // appendCandidates does what candidates does, with the memory of an empty slice.
-func (t *tierIndex) appendCandidates(places []int32, c *classify.Class) []int32 {
-	places = append(places, t.byPredicate[nil]...)
+func (t *tierIndex) appendCandidates(positions []int32, c *classify.Class) []int32 {
+	positions = append(positions, t.byPredicate[nil]...)
 	for _, p := range c.Predicates() {
-		places = append(places, t.byPredicate[p]...)
+		positions = append(positions, t.byPredicate[p]...)
 	}
-	slices.Sort(places)
-	return slices.Compact(places)
+	slices.Sort(positions)
+	return slices.Compact(positions)
 }
 
 // writeShapes writes the shapes of the rule's IP sets: which sets each of them has in the kernel.

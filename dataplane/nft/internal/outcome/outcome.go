@@ -251,7 +251,7 @@ func (s *outcomes) tierSteps(t *tierIndex, c *classify.Class, keys *outcomeKeys)
 	keys.both("\n/")
 	passes := false // whether some packets pass to the next tier
 	for _, i := range s.indexes.candidates(t, c) {
-		p := &t.places[i]
+		p := &t.policies[i]
 		clear(s.peers)
 		for k := range p.rules {
 			rule := &p.rules[k]
@@ -366,10 +366,10 @@ func (w *chainWriter) tier(steps []step) {
 		case s.action == policy.Allow && w.eachRule():
 			w.finish(build.Always(w.cfg.Writer.Allow()...))
 		case s.action == policy.Allow:
-			w.decided.rest(allowed)
+			w.decided.decideRest(allowed)
 		case s.action != policy.Deny:
 		case !w.inTier && w.decided.anyPassed():
-			w.decided.rest(denied)
+			w.decided.decideRest(denied)
 		default:
 			w.finish(w.cfg.Writer.Denial(s.end))
 		}

@@ -27,8 +27,8 @@ import (
 
 func TestMain(m *testing.M) { nstest.Main(m) }
 
-// patience is how long a test waits for an expected frame.
-const patience = 10 * time.Second
+// waitTimeout is how long a test waits for an expected frame.
+const waitTimeout = 10 * time.Second
 
 // bridge is a node with a bridge. The other ends of its ports are in another namespace, each with a packet socket.
 type bridge struct {
@@ -87,7 +87,7 @@ func (b *bridge) connect(t *testing.T, name string) {
 	}))
 	require.Eventually(t, func() bool {
 		return strings.Contains(ip(t, b.node, "-d", "link", "show", name), "state forwarding")
-	}, patience, time.Millisecond)
+	}, waitTimeout, time.Millisecond)
 }
 
 func ip(t *testing.T, ns *netns.NS, args ...string) (out string) {

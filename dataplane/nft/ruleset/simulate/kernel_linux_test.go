@@ -141,7 +141,7 @@ func (f *flow) simulate(s *simulate.Simulator) (steps []witnessStep, mark uint32
 		if point == ruleset.Forward && p.Src.Is4() { // forwarding changes a packet before the hook
 			p.Priority = map[uint16]uint32{0: 0, 23: 4, 46: 4}[p.Header[ruleset.HeaderDSCP]]
 		}
-		f.place(&p, point)
+		f.setInterfaces(&p, point)
 		r, err := s.Trace(point, p, c)
 		if err != nil {
 			return nil, 0, err
@@ -160,8 +160,8 @@ func (f *flow) simulate(s *simulate.Simulator) (steps []witnessStep, mark uint32
 	return steps, p.Mark, nil
 }
 
-// place sets the interfaces and the result of the routing lookup at the hook, according to witness.routes.
-func (f *flow) place(p *simulate.Packet, point ruleset.HookPoint) {
+// setInterfaces sets the interfaces and the result of the routing lookup at the hook, according to witness.routes.
+func (f *flow) setInterfaces(p *simulate.Packet, point ruleset.HookPoint) {
 	p.IIFName, p.OIFName = f.via, "wan0"
 	if b := p.Dst.AsSlice(); b[1] == 1 {
 		p.OIFName = "wan1"

@@ -147,7 +147,8 @@ func ofState(st *ruleset.State) *Simulator {
 // address translation, and there in the order of their own priorities.
 func compareBases(a, b *chain) int {
 	return cmp.Or(
-		cmp.Compare(place(a.Hook), place(b.Hook)), cmp.Compare(a.Hook.Priority, b.Hook.Priority),
+		cmp.Compare(effectivePriority(a.Hook), effectivePriority(b.Hook)),
+		cmp.Compare(a.Hook.Priority, b.Hook.Priority),
 		cmp.Compare(b.Name, a.Name),
 	)
 }
@@ -175,8 +176,8 @@ func (s *Simulator) ready(c *chain) error {
 	return c.err
 }
 
-// place returns the priority at which the kernel calls the chain.
-func place(h *ruleset.Hook) int {
+// effectivePriority returns the priority at which the kernel calls the chain.
+func effectivePriority(h *ruleset.Hook) int {
 	switch {
 	case h.Type != ruleset.HookNAT:
 		return h.Priority
