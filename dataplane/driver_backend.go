@@ -162,7 +162,7 @@ func (be *backend) updates(faults *roundResult) []Event {
 
 // beforeEndpoints reports whether the event comes before the events of endpoints in a batch.
 // Removals of IP sets, policies and profiles come after them, and so do events of routes and names.
-func beforeEndpoints(e Event) bool { return e.place().step < stepEndpoint }
+func beforeEndpoints(e Event) bool { return e.position().step < stepEndpoint }
 
 // withLinkOf returns an endpoint with the interface and addresses of old, and with the policy of e.
 func (e *Endpoint) withLinkOf(old *Endpoint) *Endpoint {

@@ -21,9 +21,9 @@ import (
 // A drift is repaired only in its dataplane, and many drifts by one resync.
 func TestDriverDrift(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var told []dataplane.Drift
+		var reported []dataplane.Drift
 		r := newRigWith(t, dataplane.DriverConfig{
-			Hooks: dataplane.Hooks{Drifted: func(d dataplane.Drift) { told = append(told, d) }},
+			Hooks: dataplane.Hooks{Drifted: func(d dataplane.Drift) { reported = append(reported, d) }},
 		}, "policy", "routes")
 		defer r.done()
 		r.send(world("a"))
@@ -32,14 +32,14 @@ func TestDriverDrift(t *testing.T) {
 		require.Equal(t, "nft: table inet wayleave changed by nft (4711)", drift.String())
 		r.faulty["policy"].Drift(drift)
 		require.Equal(t, []string{"policy resync"}, r.calls())
-		require.Equal(t, []dataplane.Drift{drift}, told)
+		require.Equal(t, []dataplane.Drift{drift}, reported)
 
 		release := r.hold()
 		for range 1000 {
 			r.faulty["policy"].Drift(drift)
 		}
 		synctest.Wait()
-		require.LessOrEqual(t, len(told), 200)
+		require.LessOrEqual(t, len(reported), 200)
 		release()
 		require.LessOrEqual(t, len(r.calls()), 2, "one that began at once, and one for the rest")
 		stats := r.driver.Stats()

@@ -33,7 +33,7 @@ func (m *merger) exists(id identity) bool {
 // record records the objects and routes that exist after a batch.
 func (m *merger) record(b Batch) {
 	for _, e := range b.Events {
-		switch p := e.place(); {
+		switch p := e.position(); {
 		case p.step.removes():
 			delete(m.objects, p.id.key)
 			delete(m.routes, p.id.route)
@@ -65,7 +65,7 @@ func (m *merger) fold(batches []Batch) Batch {
 	last := map[identity]Event{}
 	for _, b := range batches {
 		for _, e := range b.Events {
-			p := e.place()
+			p := e.position()
 			e := mergeEvents(last[p.id], e)
 			if e == nil || p.step.removes() && !m.exists(p.id) {
 				delete(last, p.id)

@@ -13,7 +13,7 @@ import (
 // [Batch] lists all events in their order. Other packages cannot define events.
 type Event interface {
 	fmt.Stringer
-	place() place
+	position() position
 }
 
 // Batch has the events that one flush of the graph emits. A dataplane applies a batch in one

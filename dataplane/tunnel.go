@@ -145,8 +145,8 @@ func (t *Tunnel) String() string {
 	return w.String()
 }
 
-// ofTunnel returns the place of an event of a tunnel endpoint.
-func ofTunnel(s step, k TunnelKey) place {
+// ofTunnel returns the position of an event of a tunnel endpoint.
+func ofTunnel(s step, k TunnelKey) position {
 	device := 10*k.IPVersion + int(k.Encapsulation) // in the order of Compare
 	return keyed(s, policy.Key{Kind: "tunnel", Namespace: k.Node, Name: strconv.Itoa(device)})
 }

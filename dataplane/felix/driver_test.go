@@ -25,8 +25,8 @@ import (
 	"github.com/wayleave/wayleave/dataplane/felix/felixpb"
 )
 
-// patience is how long tests wait for another process.
-const patience = 20 * time.Second
+// waitTimeout is how long tests wait for another process.
+const waitTimeout = 20 * time.Second
 
 // The driver of these tests, written from the description of the protocol. It reads ToDataplane from file descriptor 3
 // and writes FromDataplane to 4. It checks each message, and ends with an error if one is out of order. Its kernel is
@@ -97,7 +97,7 @@ func runDriver(folder string) error {
 		select {}
 	case "close input":
 		_ = in.Close()
-		time.Sleep(patience)
+		time.Sleep(waitTimeout)
 		return nil
 	case "hang":
 		select {}

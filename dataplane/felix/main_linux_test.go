@@ -32,7 +32,7 @@ func TestMain(m *testing.M) {
 		return
 	}
 	code := m.Run()
-	deadline := time.Now().Add(patience)
+	deadline := time.Now().Add(waitTimeout)
 	for leaked() != "" && time.Now().Before(deadline) {
 		runtime.Gosched()
 	}
@@ -72,8 +72,8 @@ func newRig(t *testing.T) *rig {
 	r.cfg = felix.Config{
 		Command: []string{command}, Env: append(os.Environ(), driverEnv+"="+r.folder),
 		Stdout: t.Output(), Stderr: t.Output(),
-		Settings: map[string]string{"InterfacePrefix": "wl"}, WaitForStatus: true, MaxBackoff: 1, Timeout: patience,
-		Grace: patience, Logger: slog.New(slog.NewTextHandler(t.Output(), nil)),
+		Settings: map[string]string{"InterfacePrefix": "wl"}, WaitForStatus: true, MaxBackoff: 1, Timeout: waitTimeout,
+		Grace: waitTimeout, Logger: slog.New(slog.NewTextHandler(t.Output(), nil)),
 	}
 	return r
 }
@@ -108,7 +108,7 @@ func (r *rig) query(dp *felix.Dataplane, q request) (response, error) {
 	var a response
 	var conn net.Conn
 	var err error
-	for deadline := time.Now().Add(patience); ; {
+	for deadline := time.Now().Add(waitTimeout); ; {
 		if conn, err = net.Dial("unix", socketOf(r.folder, s.PID)); err == nil {
 			break
 		}
@@ -157,7 +157,7 @@ func waitApplied(t *testing.T, dp dataplane.Dataplane, drifts <-chan dataplane.D
 	for isPending(err) {
 		select {
 		case <-drifts:
-		case <-time.After(patience):
+		case <-time.After(waitTimeout):
 			t.Fatalf("pending: %v", err)
 		}
 		err = dp.Apply(t.Context(), dataplane.Batch{})

@@ -41,7 +41,7 @@ func retried(t *testing.T, dp *felix.Dataplane) error {
 		err = dp.Apply(t.Context(), dataplane.Batch{})
 		_, general := dataplane.ApplyErrors(err)
 		return !general
-	}, patience, time.Millisecond)
+	}, waitTimeout, time.Millisecond)
 	return err
 }
 
@@ -52,7 +52,7 @@ func ended(t *testing.T, dp *felix.Dataplane) (err error) {
 		err = dp.Apply(t.Context(), dataplane.Batch{})
 		_, general := dataplane.ApplyErrors(err)
 		return general
-	}, patience, time.Millisecond)
+	}, waitTimeout, time.Millisecond)
 	return err
 }
 
@@ -207,7 +207,7 @@ func TestDriverHangs(t *testing.T) {
 	require.ErrorIs(t, err, felix.ErrNotRunning)
 	require.ErrorContains(t, err, "the driver did not read for 50ms")
 
-	r.cfg.Timeout = patience
+	r.cfg.Timeout = waitTimeout
 	dp = r.open()
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
@@ -281,13 +281,13 @@ func TestDriverIsKilled(t *testing.T) {
 	require.Eventually(t, func() bool {
 		a, err := r.query(dp, request{})
 		return err == nil && a.Dump == sentState(want.State()).String()
-	}, patience, time.Millisecond)
+	}, waitTimeout, time.Millisecond)
 	for key := range want.State().Endpoints {
 		require.Eventually(t, func() bool {
 			return driver.Status().Endpoints[key].State != dataplane.EndpointPending
-		}, patience, time.Millisecond)
+		}, waitTimeout, time.Millisecond)
 	}
-	require.Eventually(t, func() bool { return openFiles(t) <= files+4 }, patience, time.Millisecond,
+	require.Eventually(t, func() bool { return openFiles(t) <= files+4 }, waitTimeout, time.Millisecond,
 		"the files of killed drivers were not closed")
 }
 
@@ -308,7 +308,7 @@ func TestClose(t *testing.T) {
 		require.NoError(t, dp.Close(), "without a driver")
 		require.ErrorIs(t, dp.Apply(t.Context(), first(world("a"))), felix.ErrClosed)
 
-		r.cfg.Grace = patience
+		r.cfg.Grace = waitTimeout
 		if mode != "" {
 			r.cfg.Grace = 50 * time.Millisecond
 		}
@@ -340,7 +340,7 @@ func TestCloseDuringApply(t *testing.T) {
 	s.Sets["s:a"] = dptest.Set{Members: members(overPipe)}
 	applied := make(chan error, 1)
 	go func() { applied <- dp.Apply(t.Context(), first(s)) }()
-	require.Eventually(t, func() bool { return dp.Stats().PID != 0 }, patience, time.Millisecond)
+	require.Eventually(t, func() bool { return dp.Stats().PID != 0 }, waitTimeout, time.Millisecond)
 	_ = dp.Close()
 	require.ErrorIs(t, <-applied, felix.ErrNotRunning)
 }

@@ -77,7 +77,7 @@ func TestStatusOfEndpoints(t *testing.T) {
 		state := func() dataplane.EndpointState {
 			return driver.Status().Endpoints[key].State
 		}
-		require.Eventually(t, func() bool { return state() == want }, patience, time.Millisecond)
+		require.Eventually(t, func() bool { return state() == want }, waitTimeout, time.Millisecond)
 	}
 	a, b, h := endpointKey("a"), endpointKey("b"), hostKey("h")
 	for _, key := range []policy.Key{a, b, h} {

@@ -15,8 +15,8 @@ import (
 	"github.com/wayleave/wayleave/dataplane/routes"
 )
 
-// portPatience is how long a test waits for Watch.
-const portPatience = 30 * time.Second
+// watchTimeout is how long a test waits for Watch.
+const watchTimeout = 30 * time.Second
 
 // newPorts makes a node with two interfaces and a bridge, which the configuration names.
 func newPorts(t *testing.T, cfg routes.Config) *node {
@@ -116,7 +116,7 @@ func TestWatchFollowsPorts(t *testing.T) {
 		require.EventuallyWithT(t, func(c *assert.CollectT) {
 			require.Equal(c, want, n.routes("main"))
 			require.Len(c, n.neighbours(), len(want))
-		}, portPatience, time.Millisecond, what)
+		}, watchTimeout, time.Millisecond, what)
 	}
 	for _, change := range []struct {
 		command string

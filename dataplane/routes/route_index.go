@@ -14,24 +14,24 @@ func (s *routeStore) index(slot *routeSlot) {
 	if len(slot.strays) == 0 && len(slot.claims) > 0 {
 		name = slot.claims[0].Interface
 	}
-	if slot.place > 0 && slot.listedFor == name {
+	if slot.position > 0 && slot.listedFor == name {
 		return
 	}
 	s.unindex(slot)
 	list := append(s.byInterface[name], slot)
 	s.byInterface[name] = list
-	slot.listedFor, slot.place = name, len(list)
+	slot.listedFor, slot.position = name, len(list)
 }
 
 // unindex removes a slot from its list.
 func (s *routeStore) unindex(slot *routeSlot) {
-	if slot.place == 0 {
+	if slot.position == 0 {
 		return
 	}
 	list := s.byInterface[slot.listedFor]
 	last := len(list) - 1
-	list[slot.place-1], list[last].place = list[last], slot.place
-	list[last], slot.place = nil, 0
+	list[slot.position-1], list[last].position = list[last], slot.position
+	list[last], slot.position = nil, 0
 	if last == 0 {
 		delete(s.byInterface, slot.listedFor)
 	} else {

@@ -62,9 +62,9 @@ func TestRoutesAreListedByInterface(t *testing.T) {
 		on, sources := 0, map[netip.Addr]int{}
 		for name, list := range s.byInterface {
 			require.NotEmpty(t, list)
-			for place, slot := range list {
+			for i, slot := range list {
 				require.Equal(t, name, slot.listedFor)
-				require.Equal(t, place+1, slot.place)
+				require.Equal(t, i+1, slot.position)
 				require.Same(t, slot, s.slots[slot.key])
 				if name != anyInterface {
 					require.Empty(t, slot.strays)

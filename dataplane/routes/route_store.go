@@ -24,9 +24,10 @@ type routeSlot struct {
 	// ours is not replaced in one step: the kernel would replace whichever route comes first.
 	others int
 	// listedFor is the key of routeStore.byInterface under which the slot is listed. The field
-	// place is the slot's position there, counted from one. It is zero if the slot is not listed.
+	// position is the slot's position there, counted from one. It is zero if the slot is not
+	// listed.
 	listedFor string
-	place     int
+	position  int
 }
 
 // stray is a route with our protocol in the kernel that is not the first claim.

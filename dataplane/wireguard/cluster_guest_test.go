@@ -36,8 +36,8 @@ import (
 
 // These tests need the kernel's module wireguard; scripts/test-kernels runs them.
 
-// patience is how long a test waits for a state, in a slow guest.
-const patience = 2 * time.Minute
+// waitTimeout is how long a test waits for a state, in a slow guest.
+const waitTimeout = 2 * time.Minute
 
 // cluster is some nodes, each a namespace with a graph, a driver, package routes and this package, and a
 // bridge between them. Node i has 192.0.2.i and 2001:db8::i, and the blocks 10.65.i.0/26 and fd65::i:0/122.
@@ -307,7 +307,7 @@ func (n *node) list(text, command string, args ...any) (lines []string) {
 // until waits until a condition holds.
 func (c *cluster) until(what string, ok func() bool) {
 	c.Helper()
-	require.Eventually(c, ok, patience, 50*time.Millisecond, what)
+	require.Eventually(c, ok, waitTimeout, 50*time.Millisecond, what)
 }
 
 // awaitKeys waits until all nodes use the devices for packets to all others.

@@ -86,7 +86,7 @@ func (n *node) killInRotation(device int, at moment, lost bool) {
 	require.NoError(n, os.Chtimes(path, old, old))
 	oldKey := n.fileKey(device)
 	p := n.startChild("TestProcessKilledDuringRotation")
-	watchdog := time.AfterFunc(patience, p.kill)
+	watchdog := time.AfterFunc(waitTimeout, p.kill)
 	defer watchdog.Stop()
 	if at == keyFileReplaced {
 		n.onceReplaced(path, p.kill)

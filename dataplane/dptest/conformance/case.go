@@ -79,7 +79,7 @@ func (c judgeCase) parse(interfaces [3]string) ([]caseStep, error) {
 				return nil, err
 			}
 			for _, u := range list {
-				place(u.Resource, interfaces)
+				assignInterface(u.Resource, interfaces)
 			}
 			steps = append(steps, caseStep{updates: list})
 			resources = nil
@@ -94,8 +94,8 @@ func (c judgeCase) parse(interfaces [3]string) ([]caseStep, error) {
 	return steps, nil
 }
 
-// place gives the endpoints w1, w2 and w3 their interfaces.
-func place(r policy.Resource, interfaces [3]string) {
+// assignInterface sets the interface of an endpoint w1, w2 or w3.
+func assignInterface(r policy.Resource, interfaces [3]string) {
 	w, ok := r.(*policy.WorkloadEndpoint)
 	if !ok {
 		return

@@ -67,12 +67,12 @@ type Harness struct {
 // the harness lacks an optional function, Run skips the checks that need this function, and names
 // them in the test's log.
 func Run(t *testing.T, open func(t *testing.T) Harness) {
-	run(t, open, patience)
+	run(t, open, waitTimeout)
 }
 
 // run is Run with a limit for the time that a Watcher takes.
-func run(t *testing.T, open func(t *testing.T) Harness, patience time.Duration) {
-	k := kit{open: open, patience: patience}
+func run(t *testing.T, open func(t *testing.T) Harness, waitTimeout time.Duration) {
+	k := kit{open: open, waitTimeout: waitTimeout}
 	t.Run("nothing before in-sync", k.nothingBeforeInSync)
 	t.Run("idempotent", k.idempotent)
 	t.Run("path independence", k.pathIndependence)
@@ -90,10 +90,10 @@ func run(t *testing.T, open func(t *testing.T) Harness, patience time.Duration) 
 	t.Run("watch", k.watch)
 }
 
-// kit holds what the checks share.
+// kit has the data that the checks share.
 type kit struct {
-	open     func(t *testing.T) Harness
-	patience time.Duration
+	open        func(t *testing.T) Harness
+	waitTimeout time.Duration
 }
 
 // node has a harness, a dataplane on the harness's kernel, and the desired state of the dataplane.
@@ -102,13 +102,13 @@ type node struct {
 	dp    dataplane.Dataplane
 	state dptest.State
 	// watching is the Watch that runs, or nil.
-	watching *watching
-	patience time.Duration
+	watching    *watching
+	waitTimeout time.Duration
 }
 
 // start opens a dataplane on a new kernel.
 func (k kit) start(t *testing.T) *node {
-	n := &node{Harness: k.open(t), patience: k.patience}
+	n := &node{Harness: k.open(t), waitTimeout: k.waitTimeout}
 	if n.Interfaces == ([3]string{}) {
 		n.Interfaces = [3]string{"wl1", "wl2", "wl3"}
 	}

@@ -104,11 +104,11 @@ func TestFlawed(t *testing.T) {
 	if flaw == "" {
 		return
 	}
-	patience := time.Minute
+	waitTimeout := time.Minute
 	if flaw == "reports no drift" || flaw == "leaves a goroutine" || flaw == "stays pending" {
-		patience = 0 // waiting would not help
+		waitTimeout = 0 // waiting would not help
 	}
-	conformance.RunFor(t, patience, func(t *testing.T) conformance.Harness {
+	conformance.RunFor(t, waitTimeout, func(t *testing.T) conformance.Harness {
 		h := harness(t)
 		h.Fault = nil
 		var last flawed

@@ -42,7 +42,7 @@ func (n *node) waitPending(t *testing.T, err error) error {
 		case <-w.drifts:
 		case ended := <-w.ended:
 			t.Fatalf("Watch ended: %v", ended)
-		case <-time.After(n.patience):
+		case <-time.After(n.waitTimeout):
 			t.Fatalf("still pending: Watch did not report the result: %v", err)
 		}
 		err = n.dp.Apply(t.Context(), dataplane.Batch{})

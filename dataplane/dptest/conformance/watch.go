@@ -17,8 +17,8 @@ import (
 	"github.com/wayleave/wayleave/dataplane"
 )
 
-// patience is how long the kit waits for a Watcher.
-const patience = 20 * time.Second
+// waitTimeout is how long the kit waits for a Watcher.
+const waitTimeout = 20 * time.Second
 
 // watching is a Watch that runs, and its reports.
 type watching struct {
@@ -42,7 +42,7 @@ func (k kit) watch(t *testing.T) {
 	n.reach(t, fullWorld(n.Interfaces))
 	if !lacks(t, n.Damage != nil, "Harness.Damage") {
 		w.repaired(t)
-		w.quiet(t)
+		w.checkOwnChanges(t)
 	}
 	w.end(t)
 }
@@ -68,7 +68,7 @@ func (w *watching) repaired(t *testing.T) (drifts int) {
 	t.Helper()
 	want := w.node.Dump(t)
 	w.node.Damage(t)
-	for deadline := time.Now().Add(w.node.patience); w.node.Dump(t) != want; runtime.Gosched() {
+	for deadline := time.Now().Add(w.node.waitTimeout); w.node.Dump(t) != want; runtime.Gosched() {
 		select {
 		case d := <-w.drifts:
 			if !w.onlyFaults(t, d) {
@@ -98,10 +98,10 @@ func (w *watching) onlyFaults(t *testing.T, d dataplane.Drift) bool {
 	return d.OnlyFaults
 }
 
-// quiet checks that the Watcher does not report the dataplane's own changes. It counts the reports
-// for ten damages, and for ten damages that each follow own changes: the counts must be about
-// equal. When the Watcher reports a damage, it has also processed the changes before.
-func (w *watching) quiet(t *testing.T) {
+// checkOwnChanges checks that the Watcher does not report the dataplane's own changes. It counts the reports for ten
+// damages, and for ten damages that each follow own changes: the counts must be about equal. When the Watcher reports a
+// damage, it has also processed the changes before.
+func (w *watching) checkOwnChanges(t *testing.T) {
 	const rounds = 10
 	without, with := 0, 0
 	for range rounds {
@@ -122,10 +122,10 @@ func (w *watching) end(t *testing.T) {
 	select {
 	case err := <-w.ended:
 		require.ErrorIs(t, err, context.Canceled, "Watch returns the error of its context")
-	case <-time.After(w.node.patience):
+	case <-time.After(w.node.waitTimeout):
 		t.Fatal("Watch does not end with its context")
 	}
-	for deadline := time.Now().Add(w.node.patience); ; runtime.Gosched() {
+	for deadline := time.Now().Add(w.node.waitTimeout); ; runtime.Gosched() {
 		left := w.goroutines(t)
 		if left == "" {
 			return

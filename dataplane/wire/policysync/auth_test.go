@@ -25,7 +25,7 @@ func connect(t *testing.T, path string) net.Conn {
 	t.Helper()
 	conn, err := net.Dial("unix", path)
 	require.NoError(t, err)
-	require.NoError(t, conn.SetDeadline(time.Now().Add(patience)))
+	require.NoError(t, conn.SetDeadline(time.Now().Add(waitTimeout)))
 	t.Cleanup(func() { _ = conn.Close() })
 	return conn
 }
@@ -53,7 +53,7 @@ func TestChecksAreLimited(t *testing.T) {
 	for i := range peers {
 		conns = append(conns, connect(t, path(key([]string{"a", "b"}[i%2]))))
 	}
-	require.Eventually(t, func() bool { return running.Load() == most }, patience, time.Millisecond)
+	require.Eventually(t, func() bool { return running.Load() == most }, waitTimeout, time.Millisecond)
 	for range peers {
 		proceed <- struct{}{}
 	}

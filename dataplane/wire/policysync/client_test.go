@@ -116,6 +116,6 @@ func TestClientDeniesWhatItDoesNotUnderstand(t *testing.T) {
 func TestClientReportsADenialOnce(t *testing.T) {
 	f := &fake{err: status.Error(codes.FailedPrecondition, "x"), calls: make(chan struct{}, 3)}
 	client := watch(t, serveFake(t, f))
-	require.Eventually(t, func() bool { return len(f.calls) == cap(f.calls) }, patience, time.Millisecond)
+	require.Eventually(t, func() bool { return len(f.calls) == cap(f.calls) }, waitTimeout, time.Millisecond)
 	require.Len(t, client.states, 1)
 }

@@ -108,7 +108,7 @@ func (w *workloads) state(t *testing.T, path string) *policysync.State {
 	require.NoError(t, err)
 	require.NoError(t, conn.Close())
 	if !w.current[path] {
-		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		ctx, cancel := context.WithTimeout(t.Context(), waitTimeout)
 		defer cancel()
 		w.states[path] = nil
 		_ = policysync.Watch(ctx, path, func(s *policysync.State) {

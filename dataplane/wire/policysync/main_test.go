@@ -26,7 +26,7 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-const patience = 20 * time.Second
+const waitTimeout = 20 * time.Second
 
 func key(name string) policy.Key {
 	return policy.Key{Kind: policy.KindWorkloadEndpoint, Namespace: "n", Name: name}
@@ -75,7 +75,7 @@ func dial(t *testing.T, path string) policysyncpb.PolicySyncClient {
 // call calls Sync on a socket. The call ends with the test.
 func call(t *testing.T, path string) (policysyncpb.PolicySync_SyncClient, error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 6*patience) // so that a test fails if no response arrives
+	ctx, cancel := context.WithTimeout(t.Context(), 6*waitTimeout) // so that a test fails if no response arrives
 	t.Cleanup(cancel)
 	return dial(t, path).Sync(ctx, &policysyncpb.SyncRequest{Name: "test"})
 }
@@ -222,7 +222,7 @@ func watch(t *testing.T, path string) *watched {
 // until waits until the client has a state.
 func (w *watched) until(t *testing.T, want dptest.State) {
 	t.Helper()
-	deadline := time.After(patience)
+	deadline := time.After(waitTimeout)
 	for {
 		if s := w.client.State(); s != nil && s.Objects.Equal(want) {
 			return

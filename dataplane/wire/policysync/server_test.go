@@ -247,7 +247,7 @@ func TestSlowReaderGetsNotFoundForRemovedEndpoint(t *testing.T) {
 	go func() { _ = server.Close(); close(closed) }()
 	select {
 	case <-closed:
-	case <-time.After(patience):
+	case <-time.After(waitTimeout):
 		require.Fail(t, "Close waits for a client that does not read")
 	}
 }
@@ -305,7 +305,7 @@ func TestReaderThatReadsNothingIsDisconnected(t *testing.T) {
 			_, err = other.Recv()
 		}
 		return err == nil
-	}, patience, 20*time.Millisecond)
+	}, waitTimeout, 20*time.Millisecond)
 	for err == nil {
 		_, err = calls.Recv()
 	}
