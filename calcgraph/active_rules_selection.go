@@ -35,7 +35,7 @@ func (s *Selection) Policies() []*policy.Policy { return s.policies }
 // adds p. If p is nil, Replace removes old. Replace returns false if old and p differ only in their rules. Otherwise it
 // returns true, because the lists of policies of endpoints may change.
 func (s *Selection) Replace(old, p *policy.Policy) bool {
-	if old != nil && p != nil && samePlace(old, p) {
+	if old != nil && p != nil && samePosition(old, p) {
 		if at, ok := s.find(old); ok {
 			s.policies[at] = p
 			return false
@@ -62,8 +62,8 @@ func (s *Selection) find(p *policy.Policy) (int, bool) {
 	return slices.BinarySearchFunc(s.policies, p, compareInSelection)
 }
 
-// samePlace reports whether both states of a policy have the same place in the policy lists of endpoints.
-func samePlace(a, b *policy.Policy) bool {
+// samePosition reports whether both states of a policy have the same position in the policy lists of endpoints.
+func samePosition(a, b *policy.Policy) bool {
 	return compareInSelection(a, b) == 0 &&
 		a.ApplyOnForward == b.ApplyOnForward && a.DoNotTrack == b.DoNotTrack && a.PreDNAT == b.PreDNAT &&
 		a.AppliesTo(policy.Ingress) == b.AppliesTo(policy.Ingress) &&

@@ -120,21 +120,21 @@ func permutations(n int) func(func([]int) bool) {
 		for i := range order {
 			order[i] = i
 		}
-		var place func(k int) bool
-		place = func(k int) bool {
+		var permute func(k int) bool
+		permute = func(k int) bool {
 			if k == n {
 				return yield(slices.Clone(order))
 			}
 			for i := k; i < n; i++ {
 				order[k], order[i] = order[i], order[k]
-				if !place(k + 1) {
+				if !permute(k + 1) {
 					return false
 				}
 				order[k], order[i] = order[i], order[k]
 			}
 			return true
 		}
-		place(0)
+		permute(0)
 	}
 }
 

@@ -158,13 +158,13 @@ func TestOutsideIsCovered(t *testing.T) {
 				continue
 			}
 			x := probe.Party{Addresses: []netip.Addr{addr}}
-			var asked []probe.Port
+			var ports []probe.Port
 			for range 4 {
-				asked = append(asked, packet(rng))
+				ports = append(ports, packet(rng))
 			}
-			want := verdicts(e, x, pods, asked)
+			want := verdicts(e, x, pods, ports)
 			require.True(t, slices.ContainsFunc(outside, func(p probe.Party) bool {
-				return p.Addresses[0].Is4() == addr.Is4() && slices.Equal(want, verdicts(e, p, pods, asked))
+				return p.Addresses[0].Is4() == addr.Is4() && slices.Equal(want, verdicts(e, p, pods, ports))
 			}), "seed %d: no party represents %s", seed, addr)
 		}
 	}

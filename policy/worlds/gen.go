@@ -246,7 +246,7 @@ func (g *Generator) endpoint(n int) *policy.WorkloadEndpoint {
 		}
 	}
 	if len(g.cfg.Interfaces) > 0 {
-		g.place(w, n)
+		g.assignInterface(w, n)
 	}
 	for range g.rng.IntN(3) {
 		w.Ports = append(w.Ports, policy.EndpointPort{
@@ -264,8 +264,8 @@ func (g *Generator) endpoint(n int) *policy.WorkloadEndpoint {
 	return w
 }
 
-// place moves the endpoint with the number n to one of Config.Interfaces, or away from Node.
-func (g *Generator) place(w *policy.WorkloadEndpoint, n int) {
+// assignInterface moves the endpoint with the number n to one of Config.Interfaces, or away from Node.
+func (g *Generator) assignInterface(w *policy.WorkloadEndpoint, n int) {
 	if n >= len(g.cfg.Interfaces) {
 		w.Node = otherNode
 		w.Addresses = slices.DeleteFunc(w.Addresses, g.ownedLocally)
