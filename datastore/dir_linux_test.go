@@ -72,7 +72,7 @@ func (f *folder) expectRejected(parts ...string) {
 		for _, part := range parts {
 			require.Contains(f.t, line, part)
 		}
-	case <-time.After(patience):
+	case <-time.After(waitTimeout):
 		require.Fail(f.t, "nothing rejected", "%v", parts)
 	}
 }

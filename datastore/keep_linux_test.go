@@ -38,12 +38,12 @@ func TestDirReleasesDecodedObjects(t *testing.T) {
 	start(t, source, r)
 	select {
 	case <-r.synced:
-	case <-time.After(patience):
+	case <-time.After(waitTimeout):
 		require.Fail(t, "not in sync")
 	}
 	require.Equal(t, objects, r.updates)
 	require.Less(t, r.most, objects)
-	for deadline := time.Now().Add(patience); one.Value() != nil; runtime.GC() {
+	for deadline := time.Now().Add(waitTimeout); one.Value() != nil; runtime.GC() {
 		require.False(t, time.Now().After(deadline), "a decoded resource is still in memory")
 	}
 }

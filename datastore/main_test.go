@@ -20,13 +20,13 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// patience limits how long a test waits for an event.
-const patience = 30 * time.Second
+// waitTimeout limits how long a test waits for an event.
+const waitTimeout = 30 * time.Second
 
 // TestMain fails if a goroutine of this package outlives the tests.
 func TestMain(m *testing.M) {
 	code := m.Run()
-	deadline := time.Now().Add(patience)
+	deadline := time.Now().Add(waitTimeout)
 	for leaked() != "" && time.Now().Before(deadline) {
 		runtime.Gosched()
 	}
@@ -129,7 +129,7 @@ func (r *receiver) take() []string {
 // wait blocks until the receiver has exactly this state, written as "a=1 b=2".
 func (r *receiver) wait(t testing.TB, want string) {
 	t.Helper()
-	deadline := time.After(patience)
+	deadline := time.After(waitTimeout)
 	for {
 		if r.text() == want {
 			return
@@ -148,7 +148,7 @@ func (r *receiver) waitInSync(t testing.TB) {
 	t.Helper()
 	select {
 	case <-r.synced:
-	case <-time.After(patience):
+	case <-time.After(waitTimeout):
 		require.Fail(t, "not in sync")
 	}
 }
@@ -181,7 +181,7 @@ func finished(t testing.TB, done <-chan error) error {
 	select {
 	case err := <-done:
 		return err
-	case <-time.After(patience):
+	case <-time.After(waitTimeout):
 		require.Fail(t, "Run does not return")
 		return nil
 	}

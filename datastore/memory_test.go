@@ -173,7 +173,7 @@ func TestMemoryConcurrent(t *testing.T) {
 	for _, r := range receivers {
 		r.wait(t, strings.Join(want, " "))
 		r.mu.Lock()
-		require.Empty(t, r.torn)
+		require.Empty(t, r.mismatches)
 		r.mu.Unlock()
 	}
 }
@@ -181,7 +181,7 @@ func TestMemoryConcurrent(t *testing.T) {
 // pairReceiver checks after each batch that "l" and "r" of a number are equal.
 type pairReceiver struct {
 	*receiver
-	torn []string
+	mismatches []string
 }
 
 func (p *pairReceiver) Update(ctx context.Context, updates []policy.Update) error {
@@ -191,7 +191,7 @@ func (p *pairReceiver) Update(ctx context.Context, updates []policy.Update) erro
 	for i := range 5 {
 		l, r := p.state[fmt.Sprint("l", i)], p.state[fmt.Sprint("r", i)]
 		if l != r {
-			p.torn = append(p.torn, fmt.Sprintf("%d: %q and %q", i, l, r))
+			p.mismatches = append(p.mismatches, fmt.Sprintf("%d: %q and %q", i, l, r))
 		}
 	}
 	return err

@@ -28,7 +28,7 @@ func TestDirWaits(t *testing.T) {
 		select {
 		case cause := <-lost:
 			require.ErrorIs(t, cause, want)
-		case <-time.After(patience):
+		case <-time.After(waitTimeout):
 			require.Fail(t, "not reported")
 		}
 	}

@@ -85,7 +85,7 @@ func TestDirMovedAwayThenEmptied(t *testing.T) {
 		case r.gate <- struct{}{}:
 			require.Fail(t, "an update is sent before there is another directory")
 		case <-unreadable:
-		case <-time.After(patience):
+		case <-time.After(waitTimeout):
 			require.Fail(t, "the directory is not read again")
 		}
 	}

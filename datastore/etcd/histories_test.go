@@ -382,7 +382,7 @@ func readingOf(t testing.TB, client *etcd.Client) *etcd.History {
 	select {
 	case history := <-histories:
 		return history
-	case <-time.After(patience):
+	case <-time.After(waitTimeout):
 		require.Fail(t, "nothing was read")
 		return nil
 	}

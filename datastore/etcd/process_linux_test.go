@@ -83,7 +83,7 @@ func (p *process) waitGone(t testing.TB) {
 	t.Helper()
 	select {
 	case <-p.done:
-	case <-time.After(patience):
+	case <-time.After(waitTimeout):
 		require.Fail(t, "the server still runs")
 	}
 }
@@ -280,7 +280,7 @@ func TestFrozenLeader(t *testing.T) {
 // findLeader returns the leader, if it is among the members.
 func findLeader(t testing.TB, members []*process) *process {
 	raw := rawClient(t, urls(members)...)
-	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(waitTimeout); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
 		for _, p := range members {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 			status, err := raw.Status(ctx, p.url)

@@ -21,8 +21,8 @@ import (
 	"github.com/wayleave/wayleave/datastore/etcd"
 )
 
-// patience limits how long a test waits for an event.
-const patience = 60 * time.Second
+// waitTimeout limits how long a test waits for an event.
+const waitTimeout = 60 * time.Second
 
 // server is an etcd in this process. It keeps its port over stop and start, and its data unless they are removed.
 type server struct {
@@ -58,7 +58,7 @@ func (s *server) start(t testing.TB) {
 	require.NoError(t, err)
 	select {
 	case <-s.etcd.Server.ReadyNotify():
-	case <-time.After(patience):
+	case <-time.After(waitTimeout):
 		require.Fail(t, "etcd does not start")
 	}
 }
@@ -236,7 +236,7 @@ func (c *changes) channel() <-chan struct{} {
 // await waits until holds returns true. It checks again after each change.
 func (c *changes) await(t testing.TB, what string, holds func() bool) {
 	t.Helper()
-	for timeout := time.After(patience); ; {
+	for timeout := time.After(waitTimeout); ; {
 		next := c.channel()
 		if holds() {
 			return
@@ -253,7 +253,7 @@ func (c *changes) await(t testing.TB, what string, holds func() bool) {
 // result.
 func awaitStored(t testing.TB, raw *clientv3.Client, what string, holds func() bool) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), waitTimeout)
 	defer cancel()
 	changes := raw.Watch(ctx, "", clientv3.WithPrefix(), clientv3.WithCreatedNotify())
 	for first := true; first || !holds(); first = false {
@@ -266,7 +266,7 @@ func awaitStored(t testing.TB, raw *clientv3.Client, what string, holds func() b
 // the leader, and counters of a Source without a hook.
 func eventually(t testing.TB, what string, holds func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(patience); !holds(); time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(waitTimeout); !holds(); time.Sleep(5 * time.Millisecond) {
 		require.True(t, time.Now().Before(deadline), "timeout: %s", what)
 	}
 }
@@ -281,7 +281,7 @@ func background(t testing.TB, run func(context.Context) error) (stop func() erro
 		select {
 		case err := <-done:
 			return err
-		case <-time.After(patience):
+		case <-time.After(waitTimeout):
 			require.Fail(t, "it does not return")
 			return nil
 		}

@@ -36,11 +36,11 @@ func TestSourceListsThenWatches(t *testing.T) {
 	r.await(t, "the change", func() bool { return r.value("q") == "1" })
 	require.Equal(t, []string{"p0000=2 -p0001 q=1"}, r.take())
 	update(t, store, set("p0000", "2"), unset("p0001"))
-	touch := rawClient(t, srv.url)
+	raw := rawClient(t, srv.url)
 	key := "/wayleave/test/state/Profile//q"
-	got, err := touch.Get(t.Context(), key)
+	got, err := raw.Get(t.Context(), key)
 	require.NoError(t, err)
-	_, err = touch.Put(t.Context(), key, string(got.Kvs[0].Value)) // another revision of the same
+	_, err = raw.Put(t.Context(), key, string(got.Kvs[0].Value)) // another revision of the same
 	require.NoError(t, err)
 	last, err := store.Put(t.Context(), profile("q", "2"), etcd.Any)
 	require.NoError(t, err)

@@ -75,7 +75,7 @@ func exceptNodes(e *policy.EntityRule) {
 // other labels, so it matches if it matches an object without labels.
 func nodesMatch(text string) bool {
 	sel, err := selector.Parse(text)
-	return err == nil && !asksForNodes(sel) && sel.Match(nil)
+	return err == nil && !selectsNodes(sel) && sel.Match(nil)
 }
 
 // nodesMatchNamespace is nodesMatch for a selector over the labels of namespaces, which nodes do not have.
@@ -95,7 +95,7 @@ func nodesMatchNamespace(text string) bool {
 	}).Match(nil)
 }
 
-func asksForNodes(sel *selector.Selector) bool {
+func selectsNodes(sel *selector.Selector) bool {
 	return slices.ContainsFunc(slices.Collect(sel.Terms()), func(t selector.Term) bool {
 		return strings.HasPrefix(t.Label, NodeLabelPrefix)
 	})

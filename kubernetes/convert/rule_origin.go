@@ -103,18 +103,18 @@ func (c Converter) RuleOrigins(object metav1.Object) map[string]RuleOrigin {
 		of, _ := Origin(p.Key())
 		of.UID = object.GetUID()
 		for dir, rules := range map[policy.Type][]policy.Rule{policy.Ingress: p.Ingress, policy.Egress: p.Egress} {
-			places := rulePlaces(object, dir, len(rules))
+			list := ruleOrigins(object, dir, len(rules))
 			for i, id := range policy.RuleIDs(p.Key(), dir, rules) {
-				places[i].Object = of
-				origins[id] = places[i]
+				list[i].Object = of
+				origins[id] = list[i]
 			}
 		}
 	}
 	return origins
 }
 
-// rulePlaces returns the origins of the n rules of a direction. Their field Object is not set.
-func rulePlaces(object metav1.Object, dir policy.Type, n int) []RuleOrigin {
+// ruleOrigins returns the origins of the n rules of a direction. Their field Object is not set.
+func ruleOrigins(object metav1.Object, dir policy.Type, n int) []RuleOrigin {
 	path := field.NewPath("spec", "ingress")
 	if dir == policy.Egress {
 		path = field.NewPath("spec", "egress")
@@ -122,18 +122,18 @@ func rulePlaces(object metav1.Object, dir policy.Type, n int) []RuleOrigin {
 	discard := &problems{}
 	groups := ruleGroups(discard, object, path, dir)
 	rules := assemble(discard, path, dir, groups)
-	places := make([]RuleOrigin, 0, n)
+	origins := make([]RuleOrigin, 0, n)
 	if len(rules) == len(joined(groups)) {
 		for _, g := range groups {
-			places = append(places, g.places()...)
+			origins = append(origins, g.origins()...)
 		}
 	} else {
-		places = append(places, RuleOrigin{Field: path.String()})
+		origins = append(origins, RuleOrigin{Field: path.String()})
 	}
-	for i := len(places); i < n; i++ { // Each rule of a Calico policy is made from one.
-		places = append(places, RuleOrigin{Field: path.Index(i).String()})
+	for i := len(origins); i < n; i++ { // Each rule of a Calico policy is made from one.
+		origins = append(origins, RuleOrigin{Field: path.Index(i).String()})
 	}
-	return places
+	return origins
 }
 
 // ruleGroups converts the rules of a direction. A rule of the object may become several rules, which are one group. For
@@ -161,8 +161,8 @@ func ruleGroups(discard *problems, object metav1.Object, path *field.Path, dir p
 	return egressGroups(discard, path, spec.Egress)
 }
 
-// places returns the origins of the group's rules. Their field Object is not set.
-func (g *ruleGroup) places() (list []RuleOrigin) {
+// origins returns the origins of the group's rules. Their field Object is not set.
+func (g *ruleGroup) origins() (list []RuleOrigin) {
 	for i := range g.rules {
 		o := RuleOrigin{Field: g.path.String()}
 		if len(g.peers) > 0 {

@@ -81,7 +81,7 @@ func (d *document) list(n *yaml.Node, path string, item identity, depth int) {
 		switch key.Value {
 		case "apiVersion", "kind", "metadata":
 		case "items":
-			d.through(value, func(n *yaml.Node) { d.items(n, at, item, depth) })
+			d.resolveAlias(value, func(n *yaml.Node) { d.items(n, at, item, depth) })
 		default:
 			d.failAt(key.Line, list(), at, ErrUnknownField)
 		}
@@ -100,8 +100,8 @@ func (d *document) items(n *yaml.Node, path string, item identity, depth int) {
 	}
 }
 
-// through calls a function with the node that an alias refers to, whose size it counts, or with the node itself.
-func (d *document) through(n *yaml.Node, f func(*yaml.Node)) {
+// resolveAlias calls a function with the node that an alias refers to, whose size it counts, or with the node itself.
+func (d *document) resolveAlias(n *yaml.Node, f func(*yaml.Node)) {
 	if n.Kind != yaml.AliasNode {
 		f(n)
 		return
@@ -128,7 +128,7 @@ func (d *document) node(n *yaml.Node, path string, item identity, depth int) {
 	case !d.values.spend(costOfValue + len(path)):
 		d.failOnce(n.Line, list(), path, errAliases)
 	default:
-		d.through(n, func(n *yaml.Node) { d.list(n, path, item, depth+1) })
+		d.resolveAlias(n, func(n *yaml.Node) { d.list(n, path, item, depth+1) })
 	}
 }
 

@@ -55,15 +55,15 @@ func parse(c chunk) (*yaml.Node, error) {
 	return root, nil
 }
 
-// place is the position of a node in an object: in a mapping or list that has a position itself. Nil is the object. Its
-// path is computed only for errors.
-type place struct {
-	in    *place
+// nodePath is the position of a node in an object: in a mapping or list that has a position itself. Nil is the object.
+// Its path is computed only for errors.
+type nodePath struct {
+	in    *nodePath
 	key   string
 	index int // in a list; -1 in a mapping
 }
 
-func (p *place) String() string {
+func (p *nodePath) String() string {
 	steps := p.steps()
 	path := ""
 	for _, s := range steps {
@@ -77,8 +77,8 @@ func (p *place) String() string {
 }
 
 // steps returns the positions from the object to the node.
-func (p *place) steps() []*place {
-	var list []*place
+func (p *nodePath) steps() []*nodePath {
+	var list []*nodePath
 	for ; p != nil; p = p.in {
 		list = append(list, p)
 	}
@@ -88,7 +88,7 @@ func (p *place) steps() []*place {
 
 // nodeError is an error of a node of a document.
 type nodeError struct {
-	at   *place
+	at   *nodePath
 	line int
 	err  error
 }
@@ -114,7 +114,7 @@ func (r *reader) read(n *yaml.Node) (any, []nodeError) {
 }
 
 // fail records an error of a node, and returns nil as its value.
-func (r *reader) fail(at *place, line int, err error) any {
+func (r *reader) fail(at *nodePath, line int, err error) any {
 	r.found = append(r.found, nodeError{at: at, line: line, err: err})
 	return nil
 }
@@ -128,7 +128,7 @@ func (r *reader) spend(n int) bool {
 }
 
 // value returns the value of a node: nil, bool, int64, uint64, float64, string, []any or map[string]any.
-func (r *reader) value(n *yaml.Node, at *place, depth int) any {
+func (r *reader) value(n *yaml.Node, at *nodePath, depth int) any {
 	switch {
 	case !r.spend(costOfValue + len(n.Value)):
 		return nil // the outermost alias reports it
@@ -162,7 +162,7 @@ func (r *reader) value(n *yaml.Node, at *place, depth int) any {
 	return r.fail(at, n.Line, errors.New("not a value"))
 }
 
-func (r *reader) mapping(n *yaml.Node, at *place, depth int) any {
+func (r *reader) mapping(n *yaml.Node, at *nodePath, depth int) any {
 	m := make(map[string]any, len(n.Content)/2)
 	for i := 0; i+1 < len(n.Content) && r.spend(len(n.Content[i].Value)); i += 2 {
 		key, child := n.Content[i], n.Content[i+1]
@@ -174,7 +174,7 @@ func (r *reader) mapping(n *yaml.Node, at *place, depth int) any {
 			r.fail(at, key.Line, errors.New("merge keys (<<) are not allowed"))
 			continue
 		}
-		within := &place{in: at, key: key.Value, index: -1}
+		within := &nodePath{in: at, key: key.Value, index: -1}
 		if _, twice := m[key.Value]; twice {
 			r.fail(within, key.Line, errTwice)
 			m[key.Value] = nil // it is unknown which of them is meant
@@ -185,14 +185,14 @@ func (r *reader) mapping(n *yaml.Node, at *place, depth int) any {
 	return m
 }
 
-func (r *reader) sequence(n *yaml.Node, at *place, depth int) any {
+func (r *reader) sequence(n *yaml.Node, at *nodePath, depth int) any {
 	list := make([]any, 0, min(len(n.Content), 64))
 	for i, child := range n.Content {
 		if !r.spend(0) {
 			break
 		}
 		before := len(r.found)
-		within := &place{in: at, index: i}
+		within := &nodePath{in: at, index: i}
 		v := r.value(child, within, depth+1)
 		if v == nil && len(r.found) == before && r.spend(0) {
 			// Decoded as a rule or a peer, an empty entry would match everything.

@@ -82,7 +82,7 @@ func (e *Etcd) awaitHealth() {
 		require.True(e.t, e.process.running(), "%s has ended", e.URL)
 		return last == nil, nil
 	}
-	err := wait.PollUntilContextTimeout(e.t.Context(), pollInterval, patience, true, poll)
+	err := wait.PollUntilContextTimeout(e.t.Context(), pollInterval, waitTimeout, true, poll)
 	require.NoError(e.t, err, "waited for %s: %v", e.URL, last)
 }
 

@@ -22,8 +22,8 @@ import (
 )
 
 const (
-	// patience is how long a program may take to be ready.
-	patience = 2 * time.Minute
+	// waitTimeout is how long a program may take to be ready.
+	waitTimeout = 2 * time.Minute
 	// pollInterval is the time between two checks of a condition.
 	pollInterval = 50 * time.Millisecond
 	// adminToken authenticates the administrator.
@@ -169,7 +169,7 @@ func (s *Server) awaitReady() {
 	}
 }
 
-// await calls check until it returns no error. It fails the test after the time patience, and at
+// await calls check until it returns no error. It fails the test after the time waitTimeout, and at
 // once if the API server or etcd has ended.
 func (s *Server) await(what string, check func(context.Context) error) {
 	s.t.Helper()
@@ -180,6 +180,6 @@ func (s *Server) await(what string, check func(context.Context) error) {
 		require.True(s.t, s.etcd.running(), "etcd has ended; waited for %s", what)
 		return last == nil, nil
 	}
-	err := wait.PollUntilContextTimeout(s.t.Context(), pollInterval, patience, true, poll)
+	err := wait.PollUntilContextTimeout(s.t.Context(), pollInterval, waitTimeout, true, poll)
 	require.NoError(s.t, err, "waited for %s: %v", what, last)
 }

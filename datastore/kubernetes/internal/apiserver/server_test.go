@@ -27,13 +27,13 @@ import (
 	"github.com/wayleave/wayleave/datastore/kubernetes/internal/apiserver"
 )
 
-// patience limits how long a test waits for an event.
-const patience = 30 * time.Second
+// waitTimeout limits how long a test waits for an event.
+const waitTimeout = 30 * time.Second
 
 // TestMain fails if a goroutine of this package outlives the tests.
 func TestMain(m *testing.M) {
 	code := m.Run()
-	deadline := time.Now().Add(patience)
+	deadline := time.Now().Add(waitTimeout)
 	for leaked() != "" && time.Now().Before(deadline) {
 		runtime.Gosched()
 	}
@@ -102,7 +102,7 @@ func firstEvent(t *testing.T, c kubernetes.Interface, revision string) watch.Eve
 	select {
 	case event := <-w.ResultChan():
 		return event
-	case <-time.After(patience):
+	case <-time.After(waitTimeout):
 		require.FailNow(t, "no event")
 		return watch.Event{}
 	}
@@ -137,7 +137,7 @@ func TestObjectsOutliveKills(t *testing.T) {
 	require.Eventually(t, func() bool {
 		_, err := c.NetworkingV1().NetworkPolicies("shop").Get(t.Context(), "first", metav1.GetOptions{})
 		return err == nil
-	}, patience, 10*time.Millisecond)
+	}, waitTimeout, 10*time.Millisecond)
 	addPolicy(t, c, "third")
 	names, _ = policies(t, c)
 	require.Equal(t, []string{"first", "second", "third"}, names)
@@ -216,7 +216,7 @@ func TestUserHasTheRightsOfRoles(t *testing.T) {
 		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: "node-1"}},
 	}, metav1.CreateOptions{})
 	require.NoError(t, err)
-	require.Eventually(t, func() bool { return list() == nil }, patience, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return list() == nil }, waitTimeout, 10*time.Millisecond)
 	_, err = node.CoreV1().Pods("").List(t.Context(), metav1.ListOptions{})
 	require.True(t, apierrors.IsForbidden(err), "%v", err)
 }
