@@ -24,8 +24,8 @@ import (
 	"github.com/wayleave/wayleave/policy/verdict"
 )
 
-// patience is how long the demo waits for the agent to program something.
-const patience = 30 * time.Second
+// waitTimeout is how long the demo waits for the agent to program something.
+const waitTimeout = 30 * time.Second
 
 func demoCommand() cli.Command {
 	return cli.Command{

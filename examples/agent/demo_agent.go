@@ -55,8 +55,8 @@ const pollInterval = 10 * time.Millisecond
 // wait waits until an attempt to program has succeeded, at the time since or later, and the kernel
 // has the table. It returns the time when the attempt ended.
 func (a *runningAgent) wait(ctx context.Context, table *ruleset.Table, since time.Time) (time.Time, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, patience,
-		fmt.Errorf("demo: not programmed within %s: see the log above", patience))
+	ctx, cancel := context.WithTimeoutCause(ctx, waitTimeout,
+		fmt.Errorf("demo: not programmed within %s: see the log above", waitTimeout))
 	defer cancel()
 	for {
 		a.mu.Lock()

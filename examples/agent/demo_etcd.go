@@ -191,8 +191,8 @@ func (d *sharedDemo) addNode(name string, resources []policy.Resource) error {
 
 // stages fills the store, starts the agents, and measures twice: without the policy, and with it.
 func (d *sharedDemo) stages(ctx context.Context) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, patience,
-		fmt.Errorf("demo: not applied within %s: see the log above", patience))
+	ctx, cancel := context.WithTimeoutCause(ctx, waitTimeout,
+		fmt.Errorf("demo: not applied within %s: see the log above", waitTimeout))
 	defer cancel()
 	for _, n := range d.nodes {
 		if _, err := d.objects.Put(ctx, &policy.Node{Name: n.name}, etcd.Absent); err != nil {

@@ -31,8 +31,8 @@ func serveEtcd(dir string) (stop func(), err error) {
 	case <-server.Server.ReadyNotify():
 		return server.Close, nil
 	case err = <-server.Err():
-	case <-time.After(patience):
-		err = fmt.Errorf("not ready after %s", patience)
+	case <-time.After(waitTimeout):
+		err = fmt.Errorf("not ready after %s", waitTimeout)
 	}
 	server.Close()
 	return nil, fmt.Errorf("demo: start etcd: %w", err)

@@ -231,7 +231,7 @@ func TestApplyWaitsAfterTheStoreWasRebuilt(t *testing.T) {
 	require.NoError(t, store.Init(t.Context()))
 	revision, err := store.Barrier(t.Context())
 	require.NoError(t, err)
-	require.NoError(t, waitApplied(t.Context(), cli.Console{Out: io.Discard}, store, revision, patience))
+	require.NoError(t, waitApplied(t.Context(), cli.Console{Out: io.Discard}, store, revision, waitTimeout))
 	rules := agent.kernel()
 	require.Contains(t, rules, "443")
 	require.NotContains(t, rules, "1029")

@@ -66,7 +66,7 @@ func (o *processOutput) next() (text string, written <-chan struct{}) {
 // await waits until a text is in the output.
 func (o *processOutput) await(t *testing.T, want string) {
 	t.Helper()
-	timeout := time.After(patience)
+	timeout := time.After(waitTimeout)
 	for {
 		text, written := o.next()
 		if strings.Contains(text, want) {
@@ -172,7 +172,7 @@ func await(t *testing.T, what string, holds func() bool, last ...func() any) {
 	t.Helper()
 	ticker := time.NewTicker(20 * time.Millisecond)
 	defer ticker.Stop()
-	for deadline := time.Now().Add(patience); !holds(); <-ticker.C {
+	for deadline := time.Now().Add(waitTimeout); !holds(); <-ticker.C {
 		if time.Now().After(deadline) {
 			var seen []any
 			for _, f := range last {
@@ -186,7 +186,7 @@ func await(t *testing.T, what string, holds func() bool, last ...func() any) {
 // awaitStored waits until holds reports true. Only a change of a key in etcd may change its result.
 func awaitStored(t *testing.T, raw *clientv3.Client, what string, holds func() bool) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), waitTimeout)
 	defer cancel()
 	changes := raw.Watch(ctx, "", clientv3.WithPrefix(), clientv3.WithCreatedNotify())
 	for first := true; first || !holds(); first = false {
@@ -243,7 +243,7 @@ func (s *nodeEtcd) start(port int) {
 	}))
 	select {
 	case <-s.etcd.Server.ReadyNotify():
-	case <-time.After(patience):
+	case <-time.After(waitTimeout):
 		require.Fail(s.t, "etcd does not start")
 	}
 }

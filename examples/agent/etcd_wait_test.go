@@ -87,7 +87,7 @@ func (a *twoAgents) waits(raw *clientv3.Client, manifest string, port int) {
 	nstest.Stop(a.t, stopped)
 	var out processOutput
 	done := make(chan error, 1)
-	go func() { done <- a.apply(raw, &out, applyOptions{init: true, wait: patience}, manifest) }()
+	go func() { done <- a.apply(raw, &out, applyOptions{init: true, wait: waitTimeout}, manifest) }()
 	await(a.t, "one of two", func() bool {
 		select {
 		case err := <-done:

@@ -61,7 +61,7 @@ func startAnAgent(t *testing.T, dir string, options ...string) *netns.NS {
 	case err := <-ended:
 		ended <- err
 		require.NoError(t, err)
-	case <-time.After(patience):
+	case <-time.After(waitTimeout):
 		t.Fatal("the agent has not programmed anything")
 	}
 	return node
@@ -168,7 +168,7 @@ func TestWatch(t *testing.T) {
 		require.NoError(t, os.Rename(half, filepath.Join(dir, format+".yaml")))
 		select {
 		case <-seen:
-		case <-time.After(patience):
+		case <-time.After(waitTimeout):
 			t.Fatal("no event was printed")
 		}
 		cancel()

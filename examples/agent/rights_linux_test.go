@@ -27,7 +27,7 @@ func TestRightsAreCheckedFirst(t *testing.T) {
 		},
 		{"teardown", "--socket", socket},
 	} {
-		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		ctx, cancel := context.WithTimeout(t.Context(), waitTimeout)
 		defer cancel()
 		cmd := exec.CommandContext(ctx, "/proc/self/exe", args...)
 		cmd.Env = append(os.Environ(), agentMode+"=1")

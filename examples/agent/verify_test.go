@@ -49,7 +49,7 @@ spec: {node: n, expectedIPs: [192.0.2.77]}
 	require.Eventually(t, func() bool {
 		_, out, _ := call(t, "ruleset")
 		return strings.Contains(out, "up0")
-	}, patience, 20*time.Millisecond)
+	}, waitTimeout, 20*time.Millisecond)
 	code, out, errs := call(t, "verify")
 	require.Zero(t, code, "%s%s", out, errs)
 	require.Contains(t, out, "policy and table agree")
@@ -64,7 +64,7 @@ func TestVerifyFindsDifference(t *testing.T) {
 	var out, errs string
 	go func() {
 		defer close(ended)
-		for end := time.Now().Add(patience); code != statusDiffers && time.Now().Before(end); {
+		for end := time.Now().Add(waitTimeout); code != statusDiffers && time.Now().Before(end); {
 			code, out, errs = call(t, "verify")
 		}
 	}()

@@ -34,7 +34,7 @@ import (
 
 func TestMain(m *testing.M) { nstest.Main(m) }
 
-const patience = 30 * time.Second
+const waitTimeout = 30 * time.Second
 
 // rig is a node with an agent, and the state that a runtime needs to call the plugin.
 type rig struct {
@@ -122,7 +122,7 @@ func (r *rig) startAgent(more ...string) {
 	// It polls: no event reports that the agent has a socket or is ready.
 	ticker := time.NewTicker(20 * time.Millisecond)
 	defer ticker.Stop()
-	for deadline := time.Now().Add(patience); ; <-ticker.C {
+	for deadline := time.Now().Add(waitTimeout); ; <-ticker.C {
 		status, err := api.Get[api.Status](r.t.Context(), r.client, "/v1/status")
 		if err == nil && status.Ready {
 			return
@@ -142,7 +142,7 @@ func (r *rig) stopAgent() {
 // it gets another one.
 func (r *rig) runtime(command string, container *netns.NS, ip string) (string, error) {
 	r.t.Helper()
-	ctx, cancel := context.WithTimeout(r.t.Context(), 2*patience)
+	ctx, cancel := context.WithTimeout(r.t.Context(), 2*waitTimeout)
 	defer cancel()
 	network, err := libcni.LoadNetworkConf(r.dir, "net")
 	require.NoError(r.t, err)

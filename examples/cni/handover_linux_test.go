@@ -44,9 +44,9 @@ func TestReusedAddressHasNoOldConnections(t *testing.T) {
 	r.must("add", peer, "10.0.0.2/32")
 	r.must("add", old, "10.0.0.1/32")
 	here, there := bind(t, peer, "10.0.0.2:4000"), bind(t, old, "10.0.0.1:5000")
-	require.True(t, passes(t, here, there, patience), "to the first owner")
-	require.True(t, passes(t, there, here, patience), "back")
-	require.True(t, passes(t, here, there, patience))
+	require.True(t, passes(t, here, there, waitTimeout), "to the first owner")
+	require.True(t, passes(t, there, here, waitTimeout), "back")
+	require.True(t, passes(t, here, there, waitTimeout))
 
 	stop, stopped := make(chan struct{}), make(chan int)
 	go func() {

@@ -74,7 +74,7 @@ func TestContainersOnTwoNodes(t *testing.T) {
 			// It polls: the kernel resolves the other node's address only when there are packets.
 			ticker := time.NewTicker(20 * time.Millisecond)
 			defer ticker.Stop()
-			for deadline := time.Now().Add(patience); !there(); <-ticker.C {
+			for deadline := time.Now().Add(waitTimeout); !there(); <-ticker.C {
 				require.False(t, time.Now().After(deadline), "from n1 to n2")
 			}
 			require.True(t, second.reaches(containers[second], containers[first], "10.65.1.9:80"), "from n2 to n1")

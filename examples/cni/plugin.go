@@ -44,7 +44,7 @@ func add(args *skel.CmdArgs) error {
 		Namespace: k.Namespace, Name: k.Name, Interface: c.hostInterface(k), Addresses: addrs, MAC: mac(args).String(),
 		Labels: c.Labels, Profiles: c.Profiles,
 	}
-	where := "/v1/registry?" + k.parameters(url.Values{"timeout": {c.patience().String()}}).Encode()
+	where := "/v1/registry?" + k.parameters(url.Values{"timeout": {c.requestTimeout().String()}}).Encode()
 	if _, err := api.Send[api.Registered](ctx, api.NewClient(c.Socket), http.MethodPut, where, endpoint); err != nil {
 		err := types.NewError(types.ErrTryAgainLater, "the agent has not programmed the container",
 			c.explain(err).Error())

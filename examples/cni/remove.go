@@ -39,9 +39,9 @@ func also(err *types.Error, undoing error) error {
 	return err
 }
 
-// patience is the timeout of a request to the agent. It is a little shorter than the plugin's
+// requestTimeout is the timeout of a request to the agent. It is a little shorter than the plugin's
 // timeout, so that the agent can still return the reason.
-func (c *config) patience() time.Duration { return c.timeout * 9 / 10 }
+func (c *config) requestTimeout() time.Duration { return c.timeout * 9 / 10 }
 
 // undo removes everything that add makes, in this order:
 //
@@ -116,7 +116,7 @@ func (c *config) explain(err error) error {
 func (c *config) requestRemoval(k container, mac string) (newer bool, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), c.timeout)
 	defer cancel()
-	q := k.parameters(url.Values{"mac": {mac}, "timeout": {c.patience().String()}})
+	q := k.parameters(url.Values{"mac": {mac}, "timeout": {c.requestTimeout().String()}})
 	where := registration(k.Key) + "&" + q.Encode()
 	r, err := api.Send[api.Registered](ctx, api.NewClient(c.Socket), http.MethodDelete, where, nil)
 	return r.Endpoint != nil, err

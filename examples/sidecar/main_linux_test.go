@@ -31,7 +31,7 @@ import (
 
 func TestMain(m *testing.M) { nstest.Main(m) }
 
-const patience = 20 * time.Second
+const waitTimeout = 20 * time.Second
 
 // node is a node with a Driver of routes and policy sync. It has no policy in the kernel, so that the sidecar alone
 // denies.
@@ -164,7 +164,7 @@ func (c *client) until(t *testing.T, address string, status int) (body string) {
 		var got int
 		got, body = c.get(address)
 		return got == status
-	}, patience, 20*time.Millisecond)
+	}, waitTimeout, 20*time.Millisecond)
 	return body
 }
 

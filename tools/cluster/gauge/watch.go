@@ -98,7 +98,7 @@ func (t *target) watch(ctx context.Context, interval time.Duration, allowed bool
 	for {
 		probes.Go(func() {
 			sent := time.Now()
-			t.note(sent, probe(t.address), allowed)
+			t.record(sent, probe(t.address), allowed)
 		})
 		select {
 		case <-ctx.Done():
@@ -108,8 +108,8 @@ func (t *target) watch(ctx context.Context, interval time.Duration, allowed bool
 	}
 }
 
-// note records the result of a probe. Results may come out of order.
-func (t *target) note(sent time.Time, answered, allowed bool) {
+// record records the result of a probe. Results may come out of order.
+func (t *target) record(sent time.Time, answered, allowed bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if answered != allowed {

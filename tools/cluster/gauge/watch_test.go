@@ -34,7 +34,7 @@ func TestFirstProbeAfterChange(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			var target target
 			for _, r := range c.results {
-				target.note(at(r.sent), r.answered, c.allowed)
+				target.record(at(r.sent), r.answered, c.allowed)
 			}
 			require.Equal(t, c.want, target.firstNew)
 		})

@@ -145,7 +145,7 @@ func (p *process) ready(tb testing.TB) {
 	tb.Helper()
 	ticker := time.NewTicker(10 * time.Millisecond)
 	defer ticker.Stop()
-	for deadline := time.Now().Add(patience); ; <-ticker.C {
+	for deadline := time.Now().Add(waitTimeout); ; <-ticker.C {
 		s, err := api.Get[api.Status](tb.Context(), p.client, "/v1/status")
 		if err == nil && s.Ready && !s.Pending && s.LastError == "" {
 			return
@@ -178,7 +178,7 @@ func (p *process) change(b *testing.B, l layout, dir string) {
 	for i := range changes {
 		before := p.attempts(b)
 		l.writeOne(b, dir, (i+1)%roles)
-		for deadline := time.Now().Add(patience); p.attempts(b) == before; {
+		for deadline := time.Now().Add(waitTimeout); p.attempts(b) == before; {
 			require.False(b, time.Now().After(deadline), "a change is not programmed; %s", p.said)
 		}
 	}

@@ -32,9 +32,9 @@ var (
 func TestMain(m *testing.M) { nstest.Main(m) }
 
 const (
-	locals   = 100
-	roles    = 50
-	patience = time.Minute
+	locals      = 100
+	roles       = 50
+	waitTimeout = time.Minute
 )
 
 // scale is the size of a world.
@@ -151,7 +151,7 @@ func (r *running) programmed(tb testing.TB) {
 		require.NoError(tb, s.Err)
 	case err := <-r.ended:
 		tb.Fatalf("ended: %v", err)
-	case <-time.After(patience):
+	case <-time.After(waitTimeout):
 		tb.Fatal("nothing is programmed")
 	}
 }

@@ -58,7 +58,7 @@ func requireAll(tb testing.TB, ns *netns.NS, r *running, s scale) {
 // some elements. Look-ups find all elements.
 func requireClasses(tb testing.TB, ns *netns.NS, s scale) {
 	tb.Helper()
-	for deadline := time.Now().Add(patience); ; {
+	for deadline := time.Now().Add(waitTimeout); ; {
 		k := list(tb, ns)
 		i := locals
 		for i < s.endpoints && k[endpoint(i, 0).Addresses[0]] != "" {

@@ -244,7 +244,7 @@ func (l limited) start(tb testing.TB, binary string, g *group) *limitedRun {
 		r.ready(tb)
 		return r
 	}
-	stuck := time.AfterFunc(patience, func() { _ = r.Process.Kill() })
+	stuck := time.AfterFunc(waitTimeout, func() { _ = r.Process.Kill() })
 	defer stuck.Stop()
 	r.err = r.Wait()
 	return r

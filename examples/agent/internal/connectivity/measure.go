@@ -60,17 +60,17 @@ func Measure(ctx context.Context, cfg Config) (*Matrix, error) {
 		}
 	}
 	var (
-		asking sync.WaitGroup
+		probes sync.WaitGroup
 		room   = make(chan struct{}, atOnce)
 	)
 	for i := range m.Cells {
 		room <- struct{}{}
-		asking.Go(func() {
+		probes.Go(func() {
 			m.measure(ctx, cfg, &m.Cells[i])
 			<-room
 		})
 	}
-	asking.Wait()
+	probes.Wait()
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("connectivity: %w", err)
 	}

@@ -163,7 +163,7 @@ func TestWithoutRights(t *testing.T) {
 	binary := filepath.Join(state, "agent")
 	err := gobuild.Build(binary, "github.com/wayleave/wayleave/examples/agent")
 	require.NoError(t, err)
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), waitTimeout)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, binary, "run", "--node", "n", "--manifests", dir, "--http-address", "",
 		"--socket", filepath.Join(state, "s"), "--endpoint-dir", filepath.Join(state, "endpoints"))

@@ -43,15 +43,15 @@ func TestDeniedConnectionsEnd(t *testing.T) {
 			require.Equal(t, !kept, strings.Contains(table, "TCP in the middle of a connection"))
 
 			conn := connect(t, cart.NS, web.NS, "10.0.0.1:80")
-			require.True(t, answered(conn, patience))
+			require.True(t, answered(conn, waitTimeout))
 
 			write(t, dir, "policy.yaml", allow("cart", "web", 81))
 			r.until(t, func(s pipeline.State) bool { return well(s) && s.Events > 0 })
 			if kept {
-				require.True(t, answered(conn, patience))
+				require.True(t, answered(conn, waitTimeout))
 				return
 			}
-			require.Eventually(t, func() bool { return !answered(conn, 200*time.Millisecond) }, patience,
+			require.Eventually(t, func() bool { return !answered(conn, 200*time.Millisecond) }, waitTimeout,
 				time.Millisecond)
 			require.False(t, answered(conn, 200*time.Millisecond))
 		})
@@ -64,7 +64,7 @@ func connect(t *testing.T, from, to *netns.NS, address string) (conn net.Conn) {
 	var listener net.Listener
 	require.NoError(t, to.Do(func() (err error) { listener, err = net.Listen("tcp", address); return err }))
 	require.NoError(t, from.Do(func() (err error) {
-		conn, err = net.DialTimeout("tcp", address, patience)
+		conn, err = net.DialTimeout("tcp", address, waitTimeout)
 		return err
 	}))
 	far, err := listener.Accept()

@@ -30,7 +30,7 @@ import (
 
 func TestMain(m *testing.M) { nstest.Main(m) }
 
-const patience = 20 * time.Second
+const waitTimeout = 20 * time.Second
 
 // pod returns the manifest of a pod of node n.
 func pod(name, ip string) string {
@@ -85,7 +85,7 @@ func (l *log) Write(p []byte) (int, error) {
 // await waits until a text is in the log. It is for one goroutine.
 func (l *log) await(t testing.TB, text string) {
 	t.Helper()
-	for timeout := time.After(patience); !strings.Contains(l.String(), text); {
+	for timeout := time.After(waitTimeout); !strings.Contains(l.String(), text); {
 		select {
 		case <-l.written:
 		case <-timeout:
@@ -150,7 +150,7 @@ func startWith(
 // until waits for a state for which holds reports true.
 func (r *running) until(t testing.TB, holds func(pipeline.State) bool) {
 	t.Helper()
-	timeout := time.After(patience)
+	timeout := time.After(waitTimeout)
 	for {
 		select {
 		case s := <-r.states:
@@ -175,7 +175,7 @@ func (r *running) end(t testing.TB) {
 	select {
 	case err := <-r.ended:
 		require.NoError(t, err)
-	case <-time.After(patience):
+	case <-time.After(waitTimeout):
 		t.Fatal("does not end")
 	}
 }
@@ -418,7 +418,7 @@ func TestSettingsInTheDatastore(t *testing.T) {
 		})
 	}()
 	until := func(kind, text string) {
-		timeout := time.After(patience)
+		timeout := time.After(waitTimeout)
 		for {
 			select {
 			case e := <-events:

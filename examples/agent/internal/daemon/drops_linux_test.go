@@ -73,7 +73,7 @@ func TestDrops(t *testing.T) {
 		})
 	}()
 	until := func(holds func(api.Verdict) bool) api.Verdict {
-		ticker, timeout := time.NewTicker(10*time.Millisecond), time.After(patience)
+		ticker, timeout := time.NewTicker(10*time.Millisecond), time.After(waitTimeout)
 		defer ticker.Stop()
 		for {
 			select {
@@ -153,7 +153,7 @@ func TestDropsRefused(t *testing.T) {
 			return err
 		}))
 		return regexp.MustCompile(`(?m)^ *4 `).Match(groups)
-	}, patience, time.Millisecond)
+	}, waitTimeout, time.Millisecond)
 	err := api.Stream[api.Verdict](t.Context(), r.Client, "/v1/drops?group=4&rate=1", nil)
 	require.ErrorContains(t, err, "group 4: ")
 	require.ErrorContains(t, err, "a program other than the agent may receive it")
@@ -191,7 +191,7 @@ func TestDropsOfAgent(t *testing.T) {
 	}
 	group(3)
 	seen := map[string]bool{}
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), waitTimeout)
 	var knocking sync.WaitGroup // ends before the workload's namespace is closed
 	defer knocking.Wait()
 	defer cancel()

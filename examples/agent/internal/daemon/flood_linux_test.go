@@ -101,7 +101,7 @@ func TestReconnectingClientsKeepNoProbeOut(t *testing.T) {
 	for range probes {
 		answered(func() error { return live(r.node, address) })
 		answered(func() error {
-			_, err := r.WithTimeout(patience).Raw(t.Context(), "/livez")
+			_, err := r.WithTimeout(waitTimeout).Raw(t.Context(), "/livez")
 			return err
 		})
 	}
@@ -116,12 +116,12 @@ func TestReconnectingClientsKeepNoProbeOut(t *testing.T) {
 // live requests /livez over TCP, from the namespace of the node.
 func live(node *netns.NS, address string) error {
 	return node.Do(func() error {
-		c, err := net.DialTimeout("tcp", address, patience)
+		c, err := net.DialTimeout("tcp", address, waitTimeout)
 		if err != nil {
 			return err
 		}
 		defer func() { _ = c.Close() }()
-		_ = c.SetDeadline(time.Now().Add(patience))
+		_ = c.SetDeadline(time.Now().Add(waitTimeout))
 		if _, err := io.WriteString(c, "GET /livez HTTP/1.1\r\nHost: agent\r\n\r\n"); err != nil {
 			return err
 		}
@@ -223,17 +223,17 @@ func TestFloodWithFewDescriptors(t *testing.T) {
 	require.NotEmpty(t, address)
 
 	flood(t, node, address, 500)
-	client := api.NewClient(socket).WithTimeout(patience)
+	client := api.NewClient(socket).WithTimeout(waitTimeout)
 	_, err = client.Raw(t.Context(), "/livez")
 	require.NoError(t, err)
 	require.NoError(t, node.Do(func() error {
-		c, err := net.DialTimeout("tcp", address, patience)
+		c, err := net.DialTimeout("tcp", address, waitTimeout)
 		if err != nil {
 			return err
 		}
 		defer func() { _ = c.Close() }()
 		_, err = io.WriteString(c, "GET /livez HTTP/1.1\r\nHost: agent\r\n\r\n")
-		if err = errors.Join(err, c.SetDeadline(time.Now().Add(patience))); err != nil {
+		if err = errors.Join(err, c.SetDeadline(time.Now().Add(waitTimeout))); err != nil {
 			return err
 		}
 		answer := make([]byte, len("HTTP/1.1 200"))

@@ -146,7 +146,7 @@ func awaitFlow(t *testing.T, r *running, wanted func(api.Flow) bool, attempt fun
 			found = all.Flows[i]
 		}
 		return i >= 0
-	}, patience, 50*time.Millisecond)
+	}, waitTimeout, 50*time.Millisecond)
 	return found
 }
 
@@ -176,7 +176,7 @@ func talk(t *testing.T, web, cart *netns.NS) (conn net.Conn, stop func()) {
 		}
 	}()
 	require.NoError(t, cart.Do(func() (err error) {
-		conn, err = net.DialTimeout("tcp", "10.0.0.1:80", patience)
+		conn, err = net.DialTimeout("tcp", "10.0.0.1:80", waitTimeout)
 		return err
 	}))
 	for range 4 {
@@ -232,7 +232,7 @@ func BenchmarkNewFlow(b *testing.B) {
 					require.NoError(b, err)
 					all, err := api.Get[api.Flows](b.Context(), r.Client, "/v1/flows")
 					return err == nil && len(all.Flows) > 0
-				}, patience, 50*time.Millisecond)
+				}, waitTimeout, 50*time.Millisecond)
 			}
 			before, sending, port := processorTime(b), time.Duration(0), 1
 			for b.Loop() {

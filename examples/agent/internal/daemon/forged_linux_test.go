@@ -37,7 +37,7 @@ func TestObjectNamesForgeNoLogLine(t *testing.T) {
 		select {
 		case e := <-events:
 			return e
-		case <-time.After(patience):
+		case <-time.After(waitTimeout):
 			t.Fatalf("no event; log:\n%s", r.log)
 			return api.Event{}
 		}

@@ -103,7 +103,7 @@ func newAPIServer(t *testing.T) *apiServer {
 // complete waits until an agent sees all changes.
 func (s *apiServer) complete() {
 	s.t.Helper()
-	timeout := time.After(patience)
+	timeout := time.After(waitTimeout)
 	for range kubernetes.Kinds() {
 		select {
 		case <-s.watches:
@@ -225,7 +225,7 @@ func (n *kubernetesNode) endpointStates() map[string]string {
 
 func (n *kubernetesNode) eventually(ok func(api.Status) bool) {
 	n.t.Helper()
-	for deadline := time.Now().Add(patience); ; runtime.Gosched() {
+	for deadline := time.Now().Add(waitTimeout); ; runtime.Gosched() {
 		status, err := api.Get[api.Status](n.t.Context(), n.Client, "/v1/status")
 		if err == nil && ok(status) {
 			return

@@ -183,15 +183,15 @@ func TestStoredRegistrationDoesNotInterruptOwner(t *testing.T) {
 	packets := 0
 	r.until(t, func(s pipeline.State) bool { // packets are sent during the start, too
 		for _, conn := range conns {
-			require.True(t, answered(conn, patience))
+			require.True(t, answered(conn, waitTimeout))
 			packets++
 		}
 		return s.InSync
 	})
 	require.Equal(t, "failed: "+belongsTo(iface, "WorkloadEndpoint/shop/web"), r.stateOf(t, "stored"))
 	for i, address := range addresses {
-		require.True(t, answered(conns[i], patience))
-		require.True(t, answered(connect(t, cart.NS, web.NS, address), patience))
+		require.True(t, answered(conns[i], waitTimeout))
+		require.True(t, answered(connect(t, cart.NS, web.NS, address), waitTimeout))
 	}
 	t.Logf("1 change, %d packets answered", packets+2*len(addresses))
 	r.end(t)
@@ -211,7 +211,7 @@ func TestRegisterEndsWhenInterfaceIsTaken(t *testing.T) {
 	select {
 	case err := <-failed:
 		require.ErrorContains(t, err, belongsTo(iface, "WorkloadEndpoint/shop/late"))
-	case <-time.After(patience):
+	case <-time.After(waitTimeout):
 		require.Fail(t, "the registration does not end")
 	}
 	nstest.NewWorkload(t, node, iface, "10.0.0.9")

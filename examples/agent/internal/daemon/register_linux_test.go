@@ -93,7 +93,7 @@ func startWaiting(
 		}
 	})...)
 	// It polls: no event reports that all other sources are in sync.
-	for deadline := time.Now().Add(patience); ; runtime.Gosched() {
+	for deadline := time.Now().Add(waitTimeout); ; runtime.Gosched() {
 		status, err := api.Get[api.Status](t.Context(), r.Client, "/v1/status")
 		if err == nil && slices.Equal(status.Waiting, []string{"late"}) {
 			return r

@@ -44,7 +44,7 @@ func rivals(t *testing.T, both, second map[string]string) (node *netns.NS, a, b 
 func poll(holds func() bool) bool {
 	ticker := time.NewTicker(20 * time.Millisecond)
 	defer ticker.Stop()
-	for deadline := time.Now().Add(patience); !holds(); <-ticker.C {
+	for deadline := time.Now().Add(waitTimeout); !holds(); <-ticker.C {
 		if time.Now().After(deadline) {
 			return false
 		}
@@ -98,7 +98,7 @@ func threeRoutes(t *testing.T, node *netns.NS) {
 	routes, err := rtnl.Listen(rtnl.Config{NetNS: node.FD()}, rtnl.GroupRoutes)
 	require.NoError(t, err)
 	defer func() { require.NoError(t, routes.Close()) }()
-	waiting, cancel := context.WithTimeout(t.Context(), patience)
+	waiting, cancel := context.WithTimeout(t.Context(), waitTimeout)
 	defer cancel()
 	ours := func() string { return ip(t, node, "route", "show", "proto", "219") }
 	for strings.Count(ours(), "10.0.0.") < 3 {

@@ -38,7 +38,7 @@ func watchFiles(t *testing.T, dir string) fileChanges {
 // until waits until holds reports true, and calls it again after each change of the directory.
 func (f fileChanges) until(t *testing.T, holds func() bool) {
 	t.Helper()
-	require.NoError(t, f.SetReadDeadline(time.Now().Add(patience)))
+	require.NoError(t, f.SetReadDeadline(time.Now().Add(waitTimeout)))
 	for events := make([]byte, 4096); !holds(); {
 		_, err := f.Read(events)
 		require.NoError(t, err)

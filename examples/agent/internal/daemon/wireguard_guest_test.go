@@ -85,7 +85,7 @@ func TestAgentsEncrypt(t *testing.T) {
 				return nil
 			})
 			return strings.Contains(string(out), block+" dev wg.way")
-		}, 2*patience, 50*time.Millisecond, "%s to %s; log:\n%s", name, block, agents[name].log)
+		}, 2*waitTimeout, 50*time.Millisecond, "%s to %s; log:\n%s", name, block, agents[name].log)
 	}
 	encrypts("n1", "10.65.2.0/26")
 	encrypts("n2", "10.65.1.0/26")

@@ -57,7 +57,7 @@ type Pipeline struct {
 
 	rejected rejections
 	doubts   doubts
-	places   places
+	lines    doubtLines
 }
 
 // New returns a Pipeline. It opens sockets, so call Run afterwards: only Run closes them. New does
@@ -99,7 +99,7 @@ func New(cfg Config) (*Pipeline, error) {
 			},
 			Doubt: func(key policy.Key, doubt *policy.DoubtError) {
 				p.doubts.set(key, doubt)
-				if at := p.places.take(key, doubt); doubt != nil {
+				if at := p.lines.take(key, doubt); doubt != nil {
 					cfg.Logger.Error("in doubt: some rules fail closed", "object", key, "at", strings.Join(at, ", "),
 						"err", doubt)
 				} else {
@@ -321,7 +321,7 @@ func (p *Pipeline) sources(previous *Pipeline) ([]datastore.NamedSource, error) 
 	}
 	decode := func(file string, data []byte) ([]policy.Resource, []error) {
 		resources, problems := p.cfg.decode(file, data)
-		return resources, p.places.record(resources, problems)
+		return resources, p.lines.record(resources, problems)
 	}
 	err := errors.Join(
 		add(SourceManifests, p.cfg.Manifests, datastore.DirConfig{Extensions: manifest.Extensions(), Decode: decode}),

@@ -71,12 +71,12 @@ func (f *flood) stop() {
 
 // probe sends a request on a new connection and reads the answer.
 func probe(network, address string) error {
-	c, err := net.DialTimeout(network, address, patience)
+	c, err := net.DialTimeout(network, address, waitTimeout)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = c.Close() }()
-	if err := c.SetDeadline(time.Now().Add(patience)); err != nil {
+	if err := c.SetDeadline(time.Now().Add(waitTimeout)); err != nil {
 		return err
 	}
 	if _, err := io.WriteString(c, get); err != nil {

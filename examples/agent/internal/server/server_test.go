@@ -24,7 +24,7 @@ import (
 	"github.com/wayleave/wayleave/examples/agent/internal/server"
 )
 
-const patience = 20 * time.Second
+const waitTimeout = 20 * time.Second
 
 // log has the text that was logged.
 type log struct {
@@ -79,7 +79,7 @@ func (r *running) dial(t *testing.T, text string) net.Conn {
 	c, err := net.Dial("unix", r.path)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = c.Close() })
-	require.NoError(t, c.SetDeadline(time.Now().Add(patience)))
+	require.NoError(t, c.SetDeadline(time.Now().Add(waitTimeout)))
 	if _, err = io.WriteString(c, text); !errors.Is(err, syscall.EPIPE) {
 		require.NoError(t, err)
 	}
@@ -181,7 +181,7 @@ func TestAllConnectionsBusy(t *testing.T) {
 			stays, goes = second, first
 			select {
 			case <-begun:
-			case <-time.After(patience):
+			case <-time.After(waitTimeout):
 				require.Fail(t, "the new request does not begin")
 			}
 		}

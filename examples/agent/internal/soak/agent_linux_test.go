@@ -116,7 +116,7 @@ func (a *agent) ready() {
 	a.t.Helper()
 	ticker := time.NewTicker(10 * time.Millisecond)
 	defer ticker.Stop()
-	for deadline := time.Now().Add(patience); ; <-ticker.C {
+	for deadline := time.Now().Add(waitTimeout); ; <-ticker.C {
 		s, err := api.Get[api.Status](a.t.Context(), a.client, "/v1/status")
 		if err == nil && s.Ready && !s.Pending && s.LastError == "" {
 			return
@@ -128,7 +128,7 @@ func (a *agent) ready() {
 // wait waits until an endpoint is programmed.
 func (a *agent) wait(endpoint string) {
 	a.t.Helper()
-	ctx, cancel := context.WithTimeout(a.t.Context(), patience)
+	ctx, cancel := context.WithTimeout(a.t.Context(), waitTimeout)
 	defer cancel()
 	_, err := api.Send[struct{}](ctx, a.client, http.MethodPost, "/v1/wait", api.Wait{Endpoint: endpoint})
 	require.NoError(a.t, err)
@@ -198,7 +198,7 @@ func (a *agent) readyToServe() {
 	a.t.Helper()
 	ticker := time.NewTicker(10 * time.Millisecond)
 	defer ticker.Stop()
-	for deadline := time.Now().Add(patience); ; <-ticker.C {
+	for deadline := time.Now().Add(waitTimeout); ; <-ticker.C {
 		if s, err := api.Get[api.Status](a.t.Context(), a.client, "/v1/status"); err == nil && s.Ready {
 			return
 		}

@@ -118,7 +118,7 @@ func (w *world) reach(version int) []string {
 	marks := []string{fmt.Sprint(loadPort(version, 0)), fmt.Sprint(loadPort(version, loadPolicies-1))}
 	ticker := time.NewTicker(pace)
 	defer ticker.Stop()
-	for deadline := time.Now().Add(patience); ; <-ticker.C {
+	for deadline := time.Now().Add(waitTimeout); ; <-ticker.C {
 		text := strings.Join(w.agent.kernel(), "\n")
 		if strings.Contains(text, marks[0]) && strings.Contains(text, marks[1]) {
 			break

@@ -29,7 +29,7 @@ var (
 func TestMain(m *testing.M) { nstest.Main(m) }
 
 const (
-	patience = time.Minute
+	waitTimeout = time.Minute
 	// pace is the time between two changes.
 	pace = 20 * time.Millisecond
 	// pods is the number of pods that are created and deleted, besides two that stay. policies is

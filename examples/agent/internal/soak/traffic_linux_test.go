@@ -53,7 +53,7 @@ func startTraffic(ctx context.Context, t *testing.T, one, two *netns.NS) *traffi
 	}))
 	var conn, datagrams net.Conn
 	require.NoError(t, one.Do(func() (err error) {
-		if conn, err = net.DialTimeout("tcp", "10.0.0.2:80", patience); err != nil {
+		if conn, err = net.DialTimeout("tcp", "10.0.0.2:80", waitTimeout); err != nil {
 			return err
 		}
 		datagrams, err = net.Dial("udp", "10.0.0.2:53")
@@ -166,7 +166,7 @@ func (s *traffic) datagrams(ctx context.Context, conn net.Conn) {
 func (s *traffic) drain(ctx context.Context) {
 	close(s.stop)
 	<-s.stopped
-	for end := time.Now().Add(patience); s.missing() > 0 && time.Now().Before(end); {
+	for end := time.Now().Add(waitTimeout); s.missing() > 0 && time.Now().Before(end); {
 		pause(ctx, time.Millisecond)
 	}
 }

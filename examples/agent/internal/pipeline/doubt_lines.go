@@ -14,18 +14,18 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// places has the lines of manifests that doubts come from. A doubt is a field of a policy's rule
-// that is not understood. The policy is enforced nevertheless, and is not reported as rejected: the
-// log has one message for it, with the lines.
+// doubtLines has the lines of manifests that doubts come from. A doubt is a field of a policy's
+// rule that is not understood. The policy is enforced nevertheless, and is not reported as
+// rejected: the log has one message for it, with the lines.
 //
-// A places is safe for concurrent use.
-type places struct {
+// A doubtLines is safe for concurrent use.
+type doubtLines struct {
 	mu sync.Mutex
 	of map[policy.Key]map[policy.Problem]string
 }
 
 // record records the lines of doubts in a file, and returns the problems that are not doubts.
-func (p *places) record(resources []policy.Resource, problems []error) (others []error) {
+func (l *doubtLines) record(resources []policy.Resource, problems []error) (others []error) {
 	var doubted []*policy.Policy
 	found := map[policy.Key]map[policy.Problem]string{}
 	for _, r := range resources {
@@ -40,16 +40,16 @@ func (p *places) record(resources []policy.Resource, problems []error) (others [
 			others = append(others, problem)
 		}
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.of == nil {
-		p.of = map[policy.Key]map[policy.Problem]string{}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.of == nil {
+		l.of = map[policy.Key]map[policy.Problem]string{}
 	}
-	maps.Copy(p.of, found)
+	maps.Copy(l.of, found)
 	return others
 }
 
-// isDoubt reports whether a problem of a file is a doubt of the policy, and records its place.
+// isDoubt reports whether a problem of a file is a doubt of the policy, and records its line.
 func isDoubt(r *policy.Policy, at *manifest.Error, found map[policy.Problem]string) bool {
 	if o := at.Object; o.Namespace != "" && o.Namespace != r.Namespace || !strings.HasSuffix(r.Name, o.Name) {
 		return false
@@ -65,15 +65,15 @@ func isDoubt(r *policy.Policy, at *manifest.Error, found map[policy.Problem]stri
 
 // take returns the known lines of a policy's doubts. If the policy has no doubts any more, it
 // forgets its lines.
-func (p *places) take(key policy.Key, doubt *policy.DoubtError) (list []string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
+func (l *doubtLines) take(key policy.Key, doubt *policy.DoubtError) (list []string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	if doubt == nil {
-		delete(p.of, key)
+		delete(l.of, key)
 		return nil
 	}
 	for _, problem := range doubt.Problems {
-		if at := p.of[key][problem]; at != "" {
+		if at := l.of[key][problem]; at != "" {
 			list = append(list, at)
 		}
 	}
