@@ -79,8 +79,8 @@ func (m *merger) fold(batches []Batch) Batch {
 	return Batch{Events: events}
 }
 
-// mergeEvents returns one event in place of two consecutive events of one object, or nil if the two
-// change nothing. Only an IPSetDelta depends on the event before; any other event replaces it.
+// mergeEvents returns one event for two consecutive events of one object, or nil if the two change
+// nothing. Only an IPSetDelta depends on the event before; any other event replaces it.
 func mergeEvents(before, e Event) Event {
 	delta, ok := e.(*IPSetDelta)
 	if !ok {

@@ -10,7 +10,7 @@
 // # Traffic that policy does not see
 //
 // The table has base chains in the netfilter hooks of IPv4 and IPv6. Some frames of bridges do not
-// pass these hooks. For some other packets, the hooks see the interface of a bridge in place of the
+// pass these hooks. For some other packets, the hooks see the interface of a bridge instead of the
 // endpoint's interface. For others, the hooks see only the outer header of a tunnel. These are the
 // cases:
 //

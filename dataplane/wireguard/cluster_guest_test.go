@@ -71,7 +71,7 @@ type node struct {
 	policed bool
 	// rotationDelay sets wireguard.Config.RotationDelay, and may be less than New accepts.
 	rotationDelay time.Duration
-	// child is the process that keeps the node in place of start. Only with mu.
+	// child is the process that keeps the node instead of start. Only with mu.
 	child *child
 }
 

@@ -57,7 +57,7 @@ type Hooks struct {
 	// For kinds other than Pod, Problems is also called whenever the object's resources change,
 	// even if its problems stay the same.
 	Problems func(object convert.Object, problems []error)
-	// Converted is called in place of Problems for a ClusterNetworkPolicy, because its status has
+	// Converted is called instead of Problems for a ClusterNetworkPolicy, because its status has
 	// conditions to write. It is called for every generation of the object, with or without
 	// problems. The default is to call Problems.
 	Converted func(object convert.Object, generation int64, problems []error)

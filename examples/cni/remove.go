@@ -94,7 +94,7 @@ func (c *config) unregister(k container, mac string) (newer bool, err error) {
 	return c.removeFile(k, mac)
 }
 
-// explain rewrites the error of a request: it names fields of the network configuration in place of
+// explain rewrites the error of a request: it names fields of the network configuration instead of
 // the agent's flags.
 func (c *config) explain(err error) error {
 	switch {

@@ -28,7 +28,7 @@
 //	insync
 //
 // These keys limit a rule's source: src (a selector), src.not, src.ns, src.nets, src.notnets, src.ports, src.notports,
-// src.sa and src.svc (a service's name, or namespace/name). The same keys with dst in place of src limit its
+// src.sa and src.svc (a service's name, or namespace/name). The same keys with dst instead of src limit its
 // destination. The action "-" means no action. Parse accepts the port 0, although a resource with it is invalid. The
 // interface of an endpoint is "wl" followed by the endpoint's name. If a line has no node, the endpoint is on the node
 // whose name is the constant Node.

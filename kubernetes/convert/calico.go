@@ -54,8 +54,8 @@ func (c Converter) CalicoTier(tier *calico.Tier) (*policy.Tier, []error) {
 }
 
 // CalicoProfile converts a Calico Profile to a profile. A Calico Profile whose name begins with "kns." stands for a
-// namespace, in place of a Namespace object. So the converted profile gets the label "pcns.wayleave.dev/known", as for
-// a Namespace. This label marks that the labels of the namespace are known. If there is an error, there is no profile,
+// namespace, instead of a Namespace object. So the converted profile gets the label "pcns.wayleave.dev/known", as for a
+// Namespace. This label marks that the labels of the namespace are known. If there is an error, there is no profile,
 // and all traffic of endpoints that list the profile is denied. Every error is an *Error.
 func (c Converter) CalicoProfile(profile *calico.Profile) (*policy.Profile, []error) {
 	p, _ := begin(calico.APIVersion, "Profile", profile, false)

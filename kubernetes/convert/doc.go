@@ -111,7 +111,7 @@
 // From Kubernetes:
 //
 //   - A namespaceSelector with NotIn or DoesNotExist matches if a label is absent. But the labels of a pod's namespace
-//     are unknown until the Namespace object, or a Calico Profile "kns.NAME" in place of it, has been converted. Until
+//     are unknown until the Namespace object, or a Calico Profile "kns.NAME" instead of it, has been converted. Until
 //     then, such a selector does not match the pod, unless it selects by the namespace's name, which is known. A Deny
 //     rule of a ClusterNetworkPolicy is the exception. In the peers of this rule, NotIn and DoesNotExist match the pod.
 //     The same holds for the subject of the policy, as far as this rule is concerned. For Accept and Pass rules of the

@@ -57,7 +57,7 @@ func (o RuleOrigin) located() RuleOrigin {
 }
 
 // String returns the place of the rule, as in "shop.yaml:41: ingress[0].from[1], ports[0]". If File is empty, the text
-// begins with the object in place of file and line.
+// begins with the object instead of file and line.
 func (o RuleOrigin) String() string {
 	if o.File == "" {
 		return o.Object.String() + ": " + o.RuleOrigin.String()

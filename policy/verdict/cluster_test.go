@@ -169,7 +169,7 @@ func TestClusterNetworkPolicy(t *testing.T) {
 	peers := func(action policy.Action, namespaces string) policy.Rule {
 		return policy.Rule{Action: action, Source: policy.EntityRule{NamespaceSelector: namespaces}}
 	}
-	// an endpoint without a namespace, in place of a pod in the host's network
+	// an endpoint without a namespace, instead of a pod in the host's network
 	host := wep("host", "192.0.2.1", "app=web")
 	host.Profiles = []string{"kns.a"}
 	run(t, []scenario{

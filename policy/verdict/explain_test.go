@@ -165,7 +165,7 @@ func TestStagedExplained(t *testing.T) { // S20
 			verdict.Allow, verdict.Allow,
 		},
 		{
-			"in place of its namesake",
+			"instead of its namesake",
 			[]policy.Resource{web, in("", 1, ingress("p", allow())), in("", 2, staged(ingress("p", deny())))},
 			verdict.Allow, verdict.Deny,
 		},

@@ -58,7 +58,7 @@ type Flow struct {
 	// requires Node.
 	InInterface string `json:"inInterface,omitempty"`
 	// OutInterface is the node's interface by which the packet leaves. It has the same default and rules as
-	// InInterface, with DstEndpoint and Dst in place of SrcEndpoint and Src.
+	// InInterface, with DstEndpoint and Dst instead of SrcEndpoint and Src.
 	OutInterface string `json:"outInterface,omitempty"`
 }
 

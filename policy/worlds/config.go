@@ -28,7 +28,7 @@ type Config struct {
 	OnlyValid bool
 }
 
-// withDefaults returns the configuration with defaults in place of unset numbers.
+// withDefaults returns the configuration with defaults instead of unset numbers.
 func (c Config) withDefaults() Config {
 	c.Policies = cmp.Or(max(c.Policies, 0), 8)
 	c.Endpoints = max(cmp.Or(max(c.Endpoints, 0), 8), len(c.Interfaces))

@@ -59,7 +59,7 @@ func implementations() []implementation {
 			start: (*comparison).startRouter, stop: (*comparison).stopRouter,
 		},
 		{
-			name: queueName, title: "IPv4 only, with iptables rules in place of its own",
+			name: queueName, title: "IPv4 only, with iptables rules instead of its own",
 			program: "suites/kube-network-policies", process: queueName + "\x00", interval: 3 * time.Second,
 			start: (*comparison).startQueue, stop: (*comparison).stopQueue,
 			setQueuedPods: (*comparison).replaceQueueSet,

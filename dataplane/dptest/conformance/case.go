@@ -25,8 +25,8 @@ type judgeCase struct {
 	// name begins with the number in docs/semantics.md, and then states the property.
 	name string
 	text string
-	// state, if set, returns the state in which all packets are judged, in place of resources. No resources
-	// give such a state.
+	// state, if set, returns the state in which all packets are judged, instead of resources. No resources give such a
+	// state.
 	state func(interfaces [3]string) dptest.State
 }
 

@@ -279,7 +279,7 @@ func (p *phases) shadowSet(set, name string, view *ruleset.State) (*ruleset.Set,
 }
 
 // shadowChain returns the shadow of a chain, with the given name. The shadow of a base chain ends
-// with a rule in place of the chain's policy, because the policy changes later.
+// with a rule instead of the chain's policy, because the policy changes later.
 func (n shadowNames) shadowChain(c *ruleset.Chain, name string) *ruleset.Chain {
 	shadow := &ruleset.Chain{Name: name}
 	for i := range c.Rules {

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// The protocols whose tuples have ICMP fields in place of ports.
+// The protocols whose tuples have ICMP fields instead of ports.
 const (
 	protocolICMP   = 1
 	protocolICMPv6 = 58

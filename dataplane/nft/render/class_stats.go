@@ -35,7 +35,7 @@ type ClassStats struct {
 	// first.
 	Chains []ClassGroup
 	// MaxPerGroup and MaxTotal are the limits in use: the values in ClassesConfig, or the defaults
-	// in place of zeros.
+	// instead of zeros.
 	MaxPerGroup, MaxTotal int
 }
 

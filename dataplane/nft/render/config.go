@@ -161,9 +161,9 @@ type ClassesConfig struct {
 
 // VerdictLog configures the log of decisions through nflog. There is a message for each packet
 // about which a rule or the end of a tier decides. The prefix of the message is "allow" or "deny",
-// a space, and the id of the rule that decided. If no rule decided, the reason is in place of the
-// id. With VerdictLog or Config.Counters, each rule that can decide has a chain of its own, such as
-// allow/ID.
+// a space, and the id of the rule that decided. If no rule decided, the text has the reason instead
+// of the id. With VerdictLog or Config.Counters, each rule that can decide has a chain of its own,
+// such as allow/ID.
 //
 // There is no message for packets that are accepted or dropped before policy is evaluated:
 //

@@ -43,7 +43,7 @@ type ServerConfig struct {
 	// many connections. Default DefaultMaxSubscribers.
 	MaxSubscribers int
 	// MaxQueued limits the number of events and set members that wait for one subscriber. If there
-	// are more, the subscriber gets a snapshot in place of them. Default DefaultMaxQueued.
+	// are more, the subscriber gets a snapshot instead of them. Default DefaultMaxQueued.
 	MaxQueued int
 	// Timeout is how long a subscriber may take to read a message. It is also how long a subscriber
 	// may take to read the status of its call when its endpoint is removed. A subscriber that takes

@@ -36,7 +36,7 @@
 // nothing else. It gets a set, policy or profile when something first refers to that object. When
 // nothing refers to the object any longer, the subscriber gets the event that removes the object.
 //
-// A subscriber that reads too slowly gets a new snapshot in place of the changes that it missed.
+// A subscriber that reads too slowly gets a new snapshot instead of the changes that it missed.
 // Apply does not wait until subscribers have read their responses. Collecting the content of a
 // response blocks Apply; encoding and sending the response does not.
 //

@@ -51,7 +51,7 @@ func newSubscriber() *subscriber {
 }
 
 // add queues a batch. If the queue then has more than limit events and set members, the subscriber
-// gets a snapshot in place of the queue.
+// gets a snapshot instead of the queue.
 func (s *subscriber) add(b dataplane.Batch, size, limit int) {
 	if s.snapshot {
 		return

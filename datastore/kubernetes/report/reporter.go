@@ -107,7 +107,7 @@ func (r *Reporter) Problems(found convert.Object, problems []error) {
 
 // Converted records that a generation of a ClusterNetworkPolicy was converted. It also records the
 // problems of the conversion. It has the signature of kubernetes.Hooks.Converted. For objects of
-// this kind, call it in place of Problems, once for each generation, even if there are no problems.
+// this kind, call it instead of Problems, once for each generation, even if there are no problems.
 // An object with generation 0 gets no condition.
 func (r *Reporter) Converted(found convert.Object, generation int64, problems []error) {
 	r.change(found, func(o *object) {

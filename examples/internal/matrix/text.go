@@ -30,8 +30,8 @@ type Style struct {
 // the table.
 const longestName = 60
 
-// Text returns the table. Columns have numbers in place of names, so that long names do not make
-// the table wide. Some names are not in the rows, but below the table: long names, and the names of
+// Text returns the table. Columns have numbers instead of names, so that long names do not make the
+// table wide. Some names are not in the rows, but below the table: long names, and the names of
 // pods that share a row.
 func (m *Matrix) Text(style Style) string {
 	digits := len(fmt.Sprint(len(m.Groups)))

@@ -46,7 +46,7 @@
 //   - the request /dial?protocol=sctp of netexec: the real agnhost serves it, and fails without SCTP sockets.
 //
 // If no server of the emulator runs in a network namespace, the kernel answers INIT with an ICMP error. A kernel with
-// SCTP would send ABORT. So the client prints "protocol not available" in place of "connection refused".
+// SCTP would send ABORT. So the client prints "protocol not available" instead of "connection refused".
 //
 // # Concurrency
 //

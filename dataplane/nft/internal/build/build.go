@@ -49,7 +49,7 @@ func Equals(f ruleset.Field, v ruleset.Value) ruleset.Match {
 	return ruleset.Compare{Field: f, Value: v}
 }
 
-// State returns a match on packets whose connection has the state. Use State in place of Equals,
+// State returns a match on packets whose connection has the state. Use State instead of Equals,
 // which would match the same packets at a higher cost. Each packet has exactly one state, which is
 // one bit. For Equals, the kernel tests this bit in two operations: it masks the field, and then
 // compares the result. The match that State returns has a Mask of all bits. It needs only one

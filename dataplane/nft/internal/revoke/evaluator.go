@@ -234,7 +234,7 @@ func (e *Evaluator) endpointSides(a netip.Addr) (sides []Side) {
 	return sides
 }
 
-// side returns the side of an endpoint's interface. Rules see the bridge in place of its port.
+// side returns the side of an endpoint's interface. Rules see the bridge instead of its port.
 func (e *Evaluator) side(name string) Side { return Side{Interface: cmp.Or(e.bridges[name], name)} }
 
 // sourceSides returns the sides of the endpoints that have an address. If no endpoint has it, it

@@ -40,8 +40,8 @@ func NewLists() Lists {
 	}
 }
 
-// Named returns the chain with a named set in place of each anonymous set that has ranges. In the
-// same way, a named verdict map is in place of each anonymous verdict map that has ranges.
+// Named returns the chain with a named set instead of each anonymous set that has ranges. In the
+// same way, a named verdict map replaces each anonymous verdict map that has ranges.
 func (l *Lists) Named(c *ruleset.Chain) *ruleset.Chain {
 	var rules []ruleset.Rule
 	for i := range c.Rules {

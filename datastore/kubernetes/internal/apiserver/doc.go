@@ -24,7 +24,7 @@
 // environment variables are:
 //
 //   - WAYLEAVE_KUBERNETES_BIN: the folder of the programs kube-apiserver and etcd.
-//   - WAYLEAVE_ETCD_SERVER: the path of an etcd to use in place of the one in that folder.
+//   - WAYLEAVE_ETCD_SERVER: the path of an etcd to use instead of the one in that folder.
 //
 // # Concurrency
 //

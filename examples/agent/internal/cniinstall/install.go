@@ -138,7 +138,7 @@ func removeUnfinished(dir string) {
 // NeedsPodCIDRs reports whether a configuration contains the placeholder "POD_CIDRS".
 func NeedsPodCIDRs(conflist []byte) bool { return bytes.Contains(conflist, []byte(PodCIDRs)) }
 
-// WithPodCIDRs returns the configuration with the pod CIDRs of a node in place of the placeholder
+// WithPodCIDRs returns the configuration with the pod CIDRs of a node instead of the placeholder
 // "POD_CIDRS". It writes the pod CIDRs in the form of the field "ranges" of the plugin host-local.
 //
 // Errors: the node has no pod CIDR, or a pod CIDR is not valid.

@@ -38,7 +38,7 @@ func (d *Daemon) plan(r *http.Request, p *pipeline.Pipeline) (any, error) {
 	return answer, err
 }
 
-// nextWorld returns the objects that the agent would have with a folder in place of its manifests,
+// nextWorld returns the objects that the agent would have with a folder instead of its manifests,
 // or in addition to all its objects.
 func nextWorld(p *pipeline.Pipeline, folder api.Folder) (next verdict.World, rejected []string) {
 	rejected = []string{}

@@ -127,7 +127,7 @@ func OfNode(node string) string { return "node." + node }
 var separator = regexp.MustCompile(`(?m)^---(?:[ \t].*)?$`)
 
 // Extract removes the AgentConfig objects from a file of manifests. It returns the settings of each
-// object, by the object's name. It also returns the rest of the file, with blank lines in place of
+// object, by the object's name. It also returns the rest of the file, with blank lines instead of
 // these objects, so that line numbers stay the same.
 func Extract(file string, data []byte) (map[string]Layer, []byte) {
 	if !bytes.Contains(data, []byte(Kind)) {
