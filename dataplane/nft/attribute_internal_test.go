@@ -56,7 +56,7 @@ func testAttribute(t *testing.T, classes render.ClassesConfig) {
 		{"nothing", nil, nil, true},
 		{"a policy's chain", refused(applier.Object{Kind: "chain", Name: rules}), []policy.Key{pol, web}, true},
 		{
-			"a set that it looks into", refused(applier.Object{Kind: "set", Name: "s4-x"}, rules),
+			"a set that it references", refused(applier.Object{Kind: "set", Name: "s4-x"}, rules),
 			[]policy.Key{pol, web},
 			true,
 		},

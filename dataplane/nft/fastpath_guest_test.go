@@ -125,21 +125,21 @@ func (n *fastNetwork) requireFast(t *testing.T, conns map[string]net.Conn, want 
 		}
 	}
 	const exchanges = 10
-	met, right := map[string]int{}, true
+	inChains, right := map[string]int{}, true
 	for name, conn := range conns {
 		before := n.slow(t)
 		for range exchanges {
 			require.True(t, exchange(conn, waitTimeout), name)
 		}
-		met[name] = n.slow(t) - before
+		inChains[name] = n.slow(t) - before
 		if want {
-			right = right && met[name] < exchanges/2 // TCP acknowledgements may come late
+			right = right && inChains[name] < exchanges/2 // TCP acknowledgements may come late
 		} else {
-			right = right && met[name] >= 2*exchanges
+			right = right && inChains[name] >= 2*exchanges
 		}
 	}
 	if !right {
-		require.Fail(t, "wrong path", "packets in chains, of %d: %v\n%s", 2*exchanges, met,
+		require.Fail(t, "wrong path", "packets in chains, of %d: %v\n%s", 2*exchanges, inChains,
 			nstest.NFT(t, n.node, "", "list", "ruleset"))
 	}
 }
@@ -207,8 +207,8 @@ func TestFastPathEnds(t *testing.T) {
 	}
 }
 
-// S116 and S173 with conntrack.End: a connection that policy denies from now on ends, although none of its packets
-// meets policy. If only policy changes, the flowtable stays. The same holds if policy counts and logs.
+// S116 and S173 with conntrack.End: a connection that policy denies from now on ends, although no rule of policy
+// evaluates its packets. If only policy changes, the flowtable stays. The same holds if policy counts and logs.
 func TestFastPathEndsByPolicy(t *testing.T) {
 	denied := shop()
 	denied.Profiles["all"] = &dataplane.Profile{Egress: denied.Profiles["all"].Egress}

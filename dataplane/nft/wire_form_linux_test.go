@@ -17,8 +17,8 @@ import (
 )
 
 // A node restarts alternately with lookups and with chains. Denied packets never pass meanwhile,
-// and allowed packets pass with both. A restart with the same form only writes the owner of the
-// table.
+// and allowed packets pass with both. A restart that keeps lookups or chains only writes the owner
+// of the table.
 func TestWireRestartBetweenLookupsAndChains(t *testing.T) {
 	s, tiers := denied(shop())
 	s.Sets["s:bad"] = members(workloadAddrs(0)[0].String())

@@ -183,7 +183,7 @@ func testWireDeniedPrefixMoves(t *testing.T, classes render.ClassesConfig) {
 		t.Run(name, func(t *testing.T) {
 			b := newTracked(t, classes, states[len(states)-1])
 			flows := b.fresh(64, 0, 1)
-			rounds := wireRounds(40, 1000) // 10,000 with all cases of both forms
+			rounds := wireRounds(40, 1000) // 10,000 with all cases of lookups and of chains
 			sent, leaked := b.during(t, rounds, states, func() []wireFlow { return flows })
 			t.Logf("%d changes, %d packets, %d leaked", rounds, sent, leaked)
 			require.Zero(t, leaked)

@@ -85,7 +85,7 @@ func TestChanges(t *testing.T) {
 			switch name {
 			case "policy", "policy and rules": // A last rule has the verdict of the policy for a grace period.
 				transactions = 3
-			case "set type": // The chain that looks into the set has a drop guard meanwhile.
+			case "set type": // The chain that references the set has a drop guard meanwhile.
 				transactions = 3
 			case "hook": // A guard table drops packets meanwhile.
 				transactions = 3

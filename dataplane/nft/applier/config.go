@@ -28,7 +28,7 @@ type Config struct {
 	// error. A process without the privilege to exceed net.core.wmem_max has a second limit, which
 	// depends on this sysctl. The smaller limit applies.
 	MaxBatch int
-	// Epoch names a set, and the chains that look into this set. With them, the table detects
+	// Epoch names a set, and the chains that reference this set. With them, the table detects
 	// packets that may have used parts of both the old and the new state during a change. The zero
 	// value means that the table does not detect such packets.
 	Epoch ruleset.Epoch

@@ -54,7 +54,7 @@
 //     chain. After a grace period, the second changes the policy. The third removes the rule. A new
 //     base chain with the policy drop gets such a rule, too.
 //   - Changes of elements of interval sets. Therefore the Applier fills a new interval set before
-//     it adds a rule that looks into the set.
+//     it adds a rule that references the set.
 //
 // A transaction may add a chain and a map element that leads to the chain. A packet on the previous
 // generation may find the new element. But for this packet, the new chain is empty, so the packet
@@ -63,9 +63,9 @@
 // Config.Epoch detects these packets. The Epoch names a set that normally matches every packet. A
 // packet may be able to use some changes of a transaction and not others, for example if the
 // transaction adds a chain. Such a transaction replaces this set by an equal one, and empties the
-// old set. A packet on the previous generation looks into the old set, and finds no match. Rules of
-// the table then evaluate the packet from the beginning. In a table with an Epoch, rules must look
-// into the set before they drop an undecided packet. ruleset.Epoch has the details.
+// old set. A packet on the previous generation is looked up in the old set, and does not match.
+// Rules of the table then evaluate the packet from the beginning. In a table with an Epoch, rules
+// must look up a packet in the set before they drop it as undecided. ruleset.Epoch has the details.
 //
 // While the Applier replaces base chains or the whole table, there is a second table, the guard.
 // The guard drops all packets at the hooks of the old base chains, except at hooks of base chains
@@ -82,10 +82,10 @@
 //     case, the guard stops dropping packets after ten seconds.
 //
 // When a transaction deletes a base chain, packets still pass the chain for a moment. But the sets
-// into which its rules look may already be empty. Then these rules may drop packets that both
-// states allow. The Applier prevents this if the base chain has the policy accept, and no other
-// chain replaces it. Then one transaction deletes the rules of the chain, and a second one deletes
-// the chain.
+// that its rules reference may already be empty. Then these rules may drop packets that both states
+// allow. The Applier prevents this if the base chain has the policy accept, and no other chain
+// replaces it. Then one transaction deletes the rules of the chain, and a second one deletes the
+// chain.
 //
 // The kernel sends a notification for each element of a transaction to listeners in all network
 // namespaces. This doubles the time of a large transaction. The Applier does not listen during its
@@ -108,7 +108,7 @@
 // chain in its new state:
 //
 //	build    a shadow of each set whose elements change, and of each chain whose rules change or
-//	         look into such a set; rules of shadow chains look into shadow sets
+//	         reference such a set; rules of shadow chains reference shadow sets
 //	live     after a grace period, one transaction: each such chain gets a first rule "goto shadow-N"
 //	sync     after a grace period, the sets and chains themselves change
 //	back     the first rules are deleted
@@ -137,7 +137,7 @@
 // Shadows are not possible in these cases:
 //
 //   - The type of a set changes, or its elements have timeouts.
-//   - A ruleset.Raw looks into the set.
+//   - A ruleset.Raw references the set.
 //   - The hook of a base chain changes.
 //   - With the shadows, a packet could take more than 15 nested jumps. A jump to a chain with a
 //     shadow counts as two. When the Applier adopts a table, each jump counts as two.
@@ -171,11 +171,11 @@
 // # Stages
 //
 // A packet may pass several base chains that decide about it, one after the other. During a change,
-// the packet can meet the old state in one base chain and the new state in a later one. To prevent
+// the packet can see the old state in one base chain and the new state in a later one. To prevent
 // this, list in Config.Stages each base chain that packets pass before another one. A base chain in
 // this list is called a stage.
 //
-// A change may concern both a stage and later chains, or a set into which both look. Then the
+// A change may concern both a stage and later chains, or a set that both reference. Then the
 // Applier adds a stage guard for the time of the change. This guard is a temporary base chain that
 // packets pass after the stage. It drops packets that the new state of the stage denies. So a
 // packet passes only if the old state as a whole or the new state as a whole allows it. The change
@@ -217,7 +217,7 @@
 // until the kernel accepts it.
 //
 //   - A chain at fault is replaced by a chain that drops all packets.
-//   - A set at fault is left out. The chains that look into this set are replaced by chains that
+//   - A set at fault is left out. The chains that reference this set are replaced by chains that
 //     drop all packets.
 //   - If a base chain is at fault, nothing is written.
 //

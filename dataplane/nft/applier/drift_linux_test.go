@@ -130,7 +130,7 @@ func TestAdoptForeignChange(t *testing.T) {
 				transactions = 3
 			case "hook": // A guard table drops packets meanwhile.
 				transactions = 3
-			case "map to a chain": // It is deleted once no packet looks into it.
+			case "map to a chain": // It is deleted once no packet is looked up in it.
 				transactions = 2
 			}
 			require.EqualValues(t, transactions, b.Stats().Transactions)

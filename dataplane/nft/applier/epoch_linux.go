@@ -156,8 +156,8 @@ func (e *epochs) writeEpoch(ops []ruleset.Op, d *readback.Difference) (begun boo
 
 // writeEpochOfShadows does what writeEpoch does, for the live phase of a shadowPlan. That phase
 // adds a first rule to chains whose other rules are those of the old desired state. If d is not
-// nil, the table may not be in that state. Then the places of the rules that look into the Epoch's
-// set are not known, and it begins no new epoch.
+// nil, the table may not be in that state. Then the positions of the rules that reference the
+// Epoch's set are not known, and it begins no new epoch.
 func (e *epochs) writeEpochOfShadows(ops []ruleset.Op, d *readback.Difference) (begun bool, err error) {
 	if d != nil || !e.hasSet() || slices.ContainsFunc(ops, e.changesEpoch) {
 		return false, e.writer.write(ops, d, nil)
@@ -236,7 +236,7 @@ func insertRules(c *ruleset.Chain) (ops []ruleset.Op) {
 	return ops
 }
 
-// replaceEpochSet writes operations that replace the Epoch's set and the rules that look into it,
+// replaceEpochSet writes operations that replace the Epoch's set and the rules that reference it,
 // and operations that refill the emptied chains. The other chains have the rules of the desired
 // state, behind temporary first rules; heads has the number of the latter.
 func (e *epochs) replaceEpochSet(emptied map[string]*ruleset.Chain, heads map[string]int) error {

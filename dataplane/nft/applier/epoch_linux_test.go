@@ -271,7 +271,7 @@ func TestChangeAfterIntervalsBeginsEpoch(t *testing.T) {
 	require.NoError(t, a.Verify(bg))
 }
 
-// The deletion of foreign objects begins a new epoch: a packet may have looked into them.
+// The deletion of foreign objects begins a new epoch: a packet may have been looked up in them.
 func TestDeletionOfForeignObjectsBeginsEpoch(t *testing.T) {
 	ns := nstest.New(t)
 	a := openWith(t, ns, applier.Config{Epoch: epoch(), Shared: true})
@@ -342,22 +342,22 @@ func TestPolicyOfEpochChains(t *testing.T) {
 	require.EqualValues(t, 1, a.Stats().Readings)
 }
 
-// Rules that look into the epoch's set may be added, deleted and changed with the rest. Such a
+// Rules that reference the epoch's set may be added, deleted and changed with the rest. Such a
 // change begins an epoch too.
 func TestChangeOfEpochRulesBeginsEpoch(t *testing.T) {
 	ns := nstest.New(t)
 	a := openWith(t, ns, applier.Config{Epoch: epoch(), Shared: true})
 	require.NoError(t, a.Apply(bg, epochTable(1)))
-	looks := rule(
+	lookup := rule(
 		isUDP, is(ruleset.Dport, ruleset.Port(9)),
 		ruleset.Lookup{Fields: []ruleset.Field{ruleset.NFProto}, Set: "epoch"}, accept,
 	)
 	one, both := epochTable(1, 2), epochTable(2)
-	findChain(one, "in").Rules = append([]ruleset.Rule{looks}, findChain(one, "in").Rules...)
+	findChain(one, "in").Rules = append([]ruleset.Rule{lookup}, findChain(one, "in").Rules...)
 	for _, name := range []string{"in", "out"} {
 		c := findChain(both, name)
 		c.Rules = append(
-			[]ruleset.Rule{rule(ruleset.Verdict{Kind: ruleset.Jump, Chain: "ports"}), looks}, c.Rules[1:]...,
+			[]ruleset.Rule{rule(ruleset.Verdict{Kind: ruleset.Jump, Chain: "ports"}), lookup}, c.Rules[1:]...,
 		)
 	}
 	both.Chains = append(both.Chains, chain("ports", rule(ruleset.Counter{})))
@@ -395,15 +395,15 @@ func TestAddedAndDeletedEpochChainsBeginEpoch(t *testing.T) {
 	require.Zero(t, a.Stats().Repairs)
 }
 
-// epochTableWithNets is an epochTable with a chain that looks into an interval set of one prefix.
+// epochTableWithNets is an epochTable with a chain that references an interval set of one prefix.
 func epochTableWithNets(timed bool, bits int, ports ...uint16) *ruleset.Table {
 	t := epochTable(ports...)
 	t.Sets = append(t.Sets, &ruleset.Set{
 		Name: "nets", Key: []ruleset.Type{ruleset.TypeIPv4}, Interval: true, Timeouts: timed,
 		Elements: []ruleset.Element{prefix(fmt.Sprintf("10.0.0.0/%d", bits))},
 	})
-	looks := rule(isIPv4, ruleset.Lookup{Fields: []ruleset.Field{ruleset.IPDaddr}, Set: "nets"}, drop)
-	t.Chains = append(t.Chains, base("other", ruleset.Forward, looks))
+	lookup := rule(isIPv4, ruleset.Lookup{Fields: []ruleset.Field{ruleset.IPDaddr}, Set: "nets"}, drop)
+	t.Chains = append(t.Chains, base("other", ruleset.Forward, lookup))
 	t.Normalize()
 	return t
 }

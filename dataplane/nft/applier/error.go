@@ -45,7 +45,7 @@ func (o Object) String() string { return o.Kind + " " + o.Name }
 
 // ObjectError reports that the kernel refuses one object of the desired state. Everything else is
 // programmed. In place of a refused chain, there is a chain that drops every packet. A refused set
-// is left out, and the chains that look into it are replaced by chains that drop every packet. An
+// is left out, and the chains that reference it are replaced by chains that drop every packet. An
 // ObjectError is the cause of an *Error, whose Detail has the kernel's message.
 type ObjectError struct {
 	// Object is the refused object.

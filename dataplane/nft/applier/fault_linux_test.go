@@ -223,7 +223,7 @@ func TestIsolateChain(t *testing.T) {
 	}
 }
 
-// All chains that look into a set which the kernel refuses drop.
+// All chains that reference a set which the kernel refuses drop.
 func TestIsolateSet(t *testing.T) {
 	ns := nstest.New(t)
 	a, f := openFaulty(t, ns, applier.Config{Shared: true})

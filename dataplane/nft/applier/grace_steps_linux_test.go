@@ -80,7 +80,7 @@ func TestGracePeriodsBetweenTransactions(t *testing.T) {
 	}
 }
 
-// A chain gets a shadow if any of its rules looks into a map whose elements change, whatever the
+// A chain gets a shadow if any of its rules references a map whose elements change, whatever the
 // rule does with the value. Otherwise, its packets would see the change at another moment.
 func TestEveryLookupGetsShadow(t *testing.T) {
 	ipv4 := []ruleset.Type{ruleset.TypeIPv4}
@@ -89,24 +89,24 @@ func TestEveryLookupGetsShadow(t *testing.T) {
 	for name, c := range map[string]struct {
 		set    ruleset.Set
 		values [2]ruleset.Element
-		looks  *ruleset.Chain
+		lookup *ruleset.Chain
 	}{
 		"verdict": {
 			ruleset.Set{Verdicts: true},
 			[2]ruleset.Element{{Verdict: &accept}, {Verdict: &drop}},
-			base("looks", ruleset.Forward, rule(isIPv4, ruleset.VMap{Fields: fields, Map: "changes"})),
+			base("lookup", ruleset.Forward, rule(isIPv4, ruleset.VMap{Fields: fields, Map: "changes"})),
 		},
 		"translation": {
 			ruleset.Set{Data: ipv4},
 			[2]ruleset.Element{{Data: []ruleset.Value{addr("10.7.0.1")}}, {Data: []ruleset.Value{addr("10.7.0.2")}}},
-			chain("looks", rule(isIPv4, ruleset.NAT{
+			chain("lookup", rule(isIPv4, ruleset.NAT{
 				Kind: ruleset.DNAT, Family: ruleset.FamilyIPv4, Fields: fields, Map: "changes",
 			})),
 		},
 		"assigned value": {
 			ruleset.Set{Data: mark},
 			[2]ruleset.Element{{Data: []ruleset.Value{ruleset.Uint32(1)}}, {Data: []ruleset.Value{ruleset.Uint32(2)}}},
-			base("looks", ruleset.Forward, rule(isIPv4, ruleset.Assign{
+			base("lookup", ruleset.Forward, rule(isIPv4, ruleset.Assign{
 				Field: ruleset.Mark, Fields: fields, Map: "changes",
 			})),
 		},
@@ -117,7 +117,7 @@ func TestEveryLookupGetsShadow(t *testing.T) {
 				set.Name, set.Key = "changes", ipv4
 				el.Key = []ruleset.Value{addr("192.0.2.1")}
 				set.Elements = []ruleset.Element{el}
-				out.Sets, out.Chains = append(out.Sets, &set), append(out.Chains, c.looks)
+				out.Sets, out.Chains = append(out.Sets, &set), append(out.Chains, c.lookup)
 				out.Normalize()
 				return out
 			}
@@ -126,7 +126,7 @@ func TestEveryLookupGetsShadow(t *testing.T) {
 			require.NoError(t, a.Apply(bg, table(0, 16)))
 			leads := false
 			f.refuse = func(batch []byte) unix.Errno {
-				leads = leads || messageWith(batch, unix.NFT_MSG_NEWRULE, "looks") != 0 &&
+				leads = leads || messageWith(batch, unix.NFT_MSG_NEWRULE, "lookup") != 0 &&
 					bytes.Contains(batch, []byte("shadow-"))
 				return 0
 			}

@@ -74,7 +74,7 @@ func (h *hookGuards) under(
 	return true, errors.Join(err, h.remove())
 }
 
-// add adds the guard, and waits until every packet under way meets it.
+// add adds the guard, and waits until every packet under way sees it.
 func (h *hookGuards) add(hooks []*ruleset.Hook, dropping bool) error {
 	if err := h.remove(); err != nil {
 		return err

@@ -42,7 +42,7 @@ func replacements() map[string]replacement {
 		}
 		return tenBy(1, rule(isUDP, ruleset.VMap{Fields: []ruleset.Field{ruleset.Dport}, Map: "verdicts"}), verdicts)
 	}
-	looks := func(name, net string) *ruleset.Table {
+	lookup := func(name, net string) *ruleset.Table {
 		lookup := rule(isIPv4, isUDP, ruleset.Lookup{Fields: []ruleset.Field{ruleset.IPDaddr}, Set: "nets"}, accept)
 		nets := &ruleset.Set{
 			Name: "nets", Key: []ruleset.Type{ruleset.TypeIPv4}, Interval: true,
@@ -75,7 +75,7 @@ func replacements() map[string]replacement {
 				out.Name, out.Rules = "exit", append([]ruleset.Rule{blocks}, out.Rules...)
 			}),
 		},
-		"renamed, with shadows": {one: looks("out", "10.0.0.0/8"), two: looks("exit", "11.0.0.0/8")},
+		"renamed, with shadows": {one: lookup("out", "10.0.0.0/8"), two: lookup("exit", "11.0.0.0/8")},
 		"taken over": {
 			priority: 3, one: tenBy(1, blocks), adopted: true,
 			two: edit(takesOver, func(out *ruleset.Chain) { out.Rules = nil }),

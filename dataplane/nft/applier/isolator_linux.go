@@ -26,7 +26,7 @@ type rejection struct {
 }
 
 // fallback is a desired state without the objects that the kernel refuses. A chain at fault is
-// replaced by a chain that drops. A set at fault is left out, and all chains that look into it are
+// replaced by a chain that drops. A set at fault is left out, and all chains that reference it are
 // replaced by chains that drop. All other chains are those of the desired state, so no packet
 // passes that the desired state forbids. A base chain cannot be held back, because it would drop
 // all packets.
@@ -142,7 +142,7 @@ func (i *isolator) without(actual *ruleset.State, held map[Object]rejection) ([]
 	for _, o := range slices.SortedFunc(maps.Keys(held), compareObjects) {
 		for _, c := range sortedChains(i.desired.State) {
 			name := c.Name
-			if o != (Object{"chain", name}) && !(o.Kind == "set" && looksInto(c, map[string]bool{o.Name: true})) {
+			if o != (Object{"chain", name}) && !(o.Kind == "set" && references(c, map[string]bool{o.Name: true})) {
 				continue
 			}
 			if c.Hook != nil {
@@ -245,7 +245,7 @@ func (i *isolator) candidates(actual *ruleset.State) []Object {
 
 func (i *isolator) usedByBase(set string) bool {
 	return slices.ContainsFunc(i.desired.Chains(), func(c *ruleset.Chain) bool {
-		return c.Hook != nil && looksInto(c, map[string]bool{set: true})
+		return c.Hook != nil && references(c, map[string]bool{set: true})
 	})
 }
 

@@ -18,7 +18,7 @@ import (
 //     empty.
 //
 // So policies change while no packet reaches them (deferPolicies). Likewise, new interval sets are
-// filled before any rule looks into them. shadowPlan changes interval sets together with other
+// filled before any rule references them. shadowPlan changes interval sets together with other
 // objects that packets use.
 
 // addDropGuards adds a first rule that drops to each base chain that the operations create. steps
@@ -82,9 +82,9 @@ func deferPolicies(ops []ruleset.Op, shadows bool) (now []ruleset.Op, steps [][]
 // the deletions of the chains, for a later transaction.
 //
 // A chain keeps its rules in the transaction that deletes it (measured on Linux 6.18). Until the
-// chain has left its hook, packets meet these rules, whose sets are already empty, and drop. An
-// empty chain accepts them. Its later deletion changes no verdict, so it needs no epoch and no
-// grace period.
+// chain has left its hook, these rules still evaluate packets. Their sets are already empty, so
+// they drop the packets. An empty chain accepts them. Its later deletion changes no verdict, so it
+// needs no epoch and no grace period.
 func emptyBases(ops []ruleset.Op) (now, deletions []ruleset.Op) {
 	var rules []ruleset.Op
 	for _, op := range ops {

@@ -177,7 +177,7 @@ func TestBaseChainIsNotUnfinished(t *testing.T) {
 }
 
 // TestUnfinishedLeadsToChain: if an element that is still to be deleted leads to a chain, the chain
-// waits for Finish too. So do the sets that only the chain looks into.
+// waits for Finish too. So do the sets that only the chain references.
 func TestUnfinishedLeadsToChain(t *testing.T) {
 	ns := nstest.New(t)
 	a := open(t, ns)

@@ -29,7 +29,7 @@ type tools struct {
 //	repairer       writes the difference; isolator finds the objects that the kernel refuses
 //	updater        carries out operations under guards; replacer makes a new table
 //	executor       carries out operations in one transaction, or in parts: by shadows, or while chains drop
-//	*Guards        drop packets that could meet two states; backlog deletes after a grace period
+//	*Guards        drop packets that could see two states; backlog deletes after a grace period
 //	epochs         commits what packets see; tableReader reads the table back
 //	owner          owns the table; graceWaiter waits until no packet is under way
 //	transactor     sends a transaction, for the generation of tracker

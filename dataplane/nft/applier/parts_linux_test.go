@@ -68,7 +68,7 @@ func TestPartsWithoutShadows(t *testing.T) {
 	}
 }
 
-// A live phase that is too large uses shadows: no chain drops meanwhile, and none looks into a
+// A live phase that is too large uses shadows: no chain drops meanwhile, and none references a
 // partly filled set.
 func TestPartsUseShadows(t *testing.T) {
 	ns := nstest.New(t)

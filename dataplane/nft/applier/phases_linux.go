@@ -73,7 +73,7 @@ func temporaryRule(v ruleset.Verdict) ruleset.Rule {
 }
 
 // concerned returns the sets that the live phase changes. It also returns the existing chains that
-// the phase changes or that look into these sets.
+// the phase changes or that reference these sets.
 func (p *phases) concerned(view *ruleset.State) (names []string, sets map[string]bool) {
 	chains, sets := map[string]bool{}, p.changedSets()
 	without := map[string]bool{} // a chain that does not exist before or after cannot have a guard
@@ -86,7 +86,7 @@ func (p *phases) concerned(view *ruleset.State) (names []string, sets map[string
 		}
 	}
 	for _, c := range sortedChains(view) {
-		if !without[c.Name] && (chains[c.Name] || looksInto(c, sets)) {
+		if !without[c.Name] && (chains[c.Name] || references(c, sets)) {
 			names = append(names, c.Name)
 		}
 	}
@@ -100,8 +100,8 @@ func sortedChains(s *ruleset.State) []*ruleset.Chain {
 	return chains
 }
 
-// looksInto reports whether a chain's rules look into any of the sets.
-func looksInto(c *ruleset.Chain, sets map[string]bool) bool {
+// references reports whether a chain's rules reference any of the sets.
+func references(c *ruleset.Chain, sets map[string]bool) bool {
 	for i := range c.Rules {
 		for name := range c.Rules[i].Sets() {
 			if sets[name] {
@@ -112,16 +112,16 @@ func looksInto(c *ruleset.Chain, sets map[string]bool) bool {
 	return false
 }
 
-// looksByRaw reports whether a chain looks into any of the sets by a Raw.
-func looksByRaw(c *ruleset.Chain, sets map[string]bool) bool {
-	looks := func(part any) bool {
+// referencesByRaw reports whether a chain references any of the sets by a Raw.
+func referencesByRaw(c *ruleset.Chain, sets map[string]bool) bool {
+	matches := func(part any) bool {
 		raw, ok := part.(ruleset.Raw)
 		return ok && slices.ContainsFunc(raw.Sets, func(s string) bool { return sets[s] })
 	}
 	for i := range c.Rules {
 		r := &c.Rules[i]
-		if slices.ContainsFunc(r.Matches, func(m ruleset.Match) bool { return looks(m) }) ||
-			slices.ContainsFunc(r.Statements, func(s ruleset.Statement) bool { return looks(s) }) {
+		if slices.ContainsFunc(r.Matches, func(m ruleset.Match) bool { return matches(m) }) ||
+			slices.ContainsFunc(r.Statements, func(s ruleset.Statement) bool { return matches(s) }) {
 			return true
 		}
 	}

@@ -15,8 +15,8 @@ import (
 // changes all rules of a transaction at one moment, so the live phase changes only rules:
 //
 //	build    new objects, and shadows: a copy, in its new state, of each set whose elements
-//	         change, and of each chain whose rules change or look into such a set; rules of
-//	         shadow chains look into shadow sets
+//	         change, and of each chain whose rules change or reference such a set; rules of
+//	         shadow chains reference shadow sets
 //	         (grace period: no packet is left that entered before build)
 //	live     one transaction: a first rule in each such chain goes to its shadow
 //	         (grace period: no packet is left that entered before live)
@@ -28,8 +28,8 @@ import (
 //
 // A packet that entered before live uses the old sets and chains. A packet that enters after live
 // uses the new ones. Without the first grace period, a packet could be delayed until both build and
-// live are over. This packet would meet the new first rules in each chain that it enters
-// afterwards, because the kernel keeps only two generations of rules.
+// live are over. This packet would see the new first rules in each chain that it enters afterwards,
+// because the kernel keeps only two generations of rules.
 //
 // If the process ends during the change, the next process deletes the shadows. Unchanged rules keep
 // their counters and limits. A shadow has its own, which are deleted with it.
@@ -53,7 +53,7 @@ type atomicity struct {
 
 // needsShadows reports whether one transaction of the operations would change existing objects at
 // more than one moment. Elements of a single interval set change at one moment. So do the elements
-// of two interval sets that no packet looks into together. With an Epoch, a change of an interval
+// of two interval sets if no packet is looked up in both. With an Epoch, a change of an interval
 // set that is not Apart also changes the epoch, at another moment.
 func needsShadows(live []ruleset.Op, a atomicity) bool {
 	if a.overlap && replacesOverlaps(live) {
@@ -102,7 +102,7 @@ func (p *phases) obstacle(view *ruleset.State, adopting bool) string {
 	sets := p.changedSets()
 	shadowed := p.shadowed(view, sets)
 	for _, c := range shadowed {
-		if looksByRaw(c, sets) {
+		if referencesByRaw(c, sets) {
 			return "chain " + c.Name + " looks up a set in a raw expression"
 		}
 	}
@@ -150,7 +150,7 @@ func (p *phases) shadowed(view *ruleset.State, sets map[string]bool) []*ruleset.
 	}
 	var all []*ruleset.Chain
 	for _, name := range slices.Sorted(maps.Keys(final)) {
-		if changed[name] || looksInto(final[name], sets) {
+		if changed[name] || references(final[name], sets) {
 			all = append(all, final[name])
 		}
 	}
@@ -162,7 +162,7 @@ func isRuleOp(op *ruleset.Op) bool {
 }
 
 // shadows plans operations that have no obstacle. name returns names that are not in use. Shadow
-// chains look into a shadow of the Epoch's set, which no transaction replaces, because a packet
+// chains reference a shadow of the Epoch's set, which no transaction replaces, because a packet
 // that reaches them is not stale.
 func (p *phases) shadows(view *ruleset.State, epoch string, name func() string) *shadowPlan {
 	sets := p.changedSets()
@@ -179,8 +179,8 @@ func (p *phases) shadows(view *ruleset.State, epoch string, name func() string) 
 		}
 		drop = append(drop, ruleset.Op{Kind: ruleset.DeleteSet, Set: shadow})
 	}
-	looks := func(c *ruleset.Chain) bool { return looksInto(c, map[string]bool{epoch: true}) }
-	if set := view.Set(epoch); set != nil && slices.ContainsFunc(chains, looks) {
+	usesEpoch := func(c *ruleset.Chain) bool { return references(c, map[string]bool{epoch: true}) }
+	if set := view.Set(epoch); set != nil && slices.ContainsFunc(chains, usesEpoch) {
 		shadow := *set
 		shadow.Name = name()
 		names.sets[epoch] = shadow.Name
@@ -291,7 +291,7 @@ func (n shadowNames) shadowChain(c *ruleset.Chain, name string) *ruleset.Chain {
 	return shadow
 }
 
-// shadowRule returns a copy of a rule that looks into shadows.
+// shadowRule returns a copy of a rule that references shadows.
 func (n shadowNames) shadowRule(r ruleset.Rule) ruleset.Rule {
 	r.Matches, r.Statements = slices.Clone(r.Matches), slices.Clone(r.Statements)
 	shadow := func(name string) string {

@@ -149,27 +149,27 @@ func TestShadows(t *testing.T) {
 // that handles are not echoed.
 func TestShadowsOfBaseChains(t *testing.T) {
 	eleven := rule(isUDP, is(ruleset.Dport, ruleset.Port(11)), accept)
-	looks := rule(
+	lookup := rule(
 		isIPv4, isUDP, is(ruleset.Dport, ruleset.Port(10)),
 		ruleset.Lookup{Fields: []ruleset.Field{ruleset.IPDaddr}, Set: "nets"}, drop,
 	)
 	for name, edit := range map[string]func(t *ruleset.Table, version int){
 		"base chain": func(t *ruleset.Table, version int) {
 			if version == 1 {
-				guard := base("guard", ruleset.Output, looks, eleven)
+				guard := base("guard", ruleset.Output, lookup, eleven)
 				guard.Hook.Priority, guard.Hook.Policy = 5, drop
 				t.Chains = append(t.Chains, guard)
 			}
 		},
 		"policy": func(t *ruleset.Table, version int) {
 			out := findChain(t, "out")
-			if out.Rules = []ruleset.Rule{looks}; version == 1 {
-				out.Rules, out.Hook.Policy = []ruleset.Rule{looks, eleven}, drop
+			if out.Rules = []ruleset.Rule{lookup}; version == 1 {
+				out.Rules, out.Hook.Policy = []ruleset.Rule{lookup, eleven}, drop
 			}
 		},
 		"many chains": func(t *ruleset.Table, version int) {
 			for i := range 200 {
-				t.Chains = append(t.Chains, chain(fmt.Sprintf("other%d", i), looks))
+				t.Chains = append(t.Chains, chain(fmt.Sprintf("other%d", i), lookup))
 			}
 		},
 	} {

@@ -9,7 +9,7 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 )
 
-// stageGuard makes packets meet the new state of a Stage before later chains change:
+// stageGuard makes packets see the new state of a Stage before later chains change:
 //
 //	a base chain behind that of the stage evaluates a copy of its new state
 //	(grace period)
@@ -38,7 +38,7 @@ type stageGuard struct {
 	fill []ruleset.Op
 }
 
-// stageReach has the names of the chains and sets that packets may meet after they enter a base
+// stageReach has the names of the chains and sets that packets may reach after they enter a base
 // chain.
 type stageReach struct{ chains, sets map[string]bool }
 
@@ -94,7 +94,7 @@ func (s *stageGuards) add(
 	}
 	s.writer.announce(fill)
 	before := s.stats.Transactions
-	err = s.tx.cut(fill) // before bases: an interval set must be full before a rule looks into it
+	err = s.tx.cut(fill) // before bases: an interval set must be full before a rule references it
 	if err == nil {
 		err = s.tx.cut(bases)
 	}
@@ -162,8 +162,8 @@ func (s *stageGuards) guard(
 	return g
 }
 
-// needed reports whether operations change both the stage and objects that packets meet later. A
-// set that both look into counts as both.
+// needed reports whether operations change both the stage and objects that packets reach later. A
+// set that both reference counts as both.
 func (g *stageGuard) needed(stage ruleset.Stage, ops []ruleset.Op, after *stageReach, adopting bool) bool {
 	elsewhere, effective, f := false, false, g.stageEffects(ops, after)
 	for i := range ops {
@@ -183,7 +183,7 @@ func (g *stageGuard) needed(stage ruleset.Stage, ops []ruleset.Op, after *stageR
 	return slices.ContainsFunc(ops, func(op ruleset.Op) bool { return !op.Unseen && later.has(&op) })
 }
 
-// later returns the chains and sets that packets may meet after they enter other base chains. It
+// later returns the chains and sets that packets may reach after they enter other base chains. It
 // leaves out base chains of the same hook that come before the guard.
 func (g *stageGuard) later(stage ruleset.Stage) stageReach {
 	later, hook := stageReach{chains: map[string]bool{}, sets: map[string]bool{}}, g.final(stage.Chain).Hook
@@ -213,7 +213,7 @@ func (g *stageGuard) final(name string) *ruleset.Chain {
 	return g.view.Chain(name)
 }
 
-// reach adds to r a chain, and the chains and sets that packets may meet from this chain on. It
+// reach adds to r a chain, and the chains and sets that packets may reach from this chain on. It
 // adds the name of the chain even if the chain does not exist.
 func (g *stageGuard) reach(chain string, r *stageReach) {
 	if r.chains[chain] {

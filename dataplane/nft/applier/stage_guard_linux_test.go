@@ -126,8 +126,8 @@ func TestOnlyAddedStageHasGuard(t *testing.T) {
 	}
 }
 
-// A stage and a later chain look into one map of classes, and an address gets another class. There is a guard
-// if the stage distinguishes one of the two classes, and otherwise none.
+// A stage and a later chain reference one map of classes, and an address gets another class. There is a guard if the
+// stage distinguishes one of the two classes, and otherwise none.
 func TestStageGuardForDistinguishedClassesOnly(t *testing.T) {
 	class := []ruleset.Type{ruleset.TypeClassID}
 	number := func(n uint32) []ruleset.Value { return []ruleset.Value{ruleset.Uint32(n)} }
@@ -211,8 +211,8 @@ func TestDeletedObjectsNeedNoStageGuard(t *testing.T) {
 	}
 }
 
-// An address gets a class that no address had, and a map gets this class by an Early element. The guard has a copy
-// of the map with that element, because it looks it up before the change.
+// An address gets a class that no address had, and a map gets this class by an Early element. The guard has a copy of
+// the map with that element, because it looks it up before the change.
 func TestStageGuardHasEarlyElements(t *testing.T) {
 	ns := nstest.New(t)
 	a, seen := openStaged(t, ns)

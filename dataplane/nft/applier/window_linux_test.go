@@ -129,7 +129,7 @@ func TestReplacedBaseChainDropsAtOnce(t *testing.T) {
 
 var isUDP = is(ruleset.L4Proto, ruleset.Byte(17))
 
-// tenBy returns a table that drops packets to port 10 by a rule, which may look into sets. It also
+// tenBy returns a table that drops packets to port 10 by a rule, which may reference sets. It also
 // has a set of many addresses.
 func tenBy(many int, r ruleset.Rule, sets ...*ruleset.Set) *ruleset.Table {
 	t := &ruleset.Table{
@@ -163,7 +163,7 @@ func reach(first, last string) ruleset.Element {
 func TestLateElements(t *testing.T) {
 	plain := rule(isUDP, is(ruleset.Dport, ruleset.Port(10)), drop)
 	both := []ruleset.Field{ruleset.IPDaddr, ruleset.Dport}
-	looks := rule(isIPv4, isUDP, ruleset.Lookup{Fields: both[:1], Set: "nets"}, drop)
+	lookup := rule(isIPv4, isUDP, ruleset.Lookup{Fields: both[:1], Set: "nets"}, drop)
 	looksBoth := rule(isIPv4, isUDP, ruleset.Lookup{Fields: both, Set: "areas"}, drop)
 	anonymous := rule(
 		isIPv4, isUDP, ruleset.In{Fields: both, Elements: []ruleset.Element{reach("127.0.0.0", "127.0.0.255")}}, drop,
@@ -181,11 +181,11 @@ func TestLateElements(t *testing.T) {
 	}
 	const many = 10_000
 	for name, tables := range map[string][]*ruleset.Table{
-		"new set":         {tenBy(1, plain), tenBy(many, looks, nets("127.0.0.0/8"))},
+		"new set":         {tenBy(1, plain), tenBy(many, lookup, nets("127.0.0.0/8"))},
 		"new areas":       {tenBy(1, plain), tenBy(many, looksBoth, areas("127.0.0.255"))},
-		"new value":       {tenBy(1, looks, nets("127.0.0.0/8")), tenBy(many, looks, nets("127.0.0.0/9"))},
+		"new value":       {tenBy(1, lookup, nets("127.0.0.0/8")), tenBy(many, lookup, nets("127.0.0.0/9"))},
 		"new area":        {tenBy(1, looksBoth, areas("127.0.0.255")), tenBy(many, looksBoth, areas("127.0.255.255"))},
-		"other type":      {tenBy(1, looks, host), tenBy(many, looks, nets("127.0.0.0/8"))},
+		"other type":      {tenBy(1, lookup, host), tenBy(many, lookup, nets("127.0.0.0/8"))},
 		"anonymous areas": {tenBy(1, plain), tenBy(many, anonymous)},
 		"other hook": {
 			tenBy(1, looksBoth, areas("127.0.0.255")), moved(tenBy(many, looksBoth, areas("127.0.255.255"))),
@@ -213,7 +213,7 @@ func TestLateElements(t *testing.T) {
 	}
 }
 
-// A foreign chain drops while the sets change that it looks into, until its replacement is
+// A foreign chain drops while the sets change that it references, until its replacement is
 // complete.
 func TestForeignChainDropsDuringParts(t *testing.T) {
 	ports := func(name string, from, to uint16, more ...ruleset.Rule) *ruleset.Table {
@@ -221,9 +221,9 @@ func TestForeignChainDropsDuringParts(t *testing.T) {
 		for p := from; p < to; p++ {
 			s.Elements = append(s.Elements, element(ruleset.Port(p)))
 		}
-		looks := rule(isUDP, ruleset.Lookup{Fields: []ruleset.Field{ruleset.Dport}, Set: "ports"}, drop)
+		lookup := rule(isUDP, ruleset.Lookup{Fields: []ruleset.Field{ruleset.Dport}, Set: "ports"}, drop)
 		t := &ruleset.Table{Name: tableName, Sets: []*ruleset.Set{s}, Chains: []*ruleset.Chain{
-			base(name, ruleset.Output, append(more, looks)...),
+			base(name, ruleset.Output, append(more, lookup)...),
 		}}
 		t.Normalize()
 		return t
@@ -280,8 +280,8 @@ func TestNothingPassesIfProcessEndsWhileChainsDrop(t *testing.T) {
 			Elements: []ruleset.Element{prefix(s)},
 		}
 	}
-	looks := rule(isIPv4, isUDP, ruleset.Lookup{Fields: []ruleset.Field{ruleset.IPDaddr}, Set: "nets"}, drop)
-	one, two := tenBy(1, looks, nets("127.0.0.0/8")), tenBy(1000, looks, nets("127.0.0.0/9"))
+	lookup := rule(isIPv4, isUDP, ruleset.Lookup{Fields: []ruleset.Field{ruleset.IPDaddr}, Set: "nets"}, drop)
+	one, two := tenBy(1, lookup, nets("127.0.0.0/8")), tenBy(1000, lookup, nets("127.0.0.0/9"))
 	for last := range 3 {
 		ns := nstest.New(t)
 		a, f := openFaulty(t, ns, applier.Config{Shared: true})

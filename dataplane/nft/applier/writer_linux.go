@@ -59,7 +59,7 @@ func (w *writer) beginOps(ops []ruleset.Op) {
 }
 
 // announce records the sets that the next operations add, in one or more transactions, because
-// rules look into them.
+// rules reference them.
 func (w *writer) announce(ops []ruleset.Op) {
 	clear(w.fresh)
 	for i := range ops {

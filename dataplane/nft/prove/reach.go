@@ -164,7 +164,7 @@ func (x *reading) interfaces(fields []ruleset.Field) (names []ruleset.Value, kno
 	return names, names != nil
 }
 
-// possible reports whether a match can hold for the interfaces.
+// possible reports whether a match can succeed for the interfaces.
 func (x *reading) possible(m ruleset.Match) bool {
 	holds := func(fields []ruleset.Field, not bool, is func(ruleset.Value) bool) bool {
 		names, known := x.interfaces(fields)

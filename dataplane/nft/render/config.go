@@ -111,7 +111,7 @@ type Config struct {
 }
 
 // ClassesConfig limits the cost of lookups. By default, policy of workloads and host endpoints is
-// written as lookups: maps lead from an address to the few rules that hold for it. Policy whose
+// written as lookups: maps lead from an address to the few rules that match it. Policy whose
 // lookups cost more than a limit is written as chains of rules.
 //
 // Three terms describe lookups:
@@ -136,7 +136,7 @@ type ClassesConfig struct {
 	//   - A class costs 1.
 	//   - An outcome costs 2, for its element in a map. Classes of one family (IPv4 or IPv6) share
 	//     an outcome of a group if the group's rules do not distinguish them. This means that each
-	//     condition on addresses in these rules holds for all of the classes, or for none.
+	//     condition on addresses in these rules matches all of the classes, or none.
 	//   - The chain of an outcome costs 4. Outcomes of a group with equal rules share a chain.
 	//   - A list of ports in a chain costs 32, and 1 for each range.
 	//   - A rule of a chain costs 4 if it logs, or matches more than addresses, protocol and

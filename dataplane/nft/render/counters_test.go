@@ -29,8 +29,8 @@ func countingConfigs() []render.Config {
 	}
 }
 
-// The verdict log names the same rules in both forms, and neither the log nor counters change a
-// verdict. Chains have the rules one after the other, so they are the reference.
+// The verdict log names the same rules with lookups and with chains, and neither the log nor
+// counters change a verdict. Chains have the rules one after the other, so they are the reference.
 func TestVerdictsOfCountedRules(t *testing.T) {
 	decided := map[string]int{}
 	for _, seed := range worldFlags.Seeds(300, 40) {

@@ -49,7 +49,7 @@
 //
 //   - Address to class. A class consists of all addresses that are in the same IP sets and lists of
 //     prefixes.
-//   - Class to outcome. The outcome of a class has the rules that hold for its addresses. All
+//   - Class to outcome. The outcome of a class has the rules that match its addresses. All
 //     endpoints with the same policy form a group, and share one map from classes to outcomes.
 //   - Outcome to decision. The outcome is a chain with a few rules on protocol and port.
 //
@@ -57,7 +57,7 @@
 //
 //	classify-DIR                the class: which IP sets and lists of prefixes have the address
 //	group-DIR/HASH              the number of the class's outcome for this group
-//	outcome-DIR/HASH            the rules of tiers and profiles that hold for the class
+//	outcome-DIR/HASH            the rules of tiers and profiles that match the class
 //
 // If the lookups of a group would cost more than the limits in Config.Classes, its policy is
 // written as chains of rules. Usually, each policy has a chain of its own, and the chain of the
@@ -104,8 +104,8 @@
 // In the hooks, packets of a bridge's port have the interface of the bridge. So there are maps for
 // the bridges of Config.Bridges: bridge-senders4 and bridge-receivers4 (for IPv6: 6). These maps
 // lead from a bridge and an address to the chain of the endpoint. The chains sender and receiver
-// look into these maps after the maps of interfaces. If no endpoint has the address, the packet is
-// denied.
+// look packets up in these maps after the maps of interfaces. If no endpoint has the address, the
+// packet is denied.
 //
 // # Host endpoints
 //

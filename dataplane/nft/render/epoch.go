@@ -19,8 +19,8 @@ import (
 //	                               └── stale ──▶ forward-again
 //
 // The set epoch matches every packet. A transaction that could show packets a mix replaces the set,
-// and the rules that look into it. A packet that entered the base chain before the transaction uses
-// the old rule, which looks into the old set. The old set is then empty, so the packet is stale:
+// and the rules that reference it. A packet that entered the base chain before the transaction uses
+// the old rule, which references the old set. The old set is then empty, so the packet is stale:
 // forward-again evaluates it from the beginning. The applier replaces the set: see ruleset.Epoch.
 const (
 	setEpoch = "epoch"
@@ -74,7 +74,7 @@ func epochSet() *sets.ElementSet {
 		sets.Element(nil, ruleset.Byte(ruleset.NFProtoIPv4)), sets.Element(nil, ruleset.Byte(ruleset.NFProtoIPv6)))
 }
 
-// Epoch returns the name of the set "epoch", and the names of all chains that may look into this
+// Epoch returns the name of the set "epoch", and the names of all chains that may reference this
 // set.
 func (r *Renderer) Epoch() (e ruleset.Epoch) {
 	e.Set = setEpoch
@@ -89,7 +89,7 @@ func (r *Renderer) Epoch() (e ruleset.Epoch) {
 		}
 	}
 	for _, c := range chains {
-		if slices.ContainsFunc(c.Rules, looksIntoEpoch) {
+		if slices.ContainsFunc(c.Rules, referencesEpoch) {
 			e.Chains = append(e.Chains, c.Name)
 		}
 	}
@@ -108,7 +108,7 @@ func Stages() (all []ruleset.Stage) {
 	return all
 }
 
-func looksIntoEpoch(rule ruleset.Rule) bool {
+func referencesEpoch(rule ruleset.Rule) bool {
 	return slices.ContainsFunc(rule.Matches, func(m ruleset.Match) bool {
 		in, ok := m.(ruleset.Lookup)
 		return ok && in.Set == setEpoch

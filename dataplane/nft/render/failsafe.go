@@ -18,7 +18,7 @@ const (
 	setFailsafeOut = "failsafe-out"
 )
 
-// failsafeSet returns the set of the failsafe ports that hold for all peers.
+// failsafeSet returns the set of the failsafe ports that are open to all peers.
 func failsafeSet(name string, list []policy.Failsafe) *sets.ElementSet {
 	s := sets.NewElementSet(ruleset.Set{Name: name, Key: []ruleset.Type{ruleset.TypeProto, ruleset.TypeService}})
 	for _, f := range list {

@@ -22,7 +22,7 @@ import (
 	"github.com/wayleave/wayleave/policy/verdict"
 )
 
-// mix is the table as a packet sees it that entered a base chain before a change and looks into sets after it. The
+// mix is the table as a packet sees it that entered a base chain before a change and is looked up in sets after it. The
 // packet uses the old rules of the base chain. It uses the old rules of other chains after one transaction, and the new
 // ones after two. Each set has its old or its new elements. The old set epoch is empty. The chain with -again has the
 // new rules and sets. It is empty if the change deletes it.

@@ -60,7 +60,7 @@ func testBaseChainsDecide(t *testing.T, classes render.ClassesConfig) {
 		require.Empty(t, errs)
 		for _, c := range table.Chains {
 			for _, r := range c.Rules {
-				if looksInto(r, "epoch") {
+				if references(r, "epoch") {
 					checks++
 					require.NotNil(t, c.Hook, "%s checks the epoch", c.Name)
 				}
@@ -258,8 +258,8 @@ func isPolicy(chain string) bool {
 	return slices.ContainsFunc(prefixes, func(prefix string) bool { return strings.HasPrefix(chain, prefix) })
 }
 
-// looksInto reports whether a rule looks into a set.
-func looksInto(r ruleset.Rule, set string) bool {
+// references reports whether a rule references a set.
+func references(r ruleset.Rule, set string) bool {
 	return slices.ContainsFunc(r.Matches, func(m ruleset.Match) bool {
 		in, ok := m.(ruleset.Lookup)
 		return ok && in.Set == set

@@ -53,8 +53,8 @@ func TestMerge(t *testing.T) {
 	}
 }
 
-// TestOptions compares the tables of one policy with options of logging, counting and rejecting, in
-// each form.
+// TestOptions compares the tables of one policy with options of logging, counting and rejecting,
+// with lookups and with chains.
 func TestOptions(t *testing.T) { nfttest.EachForm(t, testOptions) }
 
 func testOptions(t *testing.T, classes render.ClassesConfig) {
@@ -66,7 +66,7 @@ func testOptions(t *testing.T, classes render.ClassesConfig) {
 	for _, c := range []struct {
 		name                  string
 		cfg                   render.Config
-		both, chains, classes []string // the text in both forms, and the additional text of one
+		both, chains, classes []string // the text of both, and the additional text of one
 	}{
 		{
 			"plain",

@@ -99,7 +99,7 @@ func hostState() dptest.State {
 	return s
 }
 
-// scenario is a small state with golden files that hold its table in each form.
+// scenario is a small state with golden files that have its table with lookups and with chains.
 type scenario struct {
 	Name    string
 	Config  render.Config

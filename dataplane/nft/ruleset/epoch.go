@@ -2,17 +2,17 @@
 
 package ruleset
 
-// Epoch names a set that serves to detect stale packets, and the chains with rules that look into
-// this set. A packet is stale if it may have met a mix of two states: the one before a transaction
+// Epoch names a set that serves to detect stale packets, and the chains with rules that reference
+// this set. A packet is stale if it may have seen a mix of two states: the one before a transaction
 // and the one after it. The renderer defines the set and the rules; the applier replaces the set.
 //
-// A packet in a base chain meets the rules that the kernel had when the packet entered the chain.
+// A packet in a base chain uses the rules that the kernel had when the packet entered the chain.
 // But each lookup finds the elements that the set or map has at that moment. So if a transaction
-// comes between two lookups, the packet may meet old elements first and new ones later.
+// comes between two lookups, the packet may see old elements first and new ones later.
 //
 // If a transaction could have this effect, it begins a new epoch. It deletes the set, adds a set
-// with the same name and elements, and replaces the rules that look into the set. A packet that
-// entered the base chain before the transaction still meets the old rules. The old rules look into
+// with the same name and elements, and replaces the rules that reference the set. A packet that
+// entered the base chain before the transaction still uses the old rules. The old rules reference
 // the deleted set, which is empty. So the packet does not match: it is stale.
 //
 // The applier adds these operations to each such transaction, unless the transaction already does
@@ -23,14 +23,14 @@ package ruleset
 //   - It changes the policy (accept or drop) of a base chain in Chains.
 type Epoch struct {
 	Set    string   // every packet must match it
-	Chains []string // the chains with rules that look into Set
+	Chains []string // the chains with rules that reference Set
 }
 
 // Stage names a base chain that evaluates network policy before other base chains do. During a
-// change, a packet could meet the old state of this chain and the new state of a later one.
+// change, a packet could see the old state of this chain and the new state of a later one.
 //
 // So the applier takes four steps if a change concerns both this chain and a later one, or a set
-// that both look up. After each of the first three steps, it waits for a grace period:
+// that both reference. After each of the first three steps, it waits for a grace period:
 //
 //  1. It adds the stage guard, which is a base chain behind this chain. The stage guard drops
 //     packets that the new state of this chain denies.

@@ -206,7 +206,7 @@ func problem(t *ruleset.Table) error {
 				}
 			}
 			for _, o := range s.Elements[:i] {
-				if meet(e, o) {
+				if overlap(e, o) {
 					return errors.New("overlap")
 				}
 			}
@@ -255,8 +255,8 @@ func problem(t *ruleset.Table) error {
 	return nil
 }
 
-// meet compares every part of two keys.
-func meet(a, b ruleset.Element) bool {
+// overlap reports whether two keys overlap in every part.
+func overlap(a, b ruleset.Element) bool {
 	for i := range a.Key {
 		if slices.Compare(end(a, i), b.Key[i]) < 0 || slices.Compare(end(b, i), a.Key[i]) < 0 {
 			return false
@@ -320,7 +320,7 @@ func (m maker) elements(s *ruleset.Set) []ruleset.Element {
 	var out []ruleset.Element
 	for range m.IntN(12) {
 		e := m.element(s)
-		if !slices.ContainsFunc(out, func(o ruleset.Element) bool { return meet(e, o) }) || m.IntN(200) == 0 {
+		if !slices.ContainsFunc(out, func(o ruleset.Element) bool { return overlap(e, o) }) || m.IntN(200) == 0 {
 			out = append(out, e)
 		}
 	}
@@ -440,7 +440,7 @@ func (m maker) delta(t *ruleset.Table) *ruleset.Delta {
 		}
 		e := ruleset.ElementDelta{Set: s.Name, Add: m.elements(s)}
 		for _, o := range s.Elements {
-			clash := slices.ContainsFunc(e.Add, func(a ruleset.Element) bool { return meet(a, o) })
+			clash := slices.ContainsFunc(e.Add, func(a ruleset.Element) bool { return overlap(a, o) })
 			if clash && m.IntN(30) > 0 || m.IntN(4) == 0 {
 				e.Delete = append(e.Delete, o)
 			}

@@ -5,8 +5,8 @@
 //
 // # Usage
 //
-// The renderer writes policy to nftables in one of two forms: as lookups in maps, or as chains of
-// rules. EachForm runs a test once with each form:
+// The renderer writes policy to nftables as lookups or as chains. EachForm runs a test with lookups
+// and with chains:
 //
 //	func TestAllowed(t *testing.T) { nfttest.EachForm(t, testAllowed) }
 //

@@ -9,7 +9,7 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/render"
 )
 
-// Forms returns the configurations of both forms of policy: lookups and chains.
+// Forms returns a configuration with lookups and one with chains.
 func Forms() []render.ClassesConfig { return []render.ClassesConfig{{}, Chains()} }
 
 // Chains returns the configuration with which all policy is written as chains.
@@ -17,8 +17,8 @@ func Chains() render.ClassesConfig {
 	return render.ClassesConfig{TestHook: testhook.Chains()}
 }
 
-// EachForm runs a test twice, because the renderer can write policy in two forms: as lookups in
-// maps or as chains of rules. Packets must get the same verdicts in both.
+// EachForm runs a test twice, with lookups and with chains. Packets must get the same verdicts with
+// both.
 func EachForm(t *testing.T, test func(*testing.T, render.ClassesConfig)) {
 	t.Helper()
 	for _, classes := range Forms() {
@@ -38,7 +38,7 @@ func EachFormInParallel(t *testing.T, test func(*testing.T, render.ClassesConfig
 	}
 }
 
-// FormName returns the name of the form that this configuration selects: "lookups" or "chains".
+// FormName returns "lookups" or "chains", whichever this configuration selects.
 func FormName(classes render.ClassesConfig) string {
 	if classes.TestHook.HasChains() {
 		return "chains"

@@ -16,8 +16,7 @@ import (
 )
 
 // Script is a parsed testdata/*.txtar. Its first comment says why the scenario exists. The names of
-// some sections begin with FORM, the form in which policy is written: "chains" or "lookups". The
-// sections are:
+// some sections begin with FORM, which is "chains" or "lookups". The sections are:
 //
 //   - "update" has updates in the language of internal/worldtext.
 //   - "FORM ruleset" has the expected sets and chains after the updates, except those that a node

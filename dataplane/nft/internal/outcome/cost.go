@@ -260,7 +260,7 @@ func (ix *indexes) measureTier(t *tierIndex, c *classify.Class, hash *outcomeHas
 		p := &t.policies[i]
 		for k := range p.rules {
 			rule := &p.rules[k]
-			if !rule.holds(c) {
+			if !rule.matchesClass(c) {
 				continue
 			}
 			ix.sizes = append(ix.sizes, rule.size)

@@ -538,12 +538,11 @@ func (l *Lookups) Affected(isBad func(chain string) bool, f func(policy.Key)) {
 	}
 }
 
-// eachPolicy calls f for the policies and profiles with a rule that holds for the addresses of a
-// class.
+// eachPolicy calls f for the policies and profiles with a rule that matches a class.
 func (g *Group) eachPolicy(c *classify.Class, f func(policy.Key)) {
 	for _, t := range g.tiers {
 		for _, i := range t.appendCandidates(nil, c) {
-			if slices.ContainsFunc(t.policies[i].rules, func(rule classRule) bool { return rule.holds(c) }) {
+			if slices.ContainsFunc(t.policies[i].rules, func(rule classRule) bool { return rule.matchesClass(c) }) {
 				f(t.policies[i].entry.key)
 			}
 		}

@@ -225,8 +225,8 @@ func (k *outcomeKeys) id(f sets.Family) string {
 	return string(h[:])
 }
 
-// steps returns the rules of a group that hold for the addresses of a class, for each tier that a
-// packet can reach. It writes the keys.
+// steps returns the rules of a group that match a class, for each tier that a packet can reach. It
+// writes the keys.
 func (s *outcomes) steps(g *Group, c *classify.Class, keys *outcomeKeys) (tiers [][]step) {
 	keys.both(g.Stage.Name() + string(g.Dir))
 	for _, t := range g.tiers {
@@ -255,7 +255,7 @@ func (s *outcomes) tierSteps(t *tierIndex, c *classify.Class, keys *outcomeKeys)
 		clear(s.peers)
 		for k := range p.rules {
 			rule := &p.rules[k]
-			if !rule.holds(c) {
+			if !rule.matchesClass(c) {
 				continue
 			}
 			s.addPeer(keys, p.entry, rule)
@@ -285,8 +285,8 @@ func (s *outcomes) tierSteps(t *tierIndex, c *classify.Class, keys *outcomeKeys)
 	return steps, t.spec.DefaultAction == policy.Deny && !passes // S26, S27
 }
 
-// addPeer writes the policy and the peers of a rule that holds. If an earlier rule of the policy
-// has the same peers, it writes nothing, because both rules hold for the same classes.
+// addPeer writes the policy and the peers of a rule that matches a class. If an earlier rule of the
+// policy has the same peers, it writes nothing, because both rules match the same classes.
 func (s *outcomes) addPeer(keys *outcomeKeys, e *entry, rule *classRule) {
 	if _, seen := s.peers[rule.peer]; seen {
 		return

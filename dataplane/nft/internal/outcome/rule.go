@@ -28,7 +28,7 @@ type classRule struct {
 	// ports. The field always is set if its rest matches every packet.
 	plain, always bool
 	size          ruleSize
-	// peer is a text with the predicates. Rules with the same peer hold for the same classes. Many
+	// peer is a text with the predicates. Rules with the same peer match the same classes. Many
 	// rules share one text. peerHash is a hash of the text.
 	peer     unique.Handle[string]
 	peerHash uint64
@@ -48,8 +48,8 @@ func familyIndex(f sets.Family) int {
 	return 0
 }
 
-// holds reports whether the addresses of a class satisfy the predicates of the rule.
-func (c *classRule) holds(k *classify.Class) bool {
+// matchesClass reports whether the addresses of a class satisfy the predicates of the rule.
+func (c *classRule) matchesClass(k *classify.Class) bool {
 	f := familyIndex(k.Family())
 	if c.never[f] {
 		return false

@@ -8,7 +8,7 @@
 //   - An ElementSet is one nftables set or map. The renderer adds and removes its elements one by
 //     one.
 //   - Lists has an nftables set for each list of prefixes or port ranges in rules. It also counts
-//     the rules that look into each set, including the sets of an IPSet.
+//     the rules that reference each set, including the sets of an IPSet.
 //
 // IPSet, ElementSet and Lists have a method Flush. It appends to a ruleset.Delta the changes since
 // the last Flush:
@@ -21,7 +21,7 @@
 //
 // # Usage
 //
-// An nftables set of an IPSet exists only while rules look into the set. The type Lists counts
+// An nftables set of an IPSet exists only while rules reference the set. The type Lists counts
 // these rules. ComputeShape returns true if rules that refer to the IP set must be rendered again.
 // For example, ComputeShape returns true after the IP set has got its first prefix.
 //

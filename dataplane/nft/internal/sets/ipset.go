@@ -41,14 +41,14 @@ type part struct {
 }
 
 // IPSet is an IP set of the desired state. In the kernel, it has a separate set for the members of
-// each Kind and family, but only while rules look into that set.
+// each Kind and family, but only while rules reference that set.
 type IPSet struct {
 	ID     dataplane.IPSetID
 	typ    dataplane.IPSetType
 	exists bool
 	members
 	parts map[partKey]*part
-	// lists has the number of rules that look into each part.
+	// lists has the number of rules that reference each part.
 	lists *Lists
 	// watcher is called when addresses and prefixes change. It may be nil.
 	watcher Watcher
@@ -127,7 +127,7 @@ type Shape struct {
 }
 
 // NewIPSet returns an IP set that does not exist yet. In the kernel, the IP set can have several
-// sets. For each of them, the Lists count the rules that look into it.
+// sets. For each of them, the Lists count the rules that reference it.
 func NewIPSet(id dataplane.IPSetID, lists *Lists) *IPSet {
 	return &IPSet{ID: id, parts: map[partKey]*part{}, lists: lists}
 }

@@ -47,7 +47,7 @@ func (s *IPSet) flushPart(k partKey, d *ruleset.Delta) {
 }
 
 // wanted reports whether the table should have one of the kernel's sets: it has members, and a rule
-// looks into it.
+// references it.
 func (s *IPSet) wanted(k partKey) bool {
 	return s.shape.has(k.kind, k.family) && s.parts[k] != nil && s.lists.users[s.parts[k].name] > 0
 }

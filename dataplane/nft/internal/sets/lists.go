@@ -16,12 +16,12 @@ import (
 //
 // A set cannot be anonymous, because the kernel shows the elements of an interval set some
 // microseconds later than the rule. Until then, a rule that denies would match nothing. Package
-// applier fills a named set before it adds the rules that look into the set.
+// applier fills a named set before it adds the rules that reference the set.
 type Lists struct {
-	// users has the number of rules that look into each named set.
+	// users has the number of rules that reference each named set.
 	users map[string]int
 	sets  map[string]*ruleset.Set
-	// users also counts the rules that look into IP sets. An IP set can have several sets in the
+	// users also counts the rules that reference IP sets. An IP set can have several sets in the
 	// kernel. The field parts maps the name of each of these sets to its IP set. The field
 	// usageChanged has the IP sets whose use by rules has begun or ended since the last call of
 	// TakeUsageChanged.
@@ -73,13 +73,13 @@ func (l *Lists) Named(c *ruleset.Chain) *ruleset.Chain {
 	return &ruleset.Chain{Name: c.Name, Hook: c.Hook, Rules: rules}
 }
 
-// isList reports whether the match looks into an anonymous set with ranges.
+// isList reports whether the match has an anonymous set with ranges.
 func isList(m ruleset.Match) bool {
 	in, ok := m.(ruleset.In)
 	return ok && hasRanges(in.Fields, in.Elements)
 }
 
-// isMap reports whether the statement looks into an anonymous verdict map with ranges.
+// isMap reports whether the statement has an anonymous verdict map with ranges.
 func isMap(s ruleset.Statement) bool {
 	m, ok := s.(ruleset.VMap)
 	return ok && hasRanges(m.Fields, m.Elements)
@@ -124,7 +124,7 @@ func (l *Lists) set(field ruleset.Field, elements []ruleset.Element) string {
 	return name
 }
 
-// Replace records that chain c replaces chain old: it updates the number of rules that look into
+// Replace records that chain c replaces chain old: it updates the number of rules that reference
 // each set. Either chain may be nil.
 func (l *Lists) Replace(old, c *ruleset.Chain) {
 	l.count(c, 1)
@@ -149,7 +149,7 @@ func (l *Lists) count(c *ruleset.Chain, n int) {
 	}
 }
 
-// use adds n to the number of rules that look into a set.
+// use adds n to the number of rules that reference a set.
 func (l *Lists) use(name string, n int) {
 	before := l.users[name]
 	l.users[name] += n
@@ -166,7 +166,7 @@ func (l *Lists) use(name string, n int) {
 
 // TakeUsageChanged returns the IP sets for which a set in the kernel may have to be added or
 // deleted. An IP set can have several sets in the kernel (see IPSet). Each of them exists only
-// while a rule looks into it. An IP set is in the result if, since the last call, one of these sets
+// while a rule references it. An IP set is in the result if, since the last call, one of these sets
 // got its first rule or lost its last one.
 func (l *Lists) TakeUsageChanged() map[*IPSet]struct{} {
 	changed := l.usageChanged
@@ -193,7 +193,7 @@ func (l *Lists) Flush(d *ruleset.Delta) {
 	l.dirty = reuse.Map(l.dirty)
 }
 
-// All returns the sets of ranges that rules look into.
+// All returns the sets of ranges that rules reference.
 func (l *Lists) All() (out []*ruleset.Set) {
 	for name := range l.users {
 		if s := l.sets[name]; s != nil {

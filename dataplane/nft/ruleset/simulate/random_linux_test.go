@@ -381,7 +381,7 @@ func (m *tableMaker) elements(fields []ruleset.Field, key []choice, verdicts boo
 		case ranges && slices.Compare(e.Key[0], ends[0]) != 0:
 			e.Last = ends[0]
 		}
-		if slices.ContainsFunc(out, func(o ruleset.Element) bool { return meets(o, e) }) {
+		if slices.ContainsFunc(out, func(o ruleset.Element) bool { return elementsOverlap(o, e) }) {
 			continue
 		}
 		if verdicts {
@@ -397,8 +397,8 @@ func (m *tableMaker) elements(fields []ruleset.Field, key []choice, verdicts boo
 	return out
 }
 
-// meets reports whether two elements overlap.
-func meets(a, b ruleset.Element) bool {
+// elementsOverlap reports whether two elements overlap.
+func elementsOverlap(a, b ruleset.Element) bool {
 	end := func(e ruleset.Element, i int) ruleset.Value {
 		switch {
 		case e.Ends != nil:

@@ -13,7 +13,7 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset/simulate"
 )
 
-// stateTable has a set of each kind, and rules that look into them.
+// stateTable has a set of each kind, and rules that reference them.
 func stateTable() *ruleset.Table {
 	addr := func(last byte) ruleset.Value { return ruleset.Addr(netip.AddrFrom4([4]byte{10, 0, 0, last})) }
 	plainSet := &ruleset.Set{Name: "plain", Key: []ruleset.Type{ruleset.TypeIPv4}}
