@@ -26,7 +26,7 @@ type Expectation struct {
 	// Ports, at least one.
 	Ports []Port `json:"port"`
 	// Allow means that all flows must be allowed. Otherwise, all must be denied. A flow to which no policy applies
-	// counts as neither. So an expectation with such a flow never holds.
+	// counts as neither. So an expectation with such a flow is never met.
 	Allow bool `json:"allow"`
 }
 
@@ -57,11 +57,11 @@ func (x Expectation) Check(index *Index, e *verdict.Evaluator) (Result, error) {
 	}
 	for _, q := range queries {
 		r.Flows += len(q.Flows)
-		meets := true
+		met := true
 		for _, flow := range q.Flows {
-			meets = meets && e.Evaluate(flow).Combined == want
+			met = met && e.Evaluate(flow).Combined == want
 		}
-		if !meets {
+		if !met {
 			r.Holds = false
 			r.Failed = append(r.Failed, q.Explain(e))
 		}
@@ -87,8 +87,8 @@ func (x Expectation) String() string {
 	return text
 }
 
-// String returns the expectation. If the expectation does not hold, the answers in the field Failed follow: the first
-// with its explanations, the others in one line each. The text is for people, and its form may change.
+// String returns the expectation. If the expectation is not met, the answers in the field Failed follow: the first with
+// its explanations, the others in one line each. The text is for people, and its form may change.
 func (r Result) String() string {
 	mark := "ok  "
 	if !r.Holds {
@@ -98,7 +98,7 @@ func (r Result) String() string {
 }
 
 // Failures returns the text of String without its first line: only the answers in the field Failed. It is empty if the
-// expectation holds.
+// expectation is met.
 func (r Result) Failures() string {
 	var text strings.Builder
 	for i, a := range r.Failed {
