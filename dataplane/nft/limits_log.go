@@ -29,14 +29,13 @@ type limitsLog struct {
 // update compares the costs with the limits, and logs what has changed since the last call.
 func (l *limitsLog) update(log *slog.Logger, s render.ClassStats) {
 	if crossed(&l.nearTotal, s.Cost, s.MaxTotal, s.ChainGroups) {
-		log.Warn("policy is near its limit; beyond it, the largest groups are written as chains, which are slower: "+
-			"raise MaxTotal of render.ClassesConfig, or let policies select sets of peers that overlap less",
+		log.Warn("policy is near its limit: beyond it, the largest groups are written as chains. "+
+			"Raise MaxTotal of render.ClassesConfig, or let policies select sets of peers that overlap less",
 			"cost", s.Cost, "limit", s.MaxTotal, "largest", s.Largest, "largest_cost", s.Largest.Cost)
 	}
 	if crossed(&l.nearGroup, s.Largest.Cost, s.MaxPerGroup, s.ChainGroups) {
-		log.Warn("policy of one group of endpoints is near its limit; beyond it, the group is written as chains, "+
-			"which are slower: raise MaxPerGroup of render.ClassesConfig, or let its policies select fewer "+
-			"overlapping sets of peers",
+		log.Warn("policy of one group of endpoints is near its limit: beyond it, the group is written as chains. "+
+			"Raise MaxPerGroup of render.ClassesConfig, or let its policies select fewer overlapping sets of peers",
 			"group", s.Largest, "cost", s.Largest.Cost, "limit", s.MaxPerGroup)
 	}
 	switch {
@@ -47,7 +46,7 @@ func (l *limitsLog) update(log *slog.Logger, s render.ClassStats) {
 		if largest.Cost > s.MaxPerGroup {
 			option, limit = "MaxPerGroup", s.MaxPerGroup
 		}
-		log.Warn("policy of some groups is over a limit and written as chains, which are slower: raise the limit in "+
+		log.Warn("policy of some groups is over a limit and written as chains. Raise the limit in "+
 			"render.ClassesConfig, or let policies select sets of peers that overlap less",
 			"groups", s.ChainGroups, "largest", largest, "cost", largest.Cost, "limit", limit, "option", option)
 	case s.ChainGroups == 0 && l.chains > 0 && !l.nearTotal && !l.nearGroup:
