@@ -12,8 +12,8 @@
 // client ClientMessage. docs/wire.md describes the order of messages.
 //
 // Addresses are 4 or 16 bytes in network byte order, never an IPv4 address in IPv6 form. A field that is not set means
-// no limit in a rule, and absence elsewhere. Unknown content of an Event, or an unknown field of any message that a
-// client receives except ServerHello, comes from a newer version and is an error: it may deny a packet.
+// no limit in a rule, and absence elsewhere. For a client, unknown content of an Event is an error, and so is an
+// unknown field of any message except ServerHello. Such content comes from a newer version, and may deny a packet.
 
 package wirepb
 

@@ -38,10 +38,14 @@ type PolicySyncClient interface {
 	// Sync sends the endpoint's policy, and then each change of it, until the client cancels the call.
 	//
 	// The call ends with UNAVAILABLE when the server ends, if the endpoint has too many calls, or if the client reads
-	// nothing for too long. A client then keeps its state. After any other status it denies everything: NOT_FOUND when
-	// the endpoint is removed, PERMISSION_DENIED if the peer is not in the workload any more, FAILED_PRECONDITION if the
-	// policy cannot be sent, or a status of the client's own library, which cannot read a response. In each case it
-	// connects again after a while.
+	// nothing for too long. A client then keeps its state. After any other status, it denies everything:
+	//
+	//   - NOT_FOUND: the endpoint was removed.
+	//   - PERMISSION_DENIED: the peer is not in the workload any more.
+	//   - FAILED_PRECONDITION: the policy cannot be sent.
+	//   - A status of the client's own library, which cannot read a response.
+	//
+	// In each case, the client connects again after a while.
 	Sync(ctx context.Context, in *SyncRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[SyncResponse], error)
 }
 
@@ -81,10 +85,14 @@ type PolicySyncServer interface {
 	// Sync sends the endpoint's policy, and then each change of it, until the client cancels the call.
 	//
 	// The call ends with UNAVAILABLE when the server ends, if the endpoint has too many calls, or if the client reads
-	// nothing for too long. A client then keeps its state. After any other status it denies everything: NOT_FOUND when
-	// the endpoint is removed, PERMISSION_DENIED if the peer is not in the workload any more, FAILED_PRECONDITION if the
-	// policy cannot be sent, or a status of the client's own library, which cannot read a response. In each case it
-	// connects again after a while.
+	// nothing for too long. A client then keeps its state. After any other status, it denies everything:
+	//
+	//   - NOT_FOUND: the endpoint was removed.
+	//   - PERMISSION_DENIED: the peer is not in the workload any more.
+	//   - FAILED_PRECONDITION: the policy cannot be sent.
+	//   - A status of the client's own library, which cannot read a response.
+	//
+	// In each case, the client connects again after a while.
 	Sync(*SyncRequest, grpc.ServerStreamingServer[SyncResponse]) error
 	mustEmbedUnimplementedPolicySyncServer()
 }
