@@ -116,8 +116,7 @@ func listCommand[T any](
 }
 
 func statusCommand() cli.Command {
-	const about = "Shows the state of the running agent: whether it is ready, what it waits for, its sources, " +
-		"the numbers of endpoints and objects, the last changes of the kernel, and its faults."
+	const about = "Shows the state of the running agent: readiness, sources, counts, last changes and faults."
 	const summary = "show the state of the agent"
 	return listCommand("status", summary, about, "/v1/status", func(width int, s api.Status) string {
 		var rows [][]string

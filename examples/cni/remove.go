@@ -105,10 +105,8 @@ func (c *config) explain(err error) error {
 		return fmt.Errorf("only root and the user of the agent may connect to %s: run the container runtime as one of "+
 			"them", c.Socket)
 	case errors.Is(err, api.ErrNoAnswer), errors.Is(err, context.DeadlineExceeded):
-		return fmt.Errorf("the agent at %s does not answer within %s: it is stopped (SIGSTOP, a frozen cgroup) "+
-			"or busy: let it run or restart it, and the runtime tries again; timeout in the network configuration "+
-			"waits longer",
-			c.Socket, c.Timeout)
+		return fmt.Errorf("no answer from the agent at %s within %s: it is stopped (SIGSTOP, a frozen cgroup) or "+
+			"busy. Resume or restart it, or raise timeout in the network configuration", c.Socket, c.Timeout)
 	}
 	return err
 }

@@ -143,12 +143,12 @@ func TestStoppedAgentIsNamed(t *testing.T) {
 		out, err := r.runtime(row.command, one, "")
 		require.Error(t, err)
 		require.Contains(t, out, row.want)
-		require.Contains(t, out, "does not answer within 100ms: it is stopped")
+		require.Contains(t, out, "within 100ms: it is stopped")
 		require.NotContains(t, out, "context deadline exceeded")
 	}
 	out, err := r.runtime("add", two, "10.0.0.2/32")
 	require.Error(t, err)
-	require.Contains(t, out, "does not answer within 100ms: it is stopped")
+	require.Contains(t, out, "within 100ms: it is stopped")
 	require.NoError(t, r.agent.Process.Kill())
 	require.Error(t, r.agent.Wait())
 }

@@ -217,7 +217,7 @@ func (c *cluster) node(name string) (int, error) {
 	switch {
 	case name == controlName:
 		return 0, errors.New("control is the machine of the control plane, which is not killed or started as nodes " +
-			"are; 'cluster stop control PROGRAM' stops one of its programs, 'cluster resume control' starts them again")
+			"are. 'cluster stop control PROGRAM' stops one of its programs. 'cluster resume control' starts them again")
 	case c.Nodes == 0:
 		return 0, errors.New("no cluster runs")
 	}

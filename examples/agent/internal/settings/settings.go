@@ -402,12 +402,12 @@ func declarePrefix(flags *flag.FlagSet, s *Settings) {
 		"do not translate the source of packets that pods of natOutgoing pools send to nodes, so that policy of "+
 			"host endpoints sees the pod; nodes need routes to the pods")
 	flags.StringVar(&s.TunnelsFromNodes, "tunnels-from-nodes", s.TunnelsFromNodes,
-		"drop VXLAN and IP-in-IP packets to this node unless their source is an address of a Node: `MODE` true, "+
-			"false, or auto, which drops VXLAN with kubernetes-vxlan and IP-in-IP with kubernetes-ipip, but neither "+
+		"drop VXLAN and IP-in-IP packets to this node unless their source is an address of a Node. `MODE` is true, "+
+			"false or auto. auto drops VXLAN with kubernetes-vxlan and IP-in-IP with kubernetes-ipip, but neither "+
 			"if kubernetes-omit names nodes")
 	flags.StringVar(&s.EndpointToHost, "endpoint-to-host", s.EndpointToHost,
-		"what happens to packets from workloads to their own node that policy allows: `ACTION` drop, accept, or "+
-			"return, which leaves them to other tables; Kubernetes needs accept, which is the default with "+
+		"what happens to packets from workloads to their own node that policy allows. `ACTION` is drop, accept or "+
+			"return, which leaves them to other tables. Kubernetes needs accept, which is the default with "+
 			"kubeconfig or in-cluster")
 }
 
