@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import { existsSync, readdirSync } from 'node:fs'
+import { existsSync, readFileSync, readdirSync } from 'node:fs'
 import { posix } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { defineConfig } from 'vitepress'
@@ -10,58 +10,34 @@ const root = fileURLToPath(new URL('../..', import.meta.url))
 const source = 'https://github.com/wayleave/wayleave/blob/main/'
 
 // groups has all pages, in the order of the sidebar. The build fails if a page is missing here.
-const groups: Record<string, Record<string, string>> = {
-  Start: {
-    'get-started': 'Get started',
-    faq: 'Questions',
-    migrate: 'Migrate',
-    'migrate-felix': 'From Felix',
-    'migrate-kube-router': 'From kube-router',
-    'migrate-kube-network-policies': 'From kube-network-policies',
-  },
-  'Run it': {
-    agent: 'The agent',
-    troubleshooting: 'Troubleshooting',
-    kubernetes: 'Kubernetes',
-    cluster: 'A cluster on one machine',
-    datastore: 'etcd and other sources',
-    fleet: 'Many nodes',
-    wireguard: 'WireGuard',
-    bridges: 'Pods on bridges',
-    kernels: 'Kernels',
-  },
-  'Embed it': {
-    cni: 'In a CNI plugin',
-    'policy-engine': 'In a policy engine',
-    dataplane: 'Write a dataplane',
-    wire: 'A dataplane in another process',
-    felix: 'A driver written for Felix',
-    policysync: 'Policy in a sidecar',
-  },
-  'How it works': {
-    design: 'Design',
-    semantics: 'Verdicts',
-    nft: 'nftables',
-    routes: 'Routes',
-    glossary: 'Glossary',
-    stability: 'Versions',
-  },
-  'How it is tested': {
-    conformance: 'Conformance',
-    performance: 'Performance',
-    comparison: 'Comparison',
-    benchmarks: 'Benchmarks',
-    mutants: 'Mutants',
-  },
+const groups: Record<string, string[]> = {
+  Start: ['get-started', 'faq', 'migrate', 'migrate-felix', 'migrate-kube-router', 'migrate-kube-network-policies'],
+  'Run it': [
+    'agent', 'troubleshooting', 'kubernetes', 'cluster', 'datastore', 'fleet', 'wireguard', 'bridges', 'kernels',
+  ],
+  'Embed it': ['cni', 'policy-engine', 'dataplane', 'wire', 'felix', 'policysync'],
+  'How it works': ['design', 'semantics', 'nft', 'routes', 'glossary', 'stability'],
+  'How it is tested': ['conformance', 'performance', 'comparison', 'benchmarks', 'mutants'],
 }
 
-const listed = new Set(Object.values(groups).flatMap(pages => Object.keys(pages)))
+const listed = new Set(Object.values(groups).flat())
 for (const file of readdirSync(root + 'docs')) {
   const name = file.replace(/\.md$/, '')
   if (file.endsWith('.md') && name !== 'index' && !listed.has(name)) {
     throw new Error(`docs/${file} is in no group of docs/.vitepress/config.mts`)
   }
 }
+
+// title returns the heading of a page.
+function title(name: string): string {
+  return readFileSync(`${root}docs/${name}.md`, 'utf8').match(/^# (.*)$/m)![1]
+}
+
+// menu has the groups, for the sidebar and for the top of each page: the home page has no sidebar.
+const menu = Object.entries(groups).map(([text, pages]) => ({
+  text,
+  items: pages.map(name => ({ text: title(name), link: '/' + name })),
+}))
 
 // linkSources lets links from a page to a file outside of docs/ lead to the repository.
 function linkSources(md: any) {
@@ -84,6 +60,46 @@ function anchor(heading: string): string {
   return heading.trim().toLowerCase().replace(/[^\p{L}\p{N}_ -]/gu, '').replaceAll(' ', '-')
 }
 
+// joinUnits keeps a value and its unit on one line.
+function joinUnits(md: any) {
+  md.core.ruler.push('join_units', (state: any) => {
+    for (const block of state.tokens) {
+      for (const token of block.children ?? []) {
+        if (token.type !== 'text') continue
+        token.content = token.content.replace(/(\d) (?=([nµm]?s|[KMG]i?B|B|GHz|min|h|days?|a second)\b)/g, '$1\u00a0')
+      }
+    }
+  })
+}
+
+// maxWord is the length of the longest word of code that is not broken. It fits on a phone.
+const maxWord = 32
+
+// breakCode lets code in a sentence or a table break between words. Within a word, it breaks only if the word is long:
+// after punctuation, or before a capital. A browser alone would break --init after its hyphens, and a Go name nowhere.
+function breakCode(md: any) {
+  const { escapeHtml } = md.utils
+  const render = md.renderer.rules.code_inline
+  md.renderer.rules.code_inline = (tokens: any, i: number, ...rest: any) => {
+    const words = tokens[i].content.split(' ').map((word: string) => {
+      if (word.length <= maxWord) return `<span class="word">${escapeHtml(word)}</span>`
+      return word.split(/(?<=[_./=,:])|(?<=[\p{Ll}\d])(?=\p{Lu})/u).map(escapeHtml).join('<wbr>')
+    })
+    const html = render(tokens, i, ...rest)
+    return html.slice(0, html.indexOf('>') + 1) + words.join(' ') + '</code>'
+  }
+}
+
+// wrapOutput lets the lines of a text block wrap if one has more than 120 columns. Only the output of programs has.
+function wrapOutput(md: any) {
+  const render = md.renderer.rules.fence
+  md.renderer.rules.fence = (tokens: any, i: number, ...rest: any) => {
+    const html = render(tokens, i, ...rest)
+    const long = tokens[i].info === 'text' && /.{121}/u.test(tokens[i].content)
+    return long ? html.replace('class="language-text', '$& wrap') : html
+  }
+}
+
 export default defineConfig({
   title: 'Wayleave',
   description: 'Network policy, endpoints and nodes become nftables rules and routes. A library in Go.',
@@ -92,17 +108,15 @@ export default defineConfig({
   cacheDir: '../bin/site-cache',
   cleanUrls: true,
   metaChunk: true,
-  // On a phone, the text of a picture would be too small: the picture keeps its size, and scrolls.
-  head: [['style', {}, '@media (max-width: 640px) { .vp-doc p:has(> img) { overflow-x: auto } ' +
-    '.vp-doc p > img { max-width: none; width: 620px } }']],
-  markdown: { config: linkSources, anchor: { slugify: anchor } },
+  markdown: {
+    config: md => [linkSources, joinUnits, breakCode, wrapOutput].forEach(use => use(md)),
+    anchor: { slugify: anchor },
+  },
   themeConfig: {
-    outline: [2, 3],
+    outline: [2, 4],
     search: { provider: 'local' },
-    sidebar: Object.entries(groups).map(([text, pages]) => ({
-      text,
-      items: Object.entries(pages).map(([name, title]) => ({ text: title, link: '/' + name })),
-    })),
+    nav: menu,
+    sidebar: menu,
     socialLinks: [{ icon: 'github', link: 'https://github.com/wayleave/wayleave' }],
     footer: { message: 'Apache-2.0' },
   },
