@@ -161,7 +161,7 @@ docs: ## Build the site of docs/ in bin/site, and check its links.
 	scripts/docs
 
 .PHONY: docs-screenshots
-docs-screenshots: ## Build the site, and take screenshots of each page at two widths in bin/screenshots.
+docs-screenshots: ## Build the site, and take screenshots of each page in bin/screenshots.
 	scripts/docs screenshots
 
 .PHONY: lint-proto

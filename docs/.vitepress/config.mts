@@ -118,6 +118,7 @@ export default defineConfig({
     nav: menu,
     sidebar: menu,
     socialLinks: [{ icon: 'github', link: 'https://github.com/wayleave/wayleave' }],
+    notFound: { quote: 'The menu and the search have all pages.', linkText: 'Go to the home page' },
     footer: { message: 'Apache-2.0' },
   },
 })
