@@ -148,8 +148,8 @@ func TestRecordedSectionIsOnThePages(t *testing.T) {
 		"Details: [Load & start](benchmarks.md#load--start).\n")
 	require(t, read(t, filepath.Join(root, "docs/pictures/bench-load.svg")),
 		`<title id="title">Load &lt;1&gt;</title>`, "one &amp; only", "prefers-color-scheme:dark",
-		`<rect class="peer" x="110" y="117.0" width="330.0"`, // the longest
-		`<rect class="s0" x="110" y="91.0" width="26.4"`)
+		`<rect class="peer" x="110" y="117.0" width="500.0"`, // the longest
+		`<rect class="s0" x="110" y="91.0" width="40.0"`, ">target 2 ns</text>")
 	list, err := call(root, "list")
 	if err != nil || strings.Contains(list, "not recorded") {
 		t.Errorf("list: %v: %s", err, list)
