@@ -72,21 +72,23 @@ function joinUnits(md: any) {
   })
 }
 
-// maxWord is the length of the longest word of code that is not broken. It fits on a phone.
-const maxWord = 32
+// maxWhole is the length of the longest code in a sentence that is not broken. It fits on a phone.
+const maxWhole = 32
 
-// breakCode lets code in a sentence or a table break between words. Within a word, it breaks only if the word is long:
-// after punctuation, or before a capital. A browser alone would break --init after its hyphens, and a Go name nowhere.
+// breakCode breaks code in a sentence or a table only if it is long: between words, and within a long word after
+// punctuation or before a capital. A browser alone would break --init after its hyphens, and a Go name nowhere.
 function breakCode(md: any) {
   const { escapeHtml } = md.utils
   const render = md.renderer.rules.code_inline
+  const whole = (text: string) => `<span class="whole">${escapeHtml(text)}</span>`
+  const inParts = (word: string) =>
+    word.split(/(?<=[_./=,:])|(?<=[\p{Ll}\d])(?=\p{Lu})/u).map(escapeHtml).join('<wbr>')
   md.renderer.rules.code_inline = (tokens: any, i: number, ...rest: any) => {
-    const words = tokens[i].content.split(' ').map((word: string) => {
-      if (word.length <= maxWord) return `<span class="word">${escapeHtml(word)}</span>`
-      return word.split(/(?<=[_./=,:])|(?<=[\p{Ll}\d])(?=\p{Lu})/u).map(escapeHtml).join('<wbr>')
-    })
+    const { content } = tokens[i]
+    const words = content.length <= maxWhole ? [content] : content.split(' ')
     const html = render(tokens, i, ...rest)
-    return html.slice(0, html.indexOf('>') + 1) + words.join(' ') + '</code>'
+    return html.slice(0, html.indexOf('>') + 1) +
+      words.map((word: string) => word.length <= maxWhole ? whole(word) : inParts(word)).join(' ') + '</code>'
   }
 }
 
