@@ -7,8 +7,7 @@
 //
 //	BenchmarkFelix/W1/eps=250k/pols=10k    BenchmarkW1/eps=250k/pols=10k
 //
-// It has those benchmarks of the packages selector, selector/labelindex and calcgraph for which docs/benchmarks.md has
-// a figure of the reference.
+// It has a benchmark for each row of docs/benchmarks.md with a figure of Felix.
 //
 // # Usage
 //
@@ -21,28 +20,35 @@
 //
 // # Version
 //
-// go.mod has the only version of Calico that Go's module proxy served in November 2026. It is a commit of August 2025
-// on the branch of release 3.28, whose release notes end with 3.28.5. Later releases have another graph, so the figures
-// say nothing about them. In this version, a set has all addresses of its selector, also those within a prefix of the
-// set.
+// The commit is on branch release-v3.28 (August 2025, after 3.28.5). The figures do not apply to later releases, which
+// have another graph. In this version, a set has all addresses of its selector, also those within a prefix of the set.
 //
-// Calico's API is a module of its own, which Calico replaces by a folder. go.mod has its version of July 2024, which is
-// of the time of release 3.28.
+// Calico builds its API from a folder; go.mod requires the API's version of July 2024.
 //
-// # What is on
+// # What runs
 //
-// Everything that calc.NewCalculationGraph makes with the default configuration is on. That is the dispatchers, the
-// calculator of active rules, the rule scanner, the index of sets, the index of services, the policy resolver, the
-// decoder of profiles, the resolver of encapsulations, the config batcher and the passthrough of data of hosts. The
-// metrics that these update are on, too. The graph's messages go to a calc.EventSequencer. Its callback counts each
-// message and drops it.
+// Everything that calc.NewCalculationGraph makes with the default configuration runs:
+//
+//   - the dispatchers
+//   - the calculator of active rules
+//   - the rule scanner
+//   - the index of sets
+//   - the index of services
+//   - the policy resolver
+//   - the decoder of profiles
+//   - the resolver of encapsulations
+//   - the config batcher
+//   - the passthrough of data of hosts
+//   - the metrics that these update
+//
+// The graph's messages go to a calc.EventSequencer. Its callback counts each message and drops it.
 //
 // Updates are pairs of key and value of libcalico-go, made before the clock runs. The graph gets them one by one, as in
 // Felix's process. A flush is CalcGraph.Flush, then EventSequencer.Flush.
 //
 // # What is left out
 //
-// Each of these takes time in Felix's process, so the figures are below those of the process:
+// Each of these takes time in Felix's process, and none in the benchmarks:
 //
 //   - The syncer, which reads the datastore and converts its objects, and Typha.
 //   - calc.ValidationFilter. Our graph validates updates itself, and its figures include that.
@@ -52,8 +58,9 @@
 //   - Log lines: the logger's level is panic. By default, Felix logs changes of sets and of local endpoints.
 //
 // calc.AsyncCalcGraph also flushes at most 100 times a second, and not at all if no update came. So in the process,
-// changes that come fast share a flush, as in the benchmarks with 500 changes a flush. A flush with nothing to do never
-// happens there.
+// changes that come fast share a flush, as in the benchmarks with 500 changes a flush. The other benchmarks of changes
+// flush after each change. For fast changes, their figures can be above those of the process. A flush with nothing to
+// do never happens there.
 //
 // Two resolvers are off in the default configuration. The resolver of routes needs VXLAN, WireGuard or eBPF, and the
 // VXLAN resolver needs VXLAN. Our graph sends a route for each local endpoint.

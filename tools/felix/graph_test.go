@@ -77,8 +77,8 @@ type tally struct {
 	// ingress and egress count the references of endpoints to policies.
 	ingress, egress int
 	namespaces      int
-	// The removals.
-	noSets, noPolicies, noProfiles, noEndpoints int
+	// Counts of removals.
+	removedSets, removedPolicies, removedProfiles, removedEndpoints int
 	// start counts the messages with the configuration and the encapsulations, which follow the load.
 	start int
 	// others counts all other messages.
@@ -107,13 +107,13 @@ func (t *tally) count(message any) {
 	case *proto.NamespaceUpdate:
 		t.namespaces++
 	case *proto.IPSetRemove:
-		t.noSets++
+		t.removedSets++
 	case *proto.ActivePolicyRemove:
-		t.noPolicies++
+		t.removedPolicies++
 	case *proto.ActiveProfileRemove:
-		t.noProfiles++
+		t.removedProfiles++
 	case *proto.WorkloadEndpointRemove:
-		t.noEndpoints++
+		t.removedEndpoints++
 	case *proto.ConfigUpdate, *proto.Encapsulation:
 		t.start++
 	default:

@@ -102,7 +102,8 @@ func benchmarkDeleteLocal(b *testing.B, w snapshot) {
 func (w snapshot) wantDeleted() tally {
 	want := w.want()
 	return tally{
-		noSets: want.sets, noPolicies: want.policies, noProfiles: want.profiles, noEndpoints: want.endpoints,
+		removedSets: want.sets, removedPolicies: want.policies,
+		removedProfiles: want.profiles, removedEndpoints: want.endpoints,
 	}
 }
 
