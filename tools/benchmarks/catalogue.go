@@ -28,8 +28,8 @@ type Catalogue struct {
 // Section is a part of the page, recorded at once.
 type Section struct {
 	Name string // on the command line and in the results
-	// Page has the tables of the section, between <!-- bench NAME --> and <!-- /bench -->. Title, level, intro and
-	// notes are for the default, docs/benchmarks.md.
+	// Page is the page with the tables of the section, between <!-- bench NAME --> and <!-- /bench -->. Title, level,
+	// intro and notes are for the default, docs/benchmarks.md.
 	Page  string
 	Title string
 	// Level is the level of the heading. Default: 2.
@@ -118,7 +118,7 @@ func (c *Catalogue) complete() error {
 			errs = append(errs, fmt.Errorf("section %q: name, title or commands are missing", s.Name))
 		}
 		if s.Page != "" && s.Title+s.Intro+s.Notes != "" {
-			errs = append(errs, fmt.Errorf("section %q: title, intro and notes are words of %s", s.Name, s.Page))
+			errs = append(errs, fmt.Errorf("section %q: title, intro and notes belong in %s", s.Name, s.Page))
 		}
 		if known[s.Name] {
 			errs = append(errs, fmt.Errorf("section %q: there are two", s.Name))

@@ -10,7 +10,7 @@ import (
 	"unicode/utf8"
 )
 
-// The places of a chart, in the units of its view.
+// Coordinates of a chart, in SVG user units.
 const (
 	chartWidth  = 800
 	barLeft     = 110
@@ -36,7 +36,7 @@ const style = `<style>
 </style>
 `
 
-// axis maps values to places.
+// axis maps values to coordinates.
 type axis struct {
 	log       bool
 	low, high float64
@@ -181,8 +181,9 @@ func drawBar(a axis, b bar, y float64) string {
 	return s.String()
 }
 
-// figurePlace returns the style and the place of a figure. It is to the right of its dot or bar. If the mark of the
-// target is there, the figure is to the left, if it has room: otherwise it would be read as the target.
+// figurePlace returns the style and the coordinate of a figure. It is to the right of its dot or bar. If the mark of
+// the target is there, the figure moves to the left, so that it is not read as the target. Without room on the left, it
+// stays.
 func figurePlace(log bool, figure string, end float64, hasTarget bool, mark float64) (class string, x float64) {
 	const gap = 13
 	width := float64(gap + digitWidth*utf8.RuneCountInString(figure))

@@ -9,7 +9,7 @@
 //	             |                          |
 //	             +-----------+--------------+
 //	                         v page
-//	docs/benchmarks.md, docs/performance.md, docs/pictures/bench-*.svg, places on other pages
+//	docs/benchmarks.md, docs/performance.md, docs/pictures/bench-*.svg, blocks on other pages
 //
 // # Usage
 //
@@ -23,7 +23,7 @@
 // "min-UNIT" and "median-UNIT", or as "UNIT-min" and "UNIT-median". Then the smallest of these minima and the median of
 // these medians are kept.
 //
-// The tables of a section may belong to a page that people write. There, they are in a place between two comments:
+// The tables of a section may belong to a page that people write. There, they are in a block between two markers:
 //
 //	<!-- bench NAME -->
 //	<!-- /bench -->

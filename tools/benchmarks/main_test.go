@@ -119,7 +119,7 @@ func TestPagesOfUnrecordedSections(t *testing.T) {
 		t.Fatal(err)
 	}
 	require(t, read(t, filepath.Join(root, "docs/benchmarks.md")),
-		"Read this first.", "## Load & start", "```\ncat output\n```", "**Not recorded yet.**",
+		"Read this first.", "## Load & start", "```sh no-test\ncat output\n```", "**Not recorded yet.**",
 		"| one | – | – | – | 2 ns |")
 	require(t, read(t, filepath.Join(root, "docs/performance.md")),
 		"## Not recorded yet", "Load <1>", "(benchmarks.md#load--start)")
@@ -167,7 +167,7 @@ func TestPageHasTheRecordedCommands(t *testing.T) {
 	if _, err := call(root, "page"); err != nil {
 		t.Fatal(err)
 	}
-	require(t, read(t, filepath.Join(root, "docs/benchmarks.md")), "```\ncat output\n```")
+	require(t, read(t, filepath.Join(root, "docs/benchmarks.md")), "```sh no-test\ncat output\n```")
 }
 
 // TestPeerWithoutFigures records a section without results of the peer.
@@ -234,15 +234,15 @@ performance:`
 	page := filepath.Join(root, "docs/other.md")
 	write(t, filepath.Join(root, "docs/benchmarks/catalogue.yaml"),
 		strings.Replace(catalogue, "performance:", section, 1))
-	for _, tt := range []struct{ places, want string }{
-		{"", `section "other": no place on docs/other.md`},
-		{"<!-- bench other -->\n", `section "other": no place on docs/other.md`},
-		{"<!-- bench load -->\n<!-- /bench -->\n", `docs/other.md: a place for "load"`},
-		{strings.Repeat("<!-- bench other -->\n<!-- /bench -->\n", 2), `docs/other.md: a place for "other"`},
+	for _, tt := range []struct{ blocks, want string }{
+		{"", `docs/other.md has no <!-- bench other --> block`},
+		{"<!-- bench other -->\n", `docs/other.md has no <!-- bench other --> block`},
+		{"<!-- bench load -->\n<!-- /bench -->\n", `docs/other.md: no section for the block "load"`},
+		{strings.Repeat("<!-- bench other -->\n<!-- /bench -->\n", 2), `for the block "other", or two blocks`},
 	} {
-		write(t, page, tt.places)
+		write(t, page, tt.blocks)
 		if _, err := call(root, "page"); err == nil || !strings.Contains(err.Error(), tt.want) {
-			t.Errorf("%q: error %v, want %q", tt.places, err, tt.want)
+			t.Errorf("%q: error %v, want %q", tt.blocks, err, tt.want)
 		}
 	}
 	write(t, page, "Words.\n\n<!-- bench other -->\nold\n<!-- /bench -->\n\nMore words.\n")
@@ -264,7 +264,7 @@ performance:`
 	}
 	write(t, page, strings.Replace(read(t, page), "More words", "Other words", 1))
 	if _, err := call(root, "page", "-check"); err != nil {
-		t.Errorf("words outside of the place changed: %v", err)
+		t.Errorf("words outside of the block changed: %v", err)
 	}
 	write(t, page, strings.Replace(read(t, page), "2.00 ns", "1.00 ns", 1))
 	if _, err := call(root, "page", "-check"); err == nil || !strings.Contains(err.Error(), "docs/other.md differs") {
@@ -329,7 +329,7 @@ func TestMalformedCatalogue(t *testing.T) {
 		{"  title: Load & start", "  headline: Load", "headline"},
 		{"  commands:\n  - cat output\n", "", "commands are missing"},
 		{"    section: load", "    section: none", `no section "none"`},
-		{"  title: Load", "  page: docs/page.md\n  title: Load", "are words of docs/page.md"},
+		{"  title: Load", "  page: docs/page.md\n  title: Load", "belong in docs/page.md"},
 		{"  title: Load & start", "  page: docs/page.md", `no section "load" of docs/benchmarks.md`},
 		{"text: 'one', ", "", "no text"},
 	} {

@@ -101,11 +101,11 @@ func (p *project) render() (map[string]string, error) {
 	return files, err
 }
 
-// place is the place of a section on a page that is not generated.
-var place = regexp.MustCompile(`(?s)(<!-- bench (\S+) -->\n).*?(<!-- /bench -->\n)`)
+// block matches the block of a section on a page that is not generated, from marker to marker.
+var block = regexp.MustCompile(`(?s)(<!-- bench (\S+) -->\n).*?(<!-- /bench -->\n)`)
 
-// fillPages returns the pages that have places for sections, with these sections. A place without a section of its page
-// is an error, and so is a section without a place on its page.
+// fillPages returns the pages that have blocks for sections, with these sections. A block without a section of its page
+// is an error, and so is a section without a block on its page.
 func (p *project) fillPages() (pages map[string]string, err error) {
 	pages = map[string]string{}
 	names, err := filepath.Glob(p.path("docs/*.md"))
@@ -120,10 +120,10 @@ func (p *project) fillPages() (pages map[string]string, err error) {
 			return pages, err
 		}
 		page := "docs/" + filepath.Base(file)
-		for _, m := range place.FindAllStringSubmatch(string(text), -1) {
+		for _, m := range block.FindAllStringSubmatch(string(text), -1) {
 			s := p.catalogue.section(m[2])
 			if s == nil || s.Page != page || filled[s.Name] {
-				errs = append(errs, fmt.Errorf("%s: a place for %q, which is no section of this page", page, m[2]))
+				errs = append(errs, fmt.Errorf("%s: no section for the block %q, or two blocks", page, m[2]))
 				continue
 			}
 			filled[s.Name] = true
@@ -133,7 +133,7 @@ func (p *project) fillPages() (pages map[string]string, err error) {
 	}
 	for _, s := range p.catalogue.Sections {
 		if s.Page != "" && !filled[s.Name] {
-			errs = append(errs, fmt.Errorf("section %q: no place on %s", s.Name, s.Page))
+			errs = append(errs, fmt.Errorf("%s has no <!-- bench %s --> block", s.Page, s.Name))
 		}
 	}
 	return pages, errors.Join(errs...)
@@ -155,7 +155,7 @@ func (s *Section) render(recording *Recording) string {
 	if recording != nil {
 		commands = recording.Commands
 	}
-	fmt.Fprintf(&b, "```\n%s\n```\n\n%s", strings.Join(commands, "\n"), s.renderTables(recording))
+	fmt.Fprintf(&b, "```sh no-test\n%s\n```\n\n%s", strings.Join(commands, "\n"), s.renderTables(recording))
 	if s.Notes != "" {
 		fmt.Fprintf(&b, "\n%s", s.Notes)
 	}

@@ -86,7 +86,7 @@ func (p *project) measure(s *Section, o recordOptions) (*Recording, error) {
 }
 
 var (
-	// turns is the beginning of a loop that lets benchmarks take turns, tests a line that runs benchmarks.
+	// turns matches the beginning of a loop in which benchmarks take turns. tests matches a line that runs benchmarks.
 	turns = regexp.MustCompile(`for i in [^;]*;`)
 	tests = regexp.MustCompile(`(?m)^.*go test .*$`)
 )
