@@ -104,8 +104,8 @@ const (
 	chosenFinish
 )
 
-// wait waits for the next event and returns its index, such as chosenWork. slow ticks when a Resync
-// is due.
+// wait returns the index of the channel that is ready first, such as chosenWork. slow ticks when a
+// Resync is due.
 func (l *loop) wait(ctx context.Context, slow <-chan time.Time, all []unfinished) int {
 	cases := make([]reflect.SelectCase, 0, chosenFinish+len(all))
 	receive := func(channel any) {

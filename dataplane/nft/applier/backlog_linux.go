@@ -146,12 +146,12 @@ func deletesBase(op ruleset.Op) bool { return op.Kind == ruleset.DeleteChain && 
 //   - they add or delete an object that is still to be deleted;
 //   - they add an element to a map, and the element's value is the key of another element that is
 //     still to be deleted. Packets would then look up that key.
-func (b *backlog) mustFinishFirst(ops []ruleset.Op, a atomicity) bool {
+func (b *backlog) mustFinishFirst(ops []ruleset.Op, c shadowConditions) bool {
 	if b.size == 0 {
 		return false
 	}
 	live := phasesOf(ops).live
-	if needsShadows(live, a) || slices.ContainsFunc(live, func(op ruleset.Op) bool {
+	if needsShadows(live, c) || slices.ContainsFunc(live, func(op ruleset.Op) bool {
 		return op.Kind == ruleset.DeleteChain || op.Kind == ruleset.DeleteSet
 	}) {
 		return true

@@ -29,12 +29,14 @@ type epochs struct {
 	// is closed at the end of a grace period after that transaction.
 	withoutEpoch bool
 	seen         <-chan struct{}
-	// overlap is the value of atomicity.overlap.
+	// overlap is the value of shadowConditions.overlap.
 	overlap bool
 }
 
-// atomicity returns the atomicity of the next transaction.
-func (e *epochs) atomicity() atomicity { return atomicity{epoch: e.hasSet(), overlap: e.overlap} }
+// shadowConditions returns the conditions for the next transaction.
+func (e *epochs) shadowConditions() shadowConditions {
+	return shadowConditions{epoch: e.hasSet(), overlap: e.overlap}
+}
 
 // hasSet reports whether the desired state has the set of the Epoch.
 func (e *epochs) hasSet() bool {

@@ -63,7 +63,7 @@ func (x *executor) inParts(ops []ruleset.Op, d *readback.Difference, view *rules
 		return err
 	}
 	reason := "" // the reason why chains must drop during the change
-	if !fits || needsShadows(p.live, x.epochs.atomicity()) {
+	if !fits || needsShadows(p.live, x.epochs.shadowConditions()) {
 		reason = p.obstacle(view, d != nil)
 		if reason != "" && !fits {
 			return fmt.Errorf("applier: write table: %s in a transaction of more than %d bytes: %w",

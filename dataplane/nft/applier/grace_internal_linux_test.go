@@ -35,7 +35,7 @@ func TestMapsAreDeletedAfterGrace(t *testing.T) {
 				{Kind: ruleset.DeleteChain, Chain: &ruleset.Chain{Name: "group"}},
 				{Kind: ruleset.DeleteSet, Set: &c.set},
 			}
-			require.Equal(t, c.turns, inTurn(ops, atomicity{}))
+			require.Equal(t, c.turns, inTurn(ops, shadowConditions{}))
 			p := phasesOf(ops)
 			require.Equal(t, ops[:1], p.live)
 			require.Equal(t, ops[1:], p.destroy)

@@ -140,7 +140,7 @@ func anyLate(ops []ruleset.Op) bool {
 
 // inTurn reports whether operations need several transactions, because packets would see some of
 // them later than others.
-func inTurn(ops []ruleset.Op, a atomicity) bool {
+func inTurn(ops []ruleset.Op, c shadowConditions) bool {
 	if needsGrace(ops) {
 		return true
 	}
@@ -148,7 +148,7 @@ func inTurn(ops []ruleset.Op, a atomicity) bool {
 		return false
 	}
 	p := phasesOf(ops)
-	return len(p.live) > 0 && anyLate(p.build) || needsShadows(p.live, a)
+	return len(p.live) > 0 && anyLate(p.build) || needsShadows(p.live, c)
 }
 
 // addsChains reports whether the operations add chains to which other chains lead.

@@ -62,10 +62,10 @@ func TestReplacesOverlaps(t *testing.T) {
 	} {
 		require.Equal(t, tt.want, replacesOverlaps(tt.ops), name)
 		if tt.want {
-			require.True(t, needsShadows(tt.ops, atomicity{overlap: true}), name)
-			require.False(t, needsShadows(tt.ops, atomicity{}), name)
+			require.True(t, needsShadows(tt.ops, shadowConditions{overlap: true}), name)
+			require.False(t, needsShadows(tt.ops, shadowConditions{}), name)
 			tt.ops[0].Apart = true
-			require.True(t, needsShadows(tt.ops, atomicity{overlap: true}), name)
+			require.True(t, needsShadows(tt.ops, shadowConditions{overlap: true}), name)
 		}
 	}
 }

@@ -42,8 +42,8 @@ type shadowPlan struct {
 // shadowNames has the names of shadows, by the names of their sets and chains.
 type shadowNames struct{ sets, chains map[string]string }
 
-// atomicity has the properties that decide whether packets see a transaction atomically.
-type atomicity struct {
+// shadowConditions has what decides, apart from the operations, whether a change needs shadows.
+type shadowConditions struct {
 	// epoch is set if the desired state has the set of the Epoch.
 	epoch bool
 	// overlap is set if a lookup may miss an element of an interval set while another one that
@@ -55,14 +55,14 @@ type atomicity struct {
 // more than one moment. Elements of a single interval set change at one moment. So do the elements
 // of two interval sets if no packet is looked up in both. With an Epoch, a change of an interval
 // set that is not Apart also changes the epoch, at another moment.
-func needsShadows(live []ruleset.Op, a atomicity) bool {
-	if a.overlap && replacesOverlaps(live) {
+func needsShadows(live []ruleset.Op, c shadowConditions) bool {
+	if c.overlap && replacesOverlaps(live) {
 		return true
 	}
 	if len(live) > 0 && live[0].Apart {
 		return false
 	}
-	intervals, others := map[string]*ruleset.Set{}, a.epoch && needsEpoch(live)
+	intervals, others := map[string]*ruleset.Set{}, c.epoch && needsEpoch(live)
 	for i := range live {
 		switch op := &live[i]; {
 		case !seenLate(op):
@@ -103,7 +103,7 @@ func (p *phases) obstacle(view *ruleset.State, adopting bool) string {
 	shadowed := p.shadowed(view, sets)
 	for _, c := range shadowed {
 		if referencesByRaw(c, sets) {
-			return "chain " + c.Name + " looks up a set in a raw expression"
+			return "chain " + c.Name + " references a set in a raw expression"
 		}
 	}
 	depth := 2*view.Depth() + 1 // each chain on the way may go to its shadow

@@ -25,7 +25,7 @@ type updater struct {
 
 // transact carries out operations, in one transaction if possible.
 func (u *updater) transact(ops []ruleset.Op, desired *ruleset.State) error {
-	if u.backlog.mustFinishFirst(ops, u.epochs.atomicity()) {
+	if u.backlog.mustFinishFirst(ops, u.epochs.shadowConditions()) {
 		if err := u.backlog.finish(); err != nil {
 			return err
 		}
@@ -62,13 +62,13 @@ func (u *updater) commitOps(ops []ruleset.Op, d *readback.Difference, view *rule
 func (u *updater) commitGuarded(ops []ruleset.Op, d *readback.Difference, view *ruleset.State) error {
 	// Foreign objects may come from an earlier version. To packets under way, a deleted map is
 	// empty: see needsGrace.
-	turns := inTurn(ops, u.epochs.atomicity()) || d != nil && d.Foreign.Maps && len(ops) > 0 ||
+	turns := inTurn(ops, u.epochs.shadowConditions()) || d != nil && d.Foreign.Maps && len(ops) > 0 ||
 		u.backlog.size > 0 && len(phasesOf(ops).destroy) > 0 // unfinished objects may refer to these
 	var p phases
 	if turns {
 		p = phasesOf(ops)
 	}
-	shadows := needsShadows(p.live, u.epochs.atomicity())
+	shadows := needsShadows(p.live, u.epochs.shadowConditions())
 	needsDropGuards := shadows && p.obstacle(view, d != nil) != ""
 	if shadows && d != nil { // the kernel must refuse the change before there are shadows
 		if err := u.check(ops, view, d); isRefused(err) || errors.Is(err, errChanged) {

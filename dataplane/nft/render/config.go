@@ -122,16 +122,16 @@ type Config struct {
 //     direction. Untracked policy and pre-DNAT policy have separate groups, because the table
 //     applies each of them at several places. An endpoint can be in up to five groups of untracked
 //     policy, and in up to two groups of pre-DNAT policy.
-//   - An outcome belongs to a group and a class. It consists of those rules of the group that hold
-//     for addresses of the class. These rules are compiled to a short chain.
+//   - An outcome belongs to a group and a class. It consists of those rules of the group that match
+//     addresses of the class. These rules are compiled to a short chain.
 type ClassesConfig struct {
 	// MaxPerGroup is the maximum cost of one group, and MaxTotal the maximum cost of all groups. A
 	// group that costs more than MaxPerGroup is written as chains. While all groups together cost
 	// more than MaxTotal, the most expensive groups are written as chains, too. Zero means the
-	// defaults: 65,536 for MaxPerGroup and 400,000 for MaxTotal. With a cost of MaxTotal and
-	// 250,000 addresses, lookups take about 64 MB more than chains. ClassStats reports the cost.
+	// defaults: 65,536 for MaxPerGroup and 400,000 for MaxTotal. ClassStats reports the cost. The
+	// section Bounds of docs/nft.md has the memory of a table at the default limit.
 	//
-	// A cost of one is 55 to 110 bytes of kernel memory:
+	// A cost of one is about 50 to 110 bytes of kernel memory:
 	//
 	//   - A class costs 1.
 	//   - An outcome costs 2, for its element in a map. Classes of one family (IPv4 or IPv6) share

@@ -28,9 +28,9 @@ func (w *network) snapshot() {
 		func(_ dataplane.ServiceAccountKey, a *dataplane.ServiceAccount) { w.sendAccount(a) })
 }
 
-// removeUnreachable removes the routes that events change to the type RouteRemoteUnreachable. Felix has no such type. A
-// batch has updates of routes after the removals of tunnels, but for Felix, this change is the removal of a route, and
-// must come first.
+// removeUnreachable removes the routes that events change to the type RouteRemoteUnreachable. Felix has no such type:
+// to Felix, such a route is removed. It must be removed before its tunnel, but a batch has route updates after tunnel
+// removals.
 func (w *network) removeUnreachable(events []dataplane.Event) {
 	for _, e := range events {
 		if u, ok := e.(*dataplane.RouteUpdate); ok && u.Route.Type == dataplane.RouteRemoteUnreachable {

@@ -48,7 +48,7 @@ type tierIndex struct {
 	id       string
 	users    map[*Group]struct{}
 	policies []tierPolicy
-	of       map[*entry][]int32 // the positions in policies of a policy, which may be there twice
+	of       map[*entry][]int32 // the positions of each entry in policies; a policy may be listed twice
 	// byPredicate has, for each predicate, the positions of policies with a rule that only
 	// addresses with this predicate can match, sorted. The key nil has the positions of policies
 	// with a rule that requires no predicate.

@@ -19,8 +19,7 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// outcome has the chains to which the rules of a group for a class are compiled. These are the
-// rules that can match an address of the class.
+// outcome has the compiled chains of the rules of a group that can match addresses of one class.
 //
 // Its number depends on the policies, and on the peers that their rules select. It does not depend
 // on what the rules decide. So after an edit of ports or actions, classes keep their outcomes, and
