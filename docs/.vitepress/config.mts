@@ -92,7 +92,7 @@ function breakCode(md: any) {
   }
 }
 
-// wrapOutput lets the lines of a text block wrap if one has more than 120 columns. Only the output of programs has.
+// wrapOutput lets the lines of a text block wrap if one has more than 120 columns. Only program output has such lines.
 function wrapOutput(md: any) {
   const render = md.renderer.rules.fence
   md.renderer.rules.fence = (tokens: any, i: number, ...rest: any) => {

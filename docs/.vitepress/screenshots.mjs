@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// screenshots.mjs ADDRESS FOLDER PAGE... takes a picture of each page of the site, from its top to its end, on a phone
-// and on a desktop, and one of its beginning on a dark desktop. It also prints what is wider than its column on the
-// desktop: code, tables and pictures. scripts/docs runs it.
+// screenshots.mjs ADDRESS FOLDER PAGE... takes pictures of each page of the site. A phone and a desktop show the whole
+// page, and a dark desktop its beginning. The script also prints overflowing elements of the desktop: code, tables and
+// pictures. scripts/docs runs it.
 
 import { spawn } from 'node:child_process'
 import { mkdirSync, writeFileSync } from 'node:fs'
@@ -17,7 +17,7 @@ const devices = [
 // maxHeight is the height of the largest picture that chromium makes.
 const maxHeight = 16384
 
-// wide returns the beginnings of what does not fit.
+// wide returns the beginnings of overflowing elements.
 const wide = `[...document.querySelectorAll('.vp-doc :is(pre, table, p)')].filter(e => e.scrollWidth > e.clientWidth + 1)
   .map(e => e.textContent.trim().slice(0, 60).replaceAll('\\n', ' '))`
 
