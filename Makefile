@@ -128,7 +128,7 @@ race: test-tools ## Test concurrent packages and the nested modules with the rac
 	go test -race ./dataplane/nft/applier ./dataplane/nft/conntrack ./internal/netlink -run 'Beside|Wait'
 
 .PHONY: lint
-lint: bin/staticcheck bin/gofumpt bin/benchmarks ## Check formatting, vet, staticcheck, module files, recorded figures.
+lint: bin/staticcheck bin/gofumpt bin/benchmarks ## Check format, vet, staticcheck, modules, rendered benchmark pages.
 	bin/benchmarks page -check
 	@set -e; out=$$(bin/gofumpt -l $(MODULES) $(TOOLS)); \
 	  if [ -n "$$out" ]; then echo "gofumpt: run 'make fmt' for:"; echo "$$out"; exit 1; fi
