@@ -19,6 +19,10 @@ type Config struct {
 	// The graph then needs memory for each of these objects. The default is false. Events for nodes and pools are
 	// always included.
 	Names bool
+	// UnreachableRoutes sends routes of type RouteRemoteUnreachable also while this node's Node resource has no
+	// WireGuard keys. Set it if a wireguard.Dataplane gets the events: it still encrypts if the keys are removed, and
+	// without these routes, packets would leave unencrypted.
+	UnreachableRoutes bool
 	// Hooks report events to the caller. Optional.
 	Hooks Hooks
 }
@@ -84,7 +88,9 @@ func New(cfg Config) (*Graph, error) {
 		return nil, err
 	}
 	// Routes: the TunnelResolver sends tunnel endpoints to the RouteResolver.
-	routes, err := NewRouteResolver(RouteResolverConfig{Node: cfg.Node, Routes: seq})
+	routes, err := NewRouteResolver(RouteResolverConfig{
+		Node: cfg.Node, Routes: seq, UnreachableRoutes: cfg.UnreachableRoutes,
+	})
 	if err != nil {
 		return nil, err
 	}

@@ -144,7 +144,7 @@ func (r *RouteResolver) resolve(e *routeEntry) (route dataplane.Route, ok bool) 
 		return route, true
 	}
 	route.Type = dataplane.RouteRemoteUnreachable
-	return route, r.encrypts
+	return route, r.encrypts || r.cfg.UnreachableRoutes
 }
 
 func (c *claim) routeType(local bool) dataplane.RouteType {

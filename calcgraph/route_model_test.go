@@ -39,14 +39,15 @@ func FuzzRoutes(f *testing.F) {
 
 func runNetwork(t *testing.T, seed uint64, steps int) {
 	gen := networkGen{rand.New(rand.NewPCG(seed, 5))}
-	n := newNetwork(t)
+	unreachable := gen.IntN(2) == 0
+	n := newNetworkWith(t, unreachable)
 	for step := range steps {
 		n.update(gen.update())
 		if gen.IntN(3) > 0 {
 			continue
 		}
 		n.flush()
-		m := model{current: n.current}
+		m := model{current: n.current, unreachable: unreachable}
 		require.Equal(t, m.state(), n.state(), "seed %d, step %d", seed, step)
 	}
 	keys := slices.SortedFunc(maps.Keys(n.current), policy.Key.Compare)
@@ -172,7 +173,8 @@ func (g networkGen) endpoint() policy.Resource {
 
 // model computes tunnels and routes from scratch, prefix by prefix, from all resources.
 type model struct {
-	current map[policy.Key]policy.Resource
+	current     map[policy.Key]policy.Resource
+	unreachable bool // as in calcgraph.Config
 }
 
 func (m model) state() string {
@@ -408,7 +410,7 @@ func (m model) route(dst netip.Prefix, tunnels map[dataplane.TunnelKey]dataplane
 	}
 	if !m.hasPath(&r, tunnels) {
 		r.Type = dataplane.RouteRemoteUnreachable
-		return r, m.encrypts()
+		return r, m.unreachable || m.encrypts()
 	}
 	return r, true
 }

@@ -38,14 +38,18 @@ var (
 	_ calcgraph.TunnelReceiver = (*network)(nil)
 )
 
-func newNetwork(t testing.TB) *network {
+func newNetwork(t testing.TB) *network { return newNetworkWith(t, false) }
+
+func newNetworkWith(t testing.TB, unreachable bool) *network {
 	t.Helper()
 	n := &network{
 		t: t, current: map[policy.Key]policy.Resource{},
 		tunnels: map[dataplane.TunnelKey]dataplane.Tunnel{}, routes: map[netip.Prefix]dataplane.Route{},
 	}
 	var err error
-	n.resolvers.routes, err = calcgraph.NewRouteResolver(calcgraph.RouteResolverConfig{Node: node, Routes: n})
+	n.resolvers.routes, err = calcgraph.NewRouteResolver(calcgraph.RouteResolverConfig{
+		Node: node, Routes: n, UnreachableRoutes: unreachable,
+	})
 	require.NoError(t, err)
 	n.resolvers.tunnels, err = calcgraph.NewTunnelResolver(calcgraph.TunnelResolverConfig{Node: node, Tunnels: n})
 	require.NoError(t, err)

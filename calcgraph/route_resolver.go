@@ -23,6 +23,8 @@ type RouteResolverConfig struct {
 	Node string
 	// Routes receives the routes. Required.
 	Routes RouteReceiver
+	// UnreachableRoutes is that of Config.
+	UnreachableRoutes bool
 }
 
 func (c RouteResolverConfig) validate() error {
@@ -60,7 +62,8 @@ func (c RouteResolverConfig) validate() error {
 //   - If packets travel without a tunnel, the route exists as long as that node has an address of the same IP version.
 //   - If no pool contains the prefix, the route always exists.
 //
-// If this node has WireGuard keys, a route that would not exist by these rules has the type RouteRemoteUnreachable.
+// If this node has WireGuard keys, or if UnreachableRoutes is set, a route that would not exist by these rules has the
+// type RouteRemoteUnreachable.
 //
 // The cost of a change of a pool or block is proportional to the number of routes inside it. The cost of a change of a
 // node is proportional to the number of routes to it. Addresses that cannot have a route (unspecified, loopback,

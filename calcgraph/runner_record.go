@@ -26,6 +26,8 @@ type recordHeader struct {
 	Version   int    `json:"version"`
 	Node      string `json:"node"`
 	Names     bool   `json:"names,omitempty"`
+	// UnreachableRoutes is that of Config.
+	UnreachableRoutes bool `json:"unreachableRoutes,omitempty"`
 }
 
 // recordReject is the line of an update that the graph processes as a deletion.
@@ -66,7 +68,7 @@ func (r *recorder) round(updates []policy.Update, inSync bool) {
 		r.begun = true
 		r.object(recordHeader{
 			Recording: "wayleave/calcgraph", Version: RecordVersion,
-			Node: r.graph.Node, Names: r.graph.Names,
+			Node: r.graph.Node, Names: r.graph.Names, UnreachableRoutes: r.graph.UnreachableRoutes,
 		})
 	}
 	for i := range updates {

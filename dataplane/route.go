@@ -72,9 +72,9 @@ const (
 	RouteBlackhole
 	// RouteRemoteUnreachable is a destination on a remote node to which this node has no path.
 	// Either the remote node's resource is missing, or the resource lacks the address that the pool
-	// needs. Such routes exist only while this node has WireGuard keys, so that a dataplane can
-	// drop the packets, which would otherwise leave unencrypted. Without WireGuard keys, there is
-	// no route to such a destination.
+	// needs. Such routes exist only while this node has WireGuard keys, or with
+	// calcgraph.Config.UnreachableRoutes. With them, a dataplane can drop the packets, which would
+	// otherwise leave unencrypted. Without them, there is no route to such a destination.
 	RouteRemoteUnreachable
 )
 

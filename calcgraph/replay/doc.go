@@ -22,8 +22,8 @@
 // # Format
 //
 // A recording is lines of text. Each line is a JSON object of at most calcgraph.MaxRecordLine bytes. The first is the
-// header. It has two fields of the graph's calcgraph.Config: "node" is Node, and "names" is Names. If Names is false,
-// "names" is left out. This is an example of a header:
+// header. It has the fields of the graph's calcgraph.Config: "node" is Node, "names" is Names, and "unreachableRoutes" is
+// UnreachableRoutes. A field that is false is left out. This is an example of a header:
 //
 //	{"recording":"wayleave/calcgraph","version":1,"node":"n1","names":true}
 //

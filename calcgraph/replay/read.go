@@ -88,12 +88,16 @@ func Read(r io.Reader) (*Recording, error) {
 		Version   int    `json:"version"`
 		Node      string `json:"node"`
 		Names     bool   `json:"names"`
+
+		UnreachableRoutes bool `json:"unreachableRoutes"`
 	}
 	if err := decode(data, &header); err != nil || header.Recording != "wayleave/calcgraph" ||
 		header.Version != calcgraph.RecordVersion || header.Node == "" {
 		return nil, rec.fail(ErrNoHeader)
 	}
-	rec.cfg = calcgraph.Config{Node: header.Node, Names: header.Names}
+	rec.cfg = calcgraph.Config{
+		Node: header.Node, Names: header.Names, UnreachableRoutes: header.UnreachableRoutes,
+	}
 	return rec, nil
 }
 

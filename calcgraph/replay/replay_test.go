@@ -129,7 +129,7 @@ func TestReplayEqualsLiveRun(t *testing.T) {
 func sameBytes(t *testing.T, seed uint64) int {
 	rng := rand.New(rand.NewPCG(seed, 3))
 	gen := worlds.New(worlds.Config{Seed: seed})
-	l := start(t, calcgraph.Config{Node: worlds.Node, Names: seed%2 == 0})
+	l := start(t, calcgraph.Config{Node: worlds.Node, Names: seed%2 == 0, UnreachableRoutes: seed%3 == 0})
 	inSyncAt := rng.IntN(40)
 	for i := range 150 {
 		var updates []policy.Update

@@ -227,7 +227,7 @@ func (n *node) start() {
 	}
 	driver, err := dataplane.NewDriver(dataplane.DriverConfig{Dataplanes: dataplanes})
 	require.NoError(n, err)
-	graph, err := calcgraph.New(calcgraph.Config{Node: n.name, Hooks: calcgraph.Hooks{
+	graph, err := calcgraph.New(calcgraph.Config{Node: n.name, UnreachableRoutes: true, Hooks: calcgraph.Hooks{
 		Rejected: func(key policy.Key, err error) { n.Errorf("%s: %v", key, err) },
 	}})
 	require.NoError(n, err)
@@ -269,7 +269,7 @@ func (n *node) start() {
 // snapshot returns the batch of a graph that starts with all resources.
 func (n *node) snapshot() dataplane.Batch {
 	n.Helper()
-	graph, err := calcgraph.New(calcgraph.Config{Node: n.name})
+	graph, err := calcgraph.New(calcgraph.Config{Node: n.name, UnreachableRoutes: true})
 	require.NoError(n, err)
 	n.mu.Lock()
 	defer n.mu.Unlock()

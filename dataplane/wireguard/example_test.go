@@ -33,5 +33,5 @@ func ExampleNew() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	log.Print(driver.Run(context.Background())) // give driver.Send to a calcgraph.Runner
+	log.Print(driver.Run(context.Background())) // give driver.Send to a Runner of a graph with UnreachableRoutes
 }

@@ -30,10 +30,6 @@ type state struct {
 	// encrypting is set once this node's Node resource has had keys, even keys of an earlier
 	// process.
 	encrypting bool
-	// kept has the routes to pods of other nodes that the graph has removed since this node's Node
-	// resource lost its keys. They stay in routes until it has keys again, because the node still
-	// encrypts: without them, packets would leave unencrypted.
-	kept map[netip.Prefix]struct{}
 	// encrypted has the prefixes behind nodes with keys. ownEncrypted has this node's prefixes to
 	// which packets must be encrypted (Config.RequireEncryption). Both describe the last desired
 	// state.
@@ -46,7 +42,6 @@ func newState(cfg *Config) *state {
 		nodes:         map[string]*dataplane.Node{},
 		routes:        map[netip.Prefix]*dataplane.Route{},
 		hostEndpoints: map[policy.Key]*dataplane.HostEndpoint{},
-		kept:          map[netip.Prefix]struct{}{},
 		encrypted:     map[netip.Prefix]struct{}{},
 	}
 }
@@ -55,13 +50,11 @@ func newState(cfg *Config) *state {
 func (s *state) clone() *state {
 	c := *s
 	c.nodes, c.routes, c.hostEndpoints = maps.Clone(s.nodes), maps.Clone(s.routes), maps.Clone(s.hostEndpoints)
-	c.kept = maps.Clone(s.kept)
 	return &c
 }
 
 // update applies a batch.
 func (s *state) update(b dataplane.Batch) {
-	var removed []*dataplane.Route
 	for _, event := range b.Events {
 		switch e := event.(type) {
 		case *dataplane.NodeUpdate:
@@ -79,15 +72,10 @@ func (s *state) update(b dataplane.Batch) {
 		case *dataplane.RouteUpdate:
 			s.markRoute(s.routes[e.Route.Dst])
 			s.routes[e.Route.Dst] = e.Route
-			delete(s.kept, e.Route.Dst)
 			s.markRoute(e.Route)
 		case *dataplane.RouteRemove:
-			if r := s.routes[e.Dst]; r != nil {
-				s.markRoute(r)
-				removed = append(removed, r)
-			}
+			s.markRoute(s.routes[e.Dst])
 			delete(s.routes, e.Dst)
-			delete(s.kept, e.Dst)
 		case *dataplane.HostEndpointUpdate:
 			s.hostEndpoints[e.Key] = e.HostEndpoint
 			s.changed = s.changed || s.cfg.HostEncryption
@@ -96,28 +84,6 @@ func (s *state) update(b dataplane.Batch) {
 			s.changed = s.changed || s.cfg.HostEncryption
 		case *dataplane.InSync:
 			s.inSync, s.changed = true, true
-		}
-	}
-	s.keepRoutes(removed)
-}
-
-// keepRoutes keeps removed routes to pods of other nodes if this node encrypts although its Node
-// resource has no keys. The pods may still exist: while the resource has no keys, the graph removes
-// a route also if it finds no path to the pods. Once the resource has keys again, keepRoutes drops
-// the kept routes: then the graph has sent those that still exist.
-func (s *state) keepRoutes(removed []*dataplane.Route) {
-	if !s.encrypting || len(s.resourceKeys()) > 0 {
-		for dst := range s.kept {
-			delete(s.routes, dst)
-			s.changed = true
-		}
-		clear(s.kept)
-		return
-	}
-	for _, r := range removed {
-		if r.Type.Remote() && r.Type != dataplane.RouteRemoteHost && s.routes[r.Dst] == nil {
-			s.routes[r.Dst] = r
-			s.kept[r.Dst] = struct{}{}
 		}
 	}
 }

@@ -3,7 +3,6 @@
 package wireguard
 
 import (
-	"fmt"
 	"net/netip"
 	"slices"
 	"strings"
@@ -142,53 +141,6 @@ func TestNodesWithoutResourceOrPath(t *testing.T) {
 	text = strings.Join(s.text(true), "\n")
 	require.NotContains(t, text, "10.0.4.0", "now the node is known to have no keys")
 	require.NotContains(t, text, "10.0.5.0")
-}
-
-// If this node's resource loses its keys, the graph removes routes without a path, but the node still encrypts. So
-// packets to them are still encrypted or dropped, until the resource has keys again. It does not matter whether a path
-// was missing before.
-func TestRoutesStayWithoutKeys(t *testing.T) {
-	for _, typ := range []dataplane.RouteType{
-		dataplane.RouteRemoteUnreachable, dataplane.RouteRemoteWorkload, dataplane.RouteRemoteTunnel,
-	} {
-		testRoutesStayWithoutKeys(t, typ, "no keys", nodeUpdate("a", "192.0.2.1"))
-		testRoutesStayWithoutKeys(t, typ, "no resource", &dataplane.NodeRemove{Name: "a"})
-	}
-}
-
-func testRoutesStayWithoutKeys(t *testing.T, typ dataplane.RouteType, name string, lost dataplane.Event) {
-	t.Helper()
-	name = fmt.Sprint(typ, " ", name)
-	before := []dataplane.Event{routeUpdate("10.0.4.0/26", "d", typ), routeUpdate("10.0.6.0/26", "b", typ)}
-	var removed []dataplane.Event
-	for _, e := range before {
-		removed = append(removed, &dataplane.RouteRemove{Dst: e.(*dataplane.RouteUpdate).Route.Dst})
-	}
-	together := [][]dataplane.Event{append(slices.Clone(removed), lost)} // removals come first
-	for _, batches := range [][][]dataplane.Event{together, {{lost}, removed}} {
-		s := stateOf(Config{}, append(network(), before...)...)
-		for _, events := range batches {
-			s.update(dataplane.Batch{Events: events})
-		}
-		text := strings.Join(s.text(true), "\n")
-		require.Contains(t, text, "blackhole 10.0.4.0/26 table 22361", name)
-		require.Contains(t, text, "10.0.6.0/26 dev wg.way", name)
-		kept := s.clone()
-		kept.update(dataplane.Batch{Events: []dataplane.Event{
-			routeUpdate("10.0.4.0/26", "c", dataplane.RouteRemoteWorkload),
-		}})
-		require.NotContains(t, strings.Join(kept.text(true), "\n"), "10.0.4.0", name)
-
-		s.update(dataplane.Batch{Events: []dataplane.Event{
-			before[0], nodeUpdate("a", "192.0.2.1", testKey(1)),
-		}})
-		text = strings.Join(s.text(true), "\n")
-		require.Contains(t, text, "blackhole 10.0.4.0/26 table 22361", name)
-		require.NotContains(t, text, "10.0.6.0", name)
-		s.update(dataplane.Batch{Events: removed[:1]})
-		require.NotContains(t, strings.Join(s.text(true), "\n"), "10.0.4.0", name)
-		require.Empty(t, s.kept, name)
-	}
 }
 
 // Only events that may change the state cause work.

@@ -131,7 +131,7 @@ func (p *Pipeline) Plan(ctx context.Context, next verdict.World) (string, error)
 
 // compute sends objects to a new graph, and flushes the graph.
 func (p *Pipeline) compute(world verdict.World) (*calcgraph.Graph, error) {
-	g, err := calcgraph.New(calcgraph.Config{Node: p.cfg.Node})
+	g, err := calcgraph.New(p.cfg.graph())
 	if err != nil {
 		return nil, err
 	}

@@ -88,27 +88,26 @@ func New(cfg Config) (*Pipeline, error) {
 	}
 
 	// Computation: resources in, batches of events for this node out.
-	graph, err := calcgraph.New(calcgraph.Config{
-		Node: cfg.Node,
-		Hooks: calcgraph.Hooks{
-			Rejected: func(key policy.Key, err error) {
-				cfg.Logger.Error("rejected, so absent", "object", key, "err", err)
-				p.rejected.record(key)
-				cfg.Rejected(err)
-				cfg.Absent(key, err)
-			},
-			Doubt: func(key policy.Key, doubt *policy.DoubtError) {
-				p.doubts.set(key, doubt)
-				if at := p.lines.take(key, doubt); doubt != nil {
-					cfg.Logger.Error("in doubt: some rules fail closed", "object", key, "at", strings.Join(at, ", "),
-						"err", doubt)
-				} else {
-					cfg.Logger.Info("no longer in doubt", "object", key)
-				}
-				cfg.Doubted(key, doubt)
-			},
+	graphConfig := cfg.graph()
+	graphConfig.Hooks = calcgraph.Hooks{
+		Rejected: func(key policy.Key, err error) {
+			cfg.Logger.Error("rejected, so absent", "object", key, "err", err)
+			p.rejected.record(key)
+			cfg.Rejected(err)
+			cfg.Absent(key, err)
 		},
-	})
+		Doubt: func(key policy.Key, doubt *policy.DoubtError) {
+			p.doubts.set(key, doubt)
+			if at := p.lines.take(key, doubt); doubt != nil {
+				cfg.Logger.Error("in doubt: some rules fail closed", "object", key, "at", strings.Join(at, ", "),
+					"err", doubt)
+			} else {
+				cfg.Logger.Info("no longer in doubt", "object", key)
+			}
+			cfg.Doubted(key, doubt)
+		},
+	}
+	graph, err := calcgraph.New(graphConfig)
 	if err != nil {
 		return nil, err
 	}
@@ -338,6 +337,11 @@ func (c Config) decode(file string, data []byte) ([]policy.Resource, []error) {
 // reader returns the reader of manifests.
 func (c Config) reader() manifest.Reader {
 	return manifest.Reader{Converter: convert.Converter{TrustAnnotations: c.TrustAnnotations}}
+}
+
+// graph returns the configuration of the calculation graph, without hooks.
+func (c Config) graph() calcgraph.Config {
+	return calcgraph.Config{Node: c.Node, UnreachableRoutes: c.Wireguard != nil}
 }
 
 // renderer returns the configuration of the renderer.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/wayleave/wayleave/calcgraph"
 	"github.com/wayleave/wayleave/dataplane/wireguard"
 )
 
@@ -31,6 +32,12 @@ func TestWireguardConfig(t *testing.T) {
 		Logger: logger, MTU: 1400,
 	}, cfg)
 	require.Empty(t, Config{}.wireguardSysctlFile())
+}
+
+// Without keys of this node, the graph sends unreachable routes only with WireGuard.
+func TestGraphConfig(t *testing.T) {
+	require.Equal(t, calcgraph.Config{Node: "n"}, Config{Node: "n"}.graph())
+	require.True(t, Config{Wireguard: &wireguard.Config{}}.graph().UnreachableRoutes)
 }
 
 // A Pipeline with Config.Wireguard has a third dataplane, and closes it.
