@@ -22,7 +22,7 @@
 // # Format
 //
 // A recording is lines of text. Each line is a JSON object of at most calcgraph.MaxRecordLine bytes. The first is the
-// header. It has the fields of the graph's calcgraph.Config: "node" is Node, "names" is Names, and "unreachableRoutes" is
+// header. It has the fields of the graph's calcgraph.Config: "node" is Node, "names" is Names, "unreachableRoutes" is
 // UnreachableRoutes. A field that is false is left out. This is an example of a header:
 //
 //	{"recording":"wayleave/calcgraph","version":1,"node":"n1","names":true}

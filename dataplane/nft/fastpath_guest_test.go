@@ -429,7 +429,7 @@ func TestFastPathEndsWithName(t *testing.T) {
 	cancel()
 	require.ErrorIs(t, <-ended, context.Canceled)
 	require.NoError(t, n.plane.Resync(t.Context()))
-	require.NotContains(t, nstest.NFT(t, n.node, "", "list", "tables"), "flowtable")
+	require.NotContains(t, nstest.NFT(t, n.node, "", "list", "flowtables"), "old2")
 	// Before Linux 6.2, the interface loses its routes, because it must be down to get a name. On later kernels,
 	// packets still pass, but through the chains.
 	for name, conn := range conns {
