@@ -39,7 +39,7 @@ func TestPageScript(t *testing.T) {
 	require.NoError(t, err, out)
 	require.Contains(t, out, "to agent-1 --image=cluster.local/pages:dev\n")
 	for command, works := range map[string]bool{
-		"true   # answers": true, `sh -c "echo timed out >&2; exit 1"   # times out`: true,
+		"true   # answers": true, `sh -c "sleep 3; exit 1"   # times out`: true,
 		"false # answers": false, "true # times out": false, "mkdir sub/dir # times out": false,
 		"false": false, "false | true": false,
 	} {
