@@ -18,7 +18,8 @@ const devices = [
 const maxHeight = 16384
 
 // wide returns the beginnings of overflowing elements.
-const wide = `[...document.querySelectorAll('.vp-doc :is(pre, table, p)')].filter(e => e.scrollWidth > e.clientWidth + 1)
+const wide = `[...document.querySelectorAll('.vp-doc :is(pre, table, p)')]
+  .filter(e => e.scrollWidth > e.clientWidth + 1)
   .map(e => e.textContent.trim().slice(0, 60).replaceAll('\\n', ' '))`
 
 // settled is fulfilled when the page has its fonts and pictures, and Vue has taken it over.

@@ -203,9 +203,14 @@ func (r Row) figure(recording *Recording, columns []Column, c Column) (Figure, b
 	return recording.figure(r.bench(c), r.unit(columns, c))
 }
 
-// missing returns the benchmarks of rows for which a recording has no figure in any column.
+// missing returns the benchmarks of rows for which a recording has no figure in any column. If the recording has no
+// result of the peer, the peer's prefix is among them.
 func (s *Section) missing(recording *Recording) []string {
 	var names []string
+	ofPeer := func(r Result) bool { return strings.HasPrefix(r.Name, s.Peer.Prefix) }
+	if s.Peer.Prefix != "" && !slices.ContainsFunc(recording.Results, ofPeer) {
+		names = append(names, s.Peer.Prefix)
+	}
 	for _, t := range s.Tables {
 		for _, row := range t.Rows {
 			recorded := func(c Column) bool { _, ok := row.figure(recording, t.Columns, c); return ok }

@@ -104,8 +104,11 @@ func (p *project) render() (map[string]string, error) {
 // block matches the block of a section on a page that is not generated, from marker to marker.
 var block = regexp.MustCompile(`(?s)(<!-- bench (\S+) -->\n).*?(<!-- /bench -->\n)`)
 
+// markers matches a line that looks like the first or last one of a block.
+var markers = regexp.MustCompile(`(?m)^<!-- */?bench`)
+
 // fillPages returns the pages that have blocks for sections, with these sections. A block without a section of its page
-// is an error, and so is a section without a block on its page.
+// is an error, and so are a section without a block on its page and a marker without the other one.
 func (p *project) fillPages() (pages map[string]string, err error) {
 	pages = map[string]string{}
 	names, err := filepath.Glob(p.path("docs/*.md"))
@@ -120,7 +123,11 @@ func (p *project) fillPages() (pages map[string]string, err error) {
 			return pages, err
 		}
 		page := "docs/" + filepath.Base(file)
-		for _, m := range block.FindAllStringSubmatch(string(text), -1) {
+		blocks := block.FindAllStringSubmatch(string(text), -1)
+		if len(markers.FindAll(text, -1)) != 2*len(blocks) {
+			errs = append(errs, fmt.Errorf("%s: a <!-- bench NAME --> or <!-- /bench --> has no counterpart", page))
+		}
+		for _, m := range blocks {
 			s := p.catalogue.section(m[2])
 			if s == nil || s.Page != page || filled[s.Name] {
 				errs = append(errs, fmt.Errorf("%s: no section for the block %q, or two blocks", page, m[2]))
