@@ -127,7 +127,7 @@ func (t tally) messages() tally {
 // returns.
 func TestChurn(t *testing.T) {
 	w := snapshot{remote: 3100, policies: 310}
-	g, s := newMirrored()
+	g, s := newMirrored(t)
 	values := map[model.Key]any{}
 	play := func(updates []api.Update) (changed bool, got tally) {
 		for _, u := range updates {
@@ -163,7 +163,7 @@ func TestChurn(t *testing.T) {
 // TestChurnFlushes checks the changes of which a flush has 500.
 func TestChurnFlushes(t *testing.T) {
 	w := snapshot{remote: 3100, policies: 310}
-	g, s := newMirrored()
+	g, s := newMirrored(t)
 	g.apply(slices.Collect(w.updates()))
 	g.inSync()
 	g.flush()

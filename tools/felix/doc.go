@@ -67,7 +67,9 @@
 //
 // # How the objects correspond
 //
-// The objects have the names, labels, addresses and selectors of ours, and come in the same order. The differences are:
+// The objects have the names, labels, addresses and selectors of ours, and come in the same order. Package workload of
+// our module also has W1. It is not imported, because Go would then choose newer versions of Calico's dependencies. The
+// differences are:
 //
 //   - A profile is two updates: its labels and its rules. Felix's syncer also sends a third one, which the graph
 //     ignores.
@@ -75,7 +77,8 @@
 //   - Policies list their types. Without them, Felix applies a policy in both directions, and our graph only in those
 //     that have rules.
 //   - In W4, Felix's syncer would add a term for the namespace to the selectors, and a label to each pod. Both are left
-//     out here. Our graph adds the term itself.
+//     out here. Our graph adds the term itself. Felix sends a message for each namespace of the cluster; our graph does
+//     so only with Config.Names.
 //   - In the benchmarks of the index, each item has one address. The index of sets counts the endpoints of each address
 //     of a set. Our index only reports matches.
 //   - Felix sends a local endpoint again after each update of it, whether or not the message differs.
@@ -87,5 +90,6 @@
 //
 // # Errors
 //
-// A benchmark fails if its counts of messages, members and references differ from those of the workload.
+// A benchmark of a load fails if its counts of messages, members and references differ from those of the workload. A
+// benchmark of a change compares all counts but those of references.
 package felix

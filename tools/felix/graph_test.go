@@ -123,20 +123,21 @@ func (t *tally) count(message any) {
 
 // state is what a dataplane has of the workloads after all messages. The values are the texts of the messages.
 type state struct {
+	t                             testing.TB
 	sets                          map[string]map[string]bool
 	policies, profiles, endpoints map[string]string
 	// sources and destinations count the references to sets in all messages with policies.
 	sources, destinations int
 }
 
-func newState() *state {
+func newState(t testing.TB) *state {
 	return &state{
-		sets:     map[string]map[string]bool{},
+		t: t, sets: map[string]map[string]bool{},
 		policies: map[string]string{}, profiles: map[string]string{}, endpoints: map[string]string{},
 	}
 }
 
-// apply applies a message. It panics if the message refers to a set, or to a member of a set, that does not exist.
+// apply applies a message. The test fails if the message refers to a set, or to a member of a set, that does not exist.
 func (s *state) apply(message any) {
 	switch m := message.(type) {
 	case *proto.IPSetUpdate:
@@ -165,17 +166,17 @@ func (s *state) apply(message any) {
 func (s *state) change(id string, added, removed []string) {
 	set, ok := s.sets[id]
 	if !ok {
-		panic("a change of the unknown set " + id)
+		s.t.Fatalf("a change of the unknown set %s", id)
 	}
 	for _, member := range removed {
 		if !set[member] {
-			panic("a removal of the unknown member " + member)
+			s.t.Fatalf("a removal of the unknown member %s", member)
 		}
 		delete(set, member)
 	}
 	for _, member := range added {
 		if set[member] {
-			panic("a second addition of the member " + member)
+			s.t.Fatalf("a second addition of the member %s", member)
 		}
 		set[member] = true
 	}
@@ -187,7 +188,7 @@ func (s *state) refer(rules []*proto.Rule) {
 		s.destinations += len(rule.DstIpSetIds)
 		for _, id := range slices.Concat(rule.SrcIpSetIds, rule.DstIpSetIds) {
 			if s.sets[id] == nil {
-				panic("a reference to the unknown set " + id)
+				s.t.Fatalf("a reference to the unknown set %s", id)
 			}
 		}
 	}
@@ -195,7 +196,7 @@ func (s *state) refer(rules []*proto.Rule) {
 
 // clone returns a copy of what the dataplane has.
 func (s *state) clone() *state {
-	c := newState()
+	c := newState(s.t)
 	c.policies, c.profiles, c.endpoints = maps.Clone(s.policies), maps.Clone(s.profiles), maps.Clone(s.endpoints)
 	for id, set := range s.sets {
 		c.sets[id] = maps.Clone(set)

@@ -222,7 +222,7 @@ func TestWorkloads(t *testing.T) {
 		{isolated{namespaces: 300}, 100, 100},
 	} {
 		t.Run(fmt.Sprintf("%T", test.w), func(t *testing.T) {
-			g, s := newMirrored()
+			g, s := newMirrored(t)
 			g.apply(slices.Collect(test.w.updates()))
 			g.inSync()
 			want := test.w.want()
@@ -255,7 +255,7 @@ func TestWorkloads(t *testing.T) {
 	})
 	t.Run("deletion of the local endpoints of W1 removes all state", func(t *testing.T) {
 		w := snapshot{remote: 3100, policies: 310}
-		g, s := newMirrored()
+		g, s := newMirrored(t)
 		g.apply(slices.Collect(w.updates()))
 		g.inSync()
 		g.flush()
@@ -269,8 +269,8 @@ func TestWorkloads(t *testing.T) {
 }
 
 // newMirrored returns a graph, and the state that results from all of its messages.
-func newMirrored() (*graph, *state) {
-	g, s := newGraph(), newState()
+func newMirrored(t testing.TB) (*graph, *state) {
+	g, s := newGraph(), newState(t)
 	g.sequencer.Callback = func(message any) {
 		g.flushed.count(message)
 		s.apply(message)
