@@ -50,17 +50,15 @@ func (c Converter) EndpointSlice(slice *discoveryv1.EndpointSlice) (*policy.Serv
 		p.addf("addressType", "%q is not IPv4, IPv6 or FQDN", slice.AddressType)
 		return nil, p.refused()
 	}
-	omitted := &problems{object: p.object}
 	out := &policy.ServiceBackends{
 		Namespace: namespace,
 		Name:      slice.Name,
 		Service:   service,
 		Addresses: sliceAddresses(p, slice),
-		Ports:     slicePorts(p, omitted, slice.Ports),
+		Ports:     slicePorts(p, slice.Ports),
 	}
-	out, errs := finish(out, p, renamed("name", "metadata.name", "namespace", "metadata.namespace",
+	return finish(out, p, renamed("name", "metadata.name", "namespace", "metadata.namespace",
 		"service", labelPath(discoveryv1.LabelServiceName), "addresses", "endpoints[*].addresses", "ports", "ports"))
-	return out, append(errs, omitted.list...)
 }
 
 // sliceAddresses returns the addresses of the endpoints that accept connections.
@@ -88,7 +86,7 @@ func takesConnections(c discoveryv1.EndpointConditions) bool {
 	return c.Ready == nil || *c.Ready || c.Serving != nil && *c.Serving
 }
 
-func slicePorts(p, omitted *problems, list []discoveryv1.EndpointPort) []policy.ServicePort {
+func slicePorts(p *problems, list []discoveryv1.EndpointPort) []policy.ServicePort {
 	var ports []policy.ServicePort
 	for i, entry := range list {
 		path := fmt.Sprintf("ports[%d]", i)
@@ -100,7 +98,7 @@ func slicePorts(p, omitted *problems, list []discoveryv1.EndpointPort) []policy.
 		case !ok:
 			p.addf(path+".protocol", "%q is not TCP, UDP or SCTP", *entry.Protocol)
 		case entry.Port == nil:
-			omitted.add(path+".port", fmt.Errorf("%w: a port without a number", ErrNotSupported))
+			p.warn(path+".port", fmt.Errorf("%w: a port without a number", ErrNotSupported))
 		case *entry.Port < 1 || *entry.Port > 65535:
 			p.addf(path+".port", "%d is not a port: ports are 1 to 65535", *entry.Port)
 		default:

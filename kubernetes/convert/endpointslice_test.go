@@ -140,6 +140,21 @@ func TestInvalidEndpointSliceIsAbsent(t *testing.T) {
 	}
 }
 
+// A port without a number alone is only left out. In a slice that is invalid, it is a part of an absent object.
+func TestProblemsOfInvalidEndpointSliceAreAbsent(t *testing.T) {
+	slice := testSlice()
+	slice.Ports[1].Port = nil
+	slice.Endpoints[0].Addresses[0] = "x"
+	resources, problems := convert.Converter{}.Convert(slice)
+	require.Empty(t, resources)
+	require.Len(t, problems, 2)
+	for _, problem := range problems {
+		var wrong *convert.Error
+		require.ErrorAs(t, problem, &wrong)
+		require.True(t, wrong.Absent, wrong)
+	}
+}
+
 // A Service has no resource, and its error is ErrIgnored. An invalid Service has another error.
 func TestServiceIsIgnored(t *testing.T) {
 	resources, problems := convert.Converter{}.Convert(&corev1.Service{
