@@ -83,8 +83,8 @@ type NAT struct {
 	Map            string
 }
 
-// NATKind identifies the side of the connection that is translated, and the source of the new
-// address.
+// NATKind identifies the address that is translated, source or destination, and where the new
+// address comes from.
 type NATKind uint8
 
 // The kinds of translation.
