@@ -62,7 +62,9 @@ func ExampleKeeper() {
 	if err := keeper.Apply(ctx); err != nil {
 		log.Print(err) // one error for each object; the others are in the kernel
 	}
-	_ = keeper.Watch(ctx, func() { log.Printf("%d objects at fault", keeper.Stats().Failing) })
+	_ = keeper.Watch(ctx, func(repaired []routes.Object, _ bool) {
+		log.Printf("repaired: %v; %d objects at fault", repaired, keeper.Stats().Failing)
+	})
 	if err := keeper.Teardown(context.Background()); err != nil {
 		log.Print(err)
 	}

@@ -133,10 +133,12 @@ func TestKeeperWatchRepairsDuringCallback(t *testing.T) {
 	k.mustApply()
 	monitor := k.listen(rtnl.GroupRoutes)
 	ctx, cancel := context.WithCancel(t.Context())
-	busy, free, calls, ended := make(chan struct{}), make(chan struct{}), 0, make(chan error, 1)
+	busy, free, ended := make(chan struct{}), make(chan struct{}), make(chan error, 1)
+	var calls []string
 	go func() {
-		ended <- k.k.Watch(ctx, func() {
-			if calls++; calls == 1 {
+		ended <- k.k.Watch(ctx, func(repaired []routes.Object, faultsChanged bool) {
+			calls = append(calls, fmt.Sprintf("repaired %v, faults changed: %t", repaired, faultsChanged))
+			if len(calls) == 1 {
 				close(busy)
 				<-free
 			}
@@ -151,7 +153,9 @@ func TestKeeperWatchRepairsDuringCallback(t *testing.T) {
 	close(free)
 	cancel()
 	require.ErrorIs(t, <-ended, context.Canceled)
-	require.Equal(t, 2, calls, "one more call for the changes during the first")
+	require.Equal(t, []string{
+		"repaired [], faults changed: true", "repaired [10.1.0.0/24 dev a table 254], faults changed: true",
+	}, calls, "one more call for the changes during the first")
 }
 
 // The MTU of the loopback is not used: if the loopback has the node's address, the device gets the

@@ -16,8 +16,8 @@ import (
 // String returns an object in the syntax of ip or sysctl, without the name of the command.
 type Object interface {
 	fmt.Stringer
-	// kind is the name of the kind in errors.
-	kind() string
+	// Kind returns the name of the kind in errors and logs, such as "route" or "device".
+	Kind() string
 }
 
 var (
@@ -29,12 +29,12 @@ var (
 	_ Object = Setting{}
 )
 
-func (Route) kind() string     { return "route" }
-func (Neighbour) kind() string { return "neighbour" }
-func (Proxy) kind() string     { return "proxy entry" }
-func (FDB) kind() string       { return "FDB entry" }
-func (Rule) kind() string      { return "rule" }
-func (Setting) kind() string   { return "sysctl" }
+func (Route) Kind() string     { return "route" }
+func (Neighbour) Kind() string { return "neighbour" }
+func (Proxy) Kind() string     { return "proxy entry" }
+func (FDB) Kind() string       { return "FDB entry" }
+func (Rule) Kind() string      { return "rule" }
+func (Setting) Kind() string   { return "sysctl" }
 
 // MAC is a link-layer address of six bytes.
 type MAC [6]byte

@@ -5,7 +5,6 @@ package routes
 import (
 	"context"
 	"slices"
-	"sync/atomic"
 
 	"github.com/wayleave/wayleave/dataplane"
 )
@@ -128,23 +127,15 @@ func (d *Dataplane) Plan(ctx context.Context, b dataplane.Batch) (string, error)
 // one call at a time, and may block. Watch returns the error of ctx when ctx is done, or another
 // error when notifications cannot be received. Watch may run beside all other methods.
 func (d *Dataplane) Watch(ctx context.Context, drifted func(dataplane.Drift)) error {
-	var faults atomic.Bool
-	notify, stop := notifier(func() {
-		for _, o := range d.keeper.takeRepairs() {
+	return d.keeper.Watch(ctx, func(repaired []Object, faultsChanged bool) {
+		for _, o := range repaired {
 			drifted(dataplane.Drift{
-				Backend: backend, Object: o.kind() + " " + o.String(), Foreign: true, Repaired: true,
+				Backend: backend, Object: o.Kind() + " " + o.String(), Foreign: true, Repaired: true,
 			})
 		}
-		if faults.Swap(false) {
+		if faultsChanged {
 			drifted(dataplane.Drift{Backend: backend, Object: "set of objects at fault", OnlyFaults: true})
 		}
-	})
-	defer stop()
-	return d.keeper.watch(ctx, func(faultsChanged bool) {
-		if faultsChanged {
-			faults.Store(true)
-		}
-		notify()
 	})
 }
 

@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"sync/atomic"
 	"time"
 
 	"github.com/wayleave/wayleave/internal/rtnl"
@@ -21,21 +22,28 @@ const (
 // process removes or changes. When an interface appears or returns, it adds the interface's
 // objects. It retries all changes that have failed. Before the first Apply it changes nothing.
 //
-// Watch calls the given function whenever the set of objects at fault changes. To get the new set,
-// call Apply. Watch also calls the function after it has recreated a device. The function runs in
-// another goroutine and may block. Calls do not overlap: if there are changes during a call, one
-// more call follows. The function may be nil.
+// Watch calls report with the objects that it has repaired, at most 100 at once. It also calls
+// report when the set of objects at fault changes, or after it has recreated a device: then
+// faultsChanged is true. To get the new set, call Apply. The function report runs in another
+// goroutine and may block. Calls do not overlap: if there are changes during a call, one more call
+// follows. The function may be nil.
 //
 // Watch returns the error of ctx when ctx is done, or another error when notifications cannot be
 // received. It may run beside all other methods, but only once at a time.
-func (k *Keeper) Watch(ctx context.Context, changed func()) error {
-	notify, stop := notifier(changed)
+func (k *Keeper) Watch(ctx context.Context, report func(repaired []Object, faultsChanged bool)) error {
+	var faults atomic.Bool
+	notify, stop := notifier(func() {
+		repaired, faultsChanged := k.takeRepairs(), faults.Swap(false)
+		if report != nil && (faultsChanged || len(repaired) > 0) {
+			report(repaired, faultsChanged)
+		}
+	})
 	defer stop()
 	return k.watch(ctx, func(faultsChanged bool) {
-		k.takeRepairs() // this Watch does not report them
 		if faultsChanged {
-			notify()
+			faults.Store(true)
 		}
+		notify()
 	})
 }
 
@@ -79,9 +87,6 @@ func (k *Keeper) watch(ctx context.Context, notify func(faultsChanged bool)) err
 // notifier returns two functions. notify makes another goroutine call changed, and does not block.
 // stop waits for the end of the last call.
 func notifier(changed func()) (notify, stop func()) {
-	if changed == nil {
-		return func() {}, func() {}
-	}
 	pending, ended := make(chan struct{}, 1), make(chan struct{})
 	go func() {
 		defer close(ended)

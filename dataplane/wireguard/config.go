@@ -97,7 +97,8 @@ type Config struct {
 	Announce func([]policy.WireguardKey)
 	// SysctlFile is a file for the former values of sysctls; see routes.KeeperConfig.SysctlFile.
 	SysctlFile string
-	// Logger logs warnings, rotations of keys and repairs. Nil means no logging.
+	// Logger logs warnings, rotations of keys, and repairs of FilterTable. Watch reports other
+	// repairs as Drifts, which the Driver logs. Nil means no logging.
 	Logger *slog.Logger
 }
 

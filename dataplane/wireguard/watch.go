@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/wayleave/wayleave/dataplane"
+	"github.com/wayleave/wayleave/dataplane/routes"
 )
 
 // minCheckInterval and maxCheckInterval limit the time between two calls of Apply that check
@@ -16,8 +17,8 @@ import (
 const minCheckInterval, maxCheckInterval = 100 * time.Millisecond, 30 * time.Second
 
 // Watch implements dataplane.Watcher. It restores devices, routes and rules that another process
-// removes or changes. Keys and peers are different: the kernel sends no notifications about them,
-// so only Resync repairs them.
+// removes or changes, and reports each as a Drift. Keys and peers are different: the kernel sends
+// no notifications about them, so only Resync repairs them.
 //
 // Watch makes the Driver call Apply in these cases:
 //
@@ -40,7 +41,18 @@ func (d *Dataplane) Watch(ctx context.Context, drifted func(dataplane.Drift)) er
 	var all sync.WaitGroup
 	all.Go(func() { d.applyTimer.run(inner, report) })
 	all.Go(func() { cancel(d.interfaces.watch(inner, report)) })
-	all.Go(func() { cancel(d.reconciler.keeper.Watch(inner, report)) })
+	all.Go(func() {
+		cancel(d.reconciler.keeper.Watch(inner, func(repaired []routes.Object, faultsChanged bool) {
+			for _, o := range repaired {
+				drifted(dataplane.Drift{
+					Backend: backend, Object: o.Kind() + " " + o.String(), Foreign: true, Repaired: true,
+				})
+			}
+			if faultsChanged {
+				report()
+			}
+		}))
+	})
 	all.Wait()
 	if ctx.Err() != nil {
 		return ctx.Err()

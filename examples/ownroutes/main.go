@@ -86,7 +86,15 @@ func keep(ctx context.Context, keeper *routes.Keeper, logger *slog.Logger) error
 		logger.Info("all objects are programmed")
 	}
 	apply()
-	if err := keeper.Watch(ctx, apply); ctx.Err() == nil {
+	report := func(repaired []routes.Object, faultsChanged bool) {
+		for _, o := range repaired {
+			logger.Warn("repaired an object that another program changed", "object", o.Kind()+" "+o.String())
+		}
+		if faultsChanged {
+			apply()
+		}
+	}
+	if err := keeper.Watch(ctx, report); ctx.Err() == nil {
 		return fmt.Errorf("watch: %w", err)
 	}
 	return nil

@@ -90,6 +90,7 @@ func TestPacketsGoByTheGateway(t *testing.T) {
 	} {
 		ip(t, node, command)
 		require.Eventually(t, func() bool { return led("b") }, 20*time.Second, 10*time.Millisecond, command)
+		require.Contains(t, log.Wait(t, "repaired an object"), command[strings.LastIndexByte(command, ' ')+1:], command)
 	}
 
 	stop()
