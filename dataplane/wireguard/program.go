@@ -164,18 +164,23 @@ func (d *Dataplane) announce() {
 	if !d.devices.known() || d.last.key != nil {
 		return
 	}
-	var keys []policy.WireguardKey
-	for i, dev := range d.devices.list {
-		keys = append(keys, policy.WireguardKey{
-			PublicKey: dev.key.key.PublicKey().String(), Port: dev.cfg.Port, Rotating: i == d.rotation.device,
-		})
-	}
+	keys := d.keys()
 	resourceDiffers := d.state.resourceKeysChanged && !slices.Equal(keys, d.state.resourceKeys())
 	d.state.resourceKeysChanged = false
 	if resourceDiffers || !slices.Equal(keys, d.announced) {
 		d.announced = keys
 		d.cfg.Announce(slices.Clone(keys))
 	}
+}
+
+// keys returns the keys that this node's resource must have.
+func (d *Dataplane) keys() (keys []policy.WireguardKey) {
+	for i, dev := range d.devices.list {
+		keys = append(keys, policy.WireguardKey{
+			PublicKey: dev.key.key.PublicKey().String(), Port: dev.cfg.Port, Rotating: i == d.rotation.device,
+		})
+	}
+	return keys
 }
 
 // desiredObjects returns the desired objects of the reconciler.

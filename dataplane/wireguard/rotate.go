@@ -3,6 +3,7 @@
 package wireguard
 
 import (
+	"slices"
 	"time"
 )
 
@@ -13,13 +14,16 @@ const noDevice = -1
 type rotation struct {
 	// device is the index of the device; noDevice if no key is rotated.
 	device int
-	// since is when the node began to announce that it rotates the key. If replaced is set, it is
-	// when the node began to announce the new key.
-	since    time.Time
+	// replaced is set once the device has its new key.
 	replaced bool
+	// since is when the node began to announce that it rotates the key, or, if replaced is set, the
+	// new key. published is when this node's resource got the announced keys; zero while it does
+	// not have them.
+	since, published time.Time
 	// resumed is set after resumeRotation has checked for a rotation of an earlier process.
 	resumed bool
-	// waiting is the node that the rotation waits for, according to the last log message.
+	// waiting is the name of the node that the rotation waits for, according to the last log
+	// message. It is this node if its resource lacks the announced keys.
 	waiting string
 }
 
@@ -29,9 +33,13 @@ func (d *Dataplane) rotates() bool { return d.cfg.KeyLifetime > 0 && len(d.devic
 // rotate takes the next step of a rotation, if it is due. These are the steps:
 //
 //  1. The node announces that it rotates the key of a device.
-//  2. After RotationDelay, all nodes have received that announcement. Once no node uses the device,
-//     the node replaces the key.
-//  3. After another RotationDelay, all nodes have received the new key. The rotation ends.
+//  2. RotationDelay after its resource has the announced keys, all nodes have received them. Once
+//     no node uses the device, the node replaces the key.
+//  3. RotationDelay after its resource has the new key, all nodes have received it. The rotation
+//     ends.
+//
+// While nothing writes the keys to the resource, the rotation waits: with a key that the other
+// nodes do not know, this node would be cut off.
 //
 // After an error the device has the old key, but the key file may have the new one.
 func (d *Dataplane) rotate(nodes map[string]*remoteNode) error {
@@ -52,7 +60,16 @@ func (d *Dataplane) rotate(nodes map[string]*remoteNode) error {
 			}
 		}
 		return nil
-	case now.Sub(r.since) < d.cfg.RotationDelay:
+	case !slices.Equal(d.keys(), d.state.resourceKeys()):
+		r.published = time.Time{}
+		if now.Sub(r.since) >= d.cfg.RotationDelay {
+			d.logRotationWait(d.cfg.Node, "the rotation of a WireGuard key waits until the Node resource has the announced keys")
+		}
+		return nil
+	case r.published.IsZero():
+		r.published = now
+		return nil
+	case now.Sub(r.published) < d.cfg.RotationDelay:
 		return nil
 	case r.replaced:
 		d.cfg.Logger.Info("rotated a WireGuard key", "device", d.devices.list[r.device].cfg.Name)
@@ -63,14 +80,18 @@ func (d *Dataplane) rotate(nodes map[string]*remoteNode) error {
 		return nil // it is not known which nodes use the device
 	}
 	if node := d.nodeUsingRotatedKey(nodes); node != "" {
-		if node != r.waiting {
-			d.cfg.Logger.Warn("the rotation of a WireGuard key waits for a node that still uses it",
-				"device", d.devices.list[r.device].cfg.Name, "node", node)
-		}
-		r.waiting = node
+		d.logRotationWait(node, "the rotation of a WireGuard key waits for a node that still uses it")
 		return nil
 	}
 	return d.replaceKey()
+}
+
+// logRotationWait logs once that the rotation waits for a node.
+func (d *Dataplane) logRotationWait(node, message string) {
+	if node != d.rotation.waiting {
+		d.cfg.Logger.Warn(message, "device", d.devices.list[d.rotation.device].cfg.Name, "node", node)
+	}
+	d.rotation.waiting = node
 }
 
 // resumeRotation continues a rotation that an earlier process announced. If the key is younger than
@@ -111,11 +132,11 @@ func (d *Dataplane) replaceKey() error {
 	dev := d.devices.list[d.rotation.device]
 	key, err := makeKey(dev.cfg.KeyFile)
 	if err != nil {
-		d.rotation.since = d.applyTimer.now() // the next attempt is due after RotationDelay
+		d.rotation.published = d.applyTimer.now() // the next attempt is due after RotationDelay
 		return err
 	}
 	dev.key = key
-	d.rotation.replaced, d.rotation.since = true, d.applyTimer.now()
+	d.rotation = rotation{device: d.rotation.device, replaced: true, since: d.applyTimer.now(), resumed: true}
 	return d.devices.setKey(dev)
 }
 
@@ -125,7 +146,11 @@ func (d *Dataplane) rotationDue() (at time.Time) {
 		return at
 	}
 	if d.rotation.device != noDevice {
-		at = d.rotation.since.Add(d.cfg.RotationDelay)
+		at = d.rotation.published
+		if at.IsZero() {
+			at = d.rotation.since // the next step is to log that the rotation waits
+		}
+		at = at.Add(d.cfg.RotationDelay)
 		if soon := d.applyTimer.now().Add(d.cfg.RotationDelay / 10); at.Before(soon) {
 			at = soon // the rotation waits for a node
 		}

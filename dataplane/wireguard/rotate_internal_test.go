@@ -14,7 +14,6 @@ import (
 
 	"github.com/wayleave/wayleave/dataplane"
 	"github.com/wayleave/wayleave/internal/netns/nstest"
-	"github.com/wayleave/wayleave/policy"
 )
 
 // rotationTest is a node with two devices in a fake kernel, and a clock.
@@ -58,6 +57,15 @@ func (r *rotationTest) step(by time.Duration) {
 	}, r.d.devices.session, r.now)
 }
 
+// publish writes the announced keys to the node's resource, and makes the steps that are due.
+func (r *rotationTest) publish() {
+	r.Helper()
+	r.d.state.update(dataplane.Batch{Events: []dataplane.Event{
+		&dataplane.NodeUpdate{Node: &dataplane.Node{Name: "a", WireguardKeys: r.d.keys()}},
+	}})
+	r.step(0)
+}
+
 // answers makes the remote node answer at a device.
 func (r *rotationTest) answers(name string, key wgtypes.Key) {
 	r.kernel.devices[name].Peers = []wgtypes.Peer{{PublicKey: key, LastHandshakeTime: r.now}}
@@ -78,6 +86,7 @@ func TestRotation(t *testing.T) {
 	require.Equal(t, 1, r.d.outDevices["b"].target)
 	r.d.announce()
 	require.Equal(t, []bool{true, false}, []bool{r.d.Keys()[0].Rotating, r.d.Keys()[1].Rotating})
+	r.publish()
 
 	// The node does not answer at the second device, and is still reached at the first.
 	r.answers("wg.way", testKey(1))
@@ -103,6 +112,9 @@ func TestRotation(t *testing.T) {
 	require.Equal(t, r.kernel.devices["wg.way"].PrivateKey.String()+"\n", string(text))
 	require.Equal(t, 0, r.d.rotation.device, "all nodes must receive the new key first")
 	require.Equal(t, 1, r.d.outDevices["b"].index)
+	r.step(10 * time.Minute)
+	require.Equal(t, 0, r.d.rotation.device, "the resource does not have the new key yet")
+	r.publish()
 	r.step(59 * time.Second)
 	require.Equal(t, 0, r.d.rotation.device)
 	r.step(time.Second)
@@ -116,7 +128,35 @@ func TestRotationDoesNotWaitForDeadNode(t *testing.T) {
 	r := newRotationTest(t)
 	first := r.d.devices.publicKeys()
 	r.step(time.Hour + time.Second)
+	r.publish()
 	r.step(time.Minute)
+	require.NotEqual(t, first[0], r.d.devices.publicKeys()[0])
+}
+
+// No key is replaced while the node's resource does not have the announcement. Otherwise the other nodes would still
+// use the old key, and this node would be cut off.
+func TestRotationWaitsForResource(t *testing.T) {
+	r := newRotationTest(t)
+	first := r.d.devices.publicKeys()
+	r.step(time.Hour + time.Second)
+	require.Equal(t, 0, r.d.rotation.device)
+	for range 3 {
+		r.step(time.Minute)
+		require.WithinDuration(t, r.now.Add(6*time.Second), r.d.rotationDue(), 0)
+	}
+	line := r.log.Wait(t, "waits until the Node resource has the announced keys")
+	require.Contains(t, line, "device=wg.way")
+	require.Empty(t, r.log, "one line")
+	r.publish()
+	require.WithinDuration(t, r.now.Add(time.Minute), r.d.rotationDue(), 0)
+	r.step(30 * time.Second)
+	r.d.state.update(dataplane.Batch{Events: []dataplane.Event{&dataplane.NodeUpdate{Node: &dataplane.Node{Name: "a"}}}})
+	r.step(time.Minute)
+	require.Equal(t, first, r.d.devices.publicKeys(), "another program has removed the keys")
+	r.publish()
+	r.step(59 * time.Second)
+	require.Equal(t, first, r.d.devices.publicKeys())
+	r.step(time.Second)
 	require.NotEqual(t, first[0], r.d.devices.publicKeys()[0])
 }
 
@@ -125,9 +165,11 @@ func TestRotationIsResumed(t *testing.T) {
 	for _, replaced := range []bool{false, true} {
 		r := newRotationTest(t)
 		first := r.d.devices.publicKeys()
-		r.d.state.update(dataplane.Batch{Events: []dataplane.Event{&dataplane.NodeUpdate{Node: &dataplane.Node{
-			Name: "a", WireguardKeys: []policy.WireguardKey{{Port: 1}, {Port: 2, Rotating: true}},
-		}}}})
+		keys := r.d.keys()
+		keys[1].Rotating = true
+		r.d.state.update(dataplane.Batch{Events: []dataplane.Event{
+			&dataplane.NodeUpdate{Node: &dataplane.Node{Name: "a", WireguardKeys: keys}},
+		}})
 		if !replaced {
 			r.d.devices.list[1].key.made = r.now.Add(-2 * time.Hour)
 		}
@@ -144,6 +186,7 @@ func TestRotationFails(t *testing.T) {
 	r := newRotationTest(t)
 	first := r.d.devices.publicKeys()
 	r.step(time.Hour + time.Second)
+	r.publish()
 	blocker := r.d.cfg.Devices[0].KeyFile + ".new"
 	require.NoError(t, os.MkdirAll(filepath.Join(blocker, "x"), 0o700))
 	r.now = r.now.Add(time.Minute)
