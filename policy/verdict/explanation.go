@@ -37,7 +37,7 @@ const (
 	// StagePreDNAT is the pre-DNAT policy of a host endpoint, for ingress. It sees the destination before NAT. A packet
 	// that it allows skips the other ingress policy of the host endpoint.
 	StagePreDNAT Stage = "PreDNAT"
-	// StageWorkload is the policy of a workload endpoint. It includes the checks that come before the endpoint's policy.
+	// StageWorkload is the policy of a workload endpoint. It includes the checks that come before this policy.
 	StageWorkload Stage = "Workload"
 	// StageEndpointToHost is HostConfig.EndpointToHostAction.
 	StageEndpointToHost Stage = "EndpointToHost"
