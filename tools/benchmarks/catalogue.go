@@ -71,7 +71,9 @@ type Row struct {
 	// Base is the name of another benchmark. The column's Bench replaces {} in this name. The table shows a ratio in
 	// brackets: the minimum of the row's benchmark, divided by the minimum of the other benchmark.
 	Base string
-	// Target begins with a value and its unit, such as "0.6 s". More text may follow.
+	// Target begins with a value and its unit, such as "0.6 s", or with a ratio, such as "1.25x" or "1.25 times raw".
+	// More text may follow. A ratio is the target of the ratio in the first column, and of figures whose unit begins
+	// with "x-".
 	Target string
 }
 

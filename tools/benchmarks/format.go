@@ -94,7 +94,7 @@ func thousands(digits string) string {
 // show returns the minimum and the median.
 func (f Figure) show(unit string) string { return format(unit, f.Min, f.Median) }
 
-// quantity is the beginning of a target: "0.6 s", "1.25x".
+// quantity is the beginning of a target: "0.6 s".
 var quantity = regexp.MustCompile(`^([\d.,]+)\s*(ns|us|µs|ms|s|B|KB|MB|MiB|GB)?(?:[^\pL]|$)`)
 
 // parseQuantity returns the first value of a text in a unit. It is false if the text has no such value.
@@ -116,6 +116,19 @@ func parseQuantity(text, unit string) (float64, bool) {
 		return value, true
 	}
 	return value * given.factor / factor, true
+}
+
+// times is the beginning of a target for a ratio: "1.25 times raw", "1.25x".
+var times = regexp.MustCompile(`^([\d.]+)(?: times|x)\b`)
+
+// parseRatio returns the number of a target for a ratio. It is false if the text is another target.
+func parseRatio(text string) (float64, bool) {
+	m := times.FindStringSubmatch(text)
+	if m == nil {
+		return 0, false
+	}
+	value, err := strconv.ParseFloat(m[1], 64)
+	return value, err == nil
 }
 
 // ratio returns "(1.31x)".

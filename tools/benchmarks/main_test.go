@@ -156,6 +156,43 @@ func TestRecordedSectionIsOnThePages(t *testing.T) {
 	}
 }
 
+// TestMissedRatiosAreBold has targets for a column of ratios and for the ratio to the base. The second column has a
+// ratio to the base without a target.
+func TestMissedRatiosAreBold(t *testing.T) {
+	const table = `- title: what
+    columns:
+    - {title: time, bench: /a, unit: ns/op}
+    - {title: other, bench: /b, unit: ns/op}
+    - {title: ratio, bench: /a, unit: x-raw}
+    rows:
+    - {text: slow, bench: Slow, target: 1.25 times raw}
+    - {text: fast, bench: Fast, target: 1.25 times raw}
+    - {text: above base, bench: Above, base: Base, target: 1.25x}
+    - {text: near base, bench: Near, base: Base, target: 1.25x}
+performance: {}
+`
+	const output = `BenchmarkBase-2 1 10 ns/op
+BenchmarkSlow/a-2 1 13 ns/op 1.3 x-raw
+BenchmarkFast/a-2 1 12 ns/op 1.2 x-raw
+BenchmarkAbove/a-2 1 13 ns/op
+BenchmarkAbove/b-2 1 90 ns/op
+BenchmarkNear/a-2 1 12 ns/op
+BenchmarkFelix/Slow/a-2 1 13 ns/op
+`
+	root := repository(t)
+	write(t, filepath.Join(root, "docs/benchmarks/catalogue.yaml"),
+		catalogue[:strings.Index(catalogue, "- title: what")]+table)
+	write(t, filepath.Join(root, "output"), output)
+	if _, err := call(root, "record", "load"); err != nil {
+		t.Fatal(err)
+	}
+	require(t, read(t, filepath.Join(root, "docs/benchmarks.md")),
+		"| slow | 13.0 ns | | **1.30x** | 1.25 times raw | 13.0 ns |",
+		"| fast | 12.0 ns | | 1.20x | 1.25 times raw | |",
+		"| above base | 13.0 ns **(1.30x)** | 90.0 ns (9.00x) | | 1.25x | |",
+		"| near base | 12.0 ns (1.20x) | | | 1.25x | |")
+}
+
 // TestPageHasTheRecordedCommands changes the catalogue after the recording.
 func TestPageHasTheRecordedCommands(t *testing.T) {
 	root := repository(t)

@@ -229,7 +229,8 @@ func line(b *strings.Builder, cells []string) {
 	b.WriteString("|\n")
 }
 
-// cell returns a figure. The first of a row is bold if its minimum misses the target.
+// cell returns a figure, and its ratio to the base in brackets. What misses the target of the row is bold: the minimum
+// in the first column, a figure that is a ratio itself, or the ratio in the first column.
 func (r Row) cell(recording *Recording, c Column, unit string, first bool) string {
 	f, ok := recording.figure(r.bench(c), unit)
 	if !ok && recording != nil {
@@ -238,13 +239,23 @@ func (r Row) cell(recording *Recording, c Column, unit string, first bool) strin
 	if !ok {
 		return notRecorded
 	}
-	text := f.show(unit)
-	if target, ok := parseQuantity(r.Target, unit); ok && first && f.Min > target {
-		text = "**" + text + "**"
+	limit, hasLimit := parseRatio(r.Target)
+	target, hasTarget := parseQuantity(r.Target, unit)
+	missed := first && !hasLimit && hasTarget && f.Min > target
+	if hasLimit && strings.HasPrefix(unit, "x-") {
+		missed = f.Min > limit
 	}
+	text := bold(f.show(unit), missed)
 	base, ok := recording.figure(strings.ReplaceAll(r.Base, "{}", c.Bench), unit)
 	if ok && base.Min != 0 && c.prefix == "" {
-		text += " " + ratio(f.Min, base.Min)
+		text += " " + bold(ratio(f.Min, base.Min), first && hasLimit && f.Min/base.Min > limit)
+	}
+	return text
+}
+
+func bold(text string, missed bool) string {
+	if missed {
+		return "**" + text + "**"
 	}
 	return text
 }
