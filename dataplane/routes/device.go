@@ -39,7 +39,7 @@ type device interface {
 // unwantedDevice is the name of a device to delete, for errors.
 type unwantedDevice string
 
-func (unwantedDevice) Kind() string     { return "device" }
+func (unwantedDevice) kind() string     { return "device" }
 func (d unwantedDevice) String() string { return string(d) }
 
 // vrfKind is the kernel's name of the kind of VRFs. The MTU of a VRF does not depend on its lower

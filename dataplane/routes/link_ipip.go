@@ -84,7 +84,7 @@ func (i IPIP) validate() error {
 
 var _ device = IPIP{}
 
-func (IPIP) Kind() string                { return "device" }
+func (IPIP) kind() string                { return "device" }
 func (i IPIP) name() string              { return i.Name }
 func (i IPIP) addresses() []netip.Prefix { return i.Addresses }
 func (IPIP) encapsulation() string       { return "IP in IP" }

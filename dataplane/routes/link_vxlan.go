@@ -92,7 +92,7 @@ func (v VXLAN) validate() error {
 
 var _ device = VXLAN{}
 
-func (VXLAN) Kind() string                { return "device" }
+func (VXLAN) kind() string                { return "device" }
 func (v VXLAN) name() string              { return v.Name }
 func (v VXLAN) addresses() []netip.Prefix { return v.Addresses }
 func (VXLAN) encapsulation() string       { return "VXLAN" }

@@ -56,7 +56,7 @@ func (w Wireguard) validate() error {
 	return errors.Join(append(errs, validateAddresses(w.Addresses))...)
 }
 
-func (Wireguard) Kind() string                { return "device" }
+func (Wireguard) kind() string                { return "device" }
 func (w Wireguard) name() string              { return w.Name }
 func (w Wireguard) addresses() []netip.Prefix { return w.Addresses }
 func (Wireguard) encapsulation() string       { return "WireGuard" }

@@ -16,9 +16,12 @@ import (
 // String returns an object in the syntax of ip or sysctl, without the name of the command.
 type Object interface {
 	fmt.Stringer
-	// Kind returns the name of the kind in errors and logs, such as "route" or "device".
-	Kind() string
+	// kind is the name of the kind in errors.
+	kind() string
 }
+
+// Describe returns the kind of an object and its text, as in "route 10.1.0.0/24 dev eth0 table 254".
+func Describe(o Object) string { return o.kind() + " " + o.String() }
 
 var (
 	_ Object = Route{}
@@ -29,12 +32,12 @@ var (
 	_ Object = Setting{}
 )
 
-func (Route) Kind() string     { return "route" }
-func (Neighbour) Kind() string { return "neighbour" }
-func (Proxy) Kind() string     { return "proxy entry" }
-func (FDB) Kind() string       { return "FDB entry" }
-func (Rule) Kind() string      { return "rule" }
-func (Setting) Kind() string   { return "sysctl" }
+func (Route) kind() string     { return "route" }
+func (Neighbour) kind() string { return "neighbour" }
+func (Proxy) kind() string     { return "proxy entry" }
+func (FDB) kind() string       { return "FDB entry" }
+func (Rule) kind() string      { return "rule" }
+func (Setting) kind() string   { return "sysctl" }
 
 // MAC is a link-layer address of six bytes.
 type MAC [6]byte

@@ -30,7 +30,7 @@ func planObjects[K objectKind[K, V], V comparable](
 			})
 		}
 		if ok && o.state.ceded {
-			p.result.fail("add "+o.key.object(o.want).Kind(), o.key.object(o.want), ErrCeded)
+			p.result.fail("add "+o.key.object(o.want).kind(), o.key.object(o.want), ErrCeded)
 			s.markDirty(o)
 			continue
 		}
@@ -55,7 +55,7 @@ func planObjects[K objectKind[K, V], V comparable](
 // port marks the object again.
 func locate[K objectKind[K, V], V comparable](p *pass, s *store[K, V], o *slot[K, V]) (index int, ok bool) {
 	object := o.key.object(o.want)
-	op, err := "check "+object.Kind(), o.key.validate(o.want)
+	op, err := "check "+object.kind(), o.key.validate(o.want)
 	name, needed := o.key.device()
 	if needed && err == nil {
 		var link rtnl.Link
@@ -133,7 +133,7 @@ func concludeObject[K objectKind[K, V], V comparable](
 		if name, needed := key.device(); needed {
 			err = p.explain(err, name)
 		}
-		p.result.fail(op+object.Kind(), object, err)
+		p.result.fail(op+object.kind(), object, err)
 	}
 	return nil
 }

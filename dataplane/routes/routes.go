@@ -129,9 +129,7 @@ func (d *Dataplane) Plan(ctx context.Context, b dataplane.Batch) (string, error)
 func (d *Dataplane) Watch(ctx context.Context, drifted func(dataplane.Drift)) error {
 	return d.keeper.Watch(ctx, func(repaired []Object, faultsChanged bool) {
 		for _, o := range repaired {
-			drifted(dataplane.Drift{
-				Backend: backend, Object: o.Kind() + " " + o.String(), Foreign: true, Repaired: true,
-			})
+			drifted(dataplane.Drift{Backend: backend, Object: Describe(o), Foreign: true, Repaired: true})
 		}
 		if faultsChanged {
 			drifted(dataplane.Drift{Backend: backend, Object: "set of objects at fault", OnlyFaults: true})

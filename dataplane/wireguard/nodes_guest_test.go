@@ -86,6 +86,46 @@ func TestHostsAreEncrypted(t *testing.T) {
 	require.Empty(t, plaintext(wire.packets()))
 }
 
+// The packets of sockets that were connected before host encryption began are encrypted, too: the kernel does not use
+// the routes that it has cached for the sockets.
+func TestOldSocketsOfHostsAreEncrypted(t *testing.T) {
+	c := newUnderlay(t, 2, func(cfg *wireguard.Config) { cfg.HostEncryption = true })
+	n1, n2 := c.nodes[0], c.nodes[1]
+	answer := func(conn net.Conn) string {
+		require.NoError(t, conn.SetDeadline(time.Now().Add(5*time.Second)))
+		_, err := conn.Write([]byte("hello"))
+		require.NoError(t, err)
+		text := make([]byte, 100)
+		length, err := conn.Read(text)
+		require.NoError(t, err)
+		return string(text[:length])
+	}
+	var sockets []net.Conn
+	wire := n1.capture()
+	for i, a := range n2.resource.Addresses {
+		require.NoError(t, n1.ns.Do(func() error {
+			conn, err := net.Dial("udp", netip.AddrPortFrom(a.Addr(), port).String())
+			sockets = append(sockets, conn)
+			return err
+		}))
+		defer sockets[i].Close()
+		require.Equal(t, n2.text+"\n", answer(sockets[i]))
+	}
+	require.Contains(t, wire.packets(), "udp 2001:db8::1 > 2001:db8::2")
+	for _, n := range c.nodes {
+		n.start()
+	}
+	c.awaitKeys()
+	for _, n := range c.nodes {
+		require.NoError(t, n.driver.WaitApplied(t.Context()))
+	}
+	wire.packets()
+	for _, socket := range sockets {
+		require.Equal(t, n2.text+"\n", answer(socket))
+	}
+	require.Equal(t, []string{"wireguard 51820 > 51820"}, wire.packets())
+}
+
 // A node that does not encrypt is reached unencrypted. One that announces a key which it does not have is
 // not reached, and neither is one with another node's key.
 func TestOtherNodes(t *testing.T) {

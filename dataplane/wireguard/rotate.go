@@ -63,7 +63,8 @@ func (d *Dataplane) rotate(nodes map[string]*remoteNode) error {
 	case !slices.Equal(d.keys(), d.state.resourceKeys()):
 		r.published = time.Time{}
 		if now.Sub(r.since) >= d.cfg.RotationDelay {
-			d.logRotationWait(d.cfg.Node, "the rotation of a WireGuard key waits until the Node resource has the announced keys")
+			d.logRotationWait(d.cfg.Node,
+				"the rotation of a WireGuard key waits until the Node resource has the announced keys")
 		}
 		return nil
 	case r.published.IsZero():

@@ -150,7 +150,9 @@ func TestRotationWaitsForResource(t *testing.T) {
 	r.publish()
 	require.WithinDuration(t, r.now.Add(time.Minute), r.d.rotationDue(), 0)
 	r.step(30 * time.Second)
-	r.d.state.update(dataplane.Batch{Events: []dataplane.Event{&dataplane.NodeUpdate{Node: &dataplane.Node{Name: "a"}}}})
+	r.d.state.update(dataplane.Batch{Events: []dataplane.Event{
+		&dataplane.NodeUpdate{Node: &dataplane.Node{Name: "a"}},
+	}})
 	r.step(time.Minute)
 	require.Equal(t, first, r.d.devices.publicKeys(), "another program has removed the keys")
 	r.publish()

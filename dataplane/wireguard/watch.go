@@ -44,9 +44,7 @@ func (d *Dataplane) Watch(ctx context.Context, drifted func(dataplane.Drift)) er
 	all.Go(func() {
 		cancel(d.reconciler.keeper.Watch(inner, func(repaired []routes.Object, faultsChanged bool) {
 			for _, o := range repaired {
-				drifted(dataplane.Drift{
-					Backend: backend, Object: o.Kind() + " " + o.String(), Foreign: true, Repaired: true,
-				})
+				drifted(dataplane.Drift{Backend: backend, Object: routes.Describe(o), Foreign: true, Repaired: true})
 			}
 			if faultsChanged {
 				report()

@@ -88,7 +88,7 @@ func keep(ctx context.Context, keeper *routes.Keeper, logger *slog.Logger) error
 	apply()
 	report := func(repaired []routes.Object, faultsChanged bool) {
 		for _, o := range repaired {
-			logger.Warn("repaired an object that another program changed", "object", o.Kind()+" "+o.String())
+			logger.Warn("repaired an object that another program changed", "object", routes.Describe(o))
 		}
 		if faultsChanged {
 			apply()
