@@ -16,7 +16,8 @@ import (
 // removed.
 func TestDirKeepsPoliciesInDoubt(t *testing.T) {
 	f := newFolder(t)
-	f.write("1.json", `{"kind":"Policy","name":"p","ingress":[{"action":"Allow"},{"action":"Deny","protocol":"TCP","destination":{"ports":[80,99999]}}]}`)
+	f.write("1.json", `{"kind":"Policy","name":"p","ingress":[{"action":"Allow"},{"action":"Deny",`+
+		`"protocol":"TCP","destination":{"ports":[80,99999]}}]}`)
 	f.write("2.json", `{"kind":"Policy","name":"q","selectr":"all()","ingress":[{"action":"Deny"}]}`)
 	dir, err := datastore.NewDir(f.config)
 	require.NoError(t, err)

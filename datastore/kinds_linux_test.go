@@ -17,17 +17,20 @@ import (
 // samples are objects of every kind, as files hold them.
 func samples() map[policy.Kind]string {
 	return map[policy.Kind]string{
-		policy.KindPolicy:           `"name":"p","applyOnForward":true,"ingress":[{"action":"Allow","dscp":[46,0],"notDSCP":[10],"source":{"services":{"name":"web","namespace":"shop"}}}]`,
-		policy.KindStagedPolicy:     `"name":"p","applyOnForward":true,"preDNAT":true`,
-		policy.KindTier:             `"name":"t","defaultAction":"Pass"`,
-		policy.KindProfile:          `"name":"p","labelsToApply":{"a":"b"}`,
-		policy.KindNetworkSet:       `"name":"s","nets":["10.0.0.1"]`,
-		policy.KindWorkloadEndpoint: `"name":"w","node":"n1","interface":"cali0","addresses":["10.0.0.1"],"ipNATs":[{"internalIP":"10.0.0.1","externalIP":"192.0.2.1"}]`,
-		policy.KindHostEndpoint:     `"name":"h","node":"n1","interfaceName":"eth0"`,
-		policy.KindIPPool:           `"name":"p","cidr":"10.0.0.0/16","vxlanMode":"Always"`,
-		policy.KindBlock:            `"cidr":"10.0.1.0/26","node":"n1","borrowed":[{"address":"10.0.1.5","node":"n2"}]`,
-		policy.KindNode:             `"name":"n1","addresses":["192.168.0.5/24"]`,
-		policy.KindServiceBackends:  `"namespace":"shop","name":"web-1","service":"web","addresses":["10.0.1.5"],"ports":[{"protocol":"TCP","port":80}]`,
+		policy.KindPolicy: `"name":"p","applyOnForward":true,"ingress":[{"action":"Allow","dscp":[46,0],` +
+			`"notDSCP":[10],"source":{"services":{"name":"web","namespace":"shop"}}}]`,
+		policy.KindStagedPolicy: `"name":"p","applyOnForward":true,"preDNAT":true`,
+		policy.KindTier:         `"name":"t","defaultAction":"Pass"`,
+		policy.KindProfile:      `"name":"p","labelsToApply":{"a":"b"}`,
+		policy.KindNetworkSet:   `"name":"s","nets":["10.0.0.1"]`,
+		policy.KindWorkloadEndpoint: `"name":"w","node":"n1","interface":"cali0","addresses":["10.0.0.1"],` +
+			`"ipNATs":[{"internalIP":"10.0.0.1","externalIP":"192.0.2.1"}]`,
+		policy.KindHostEndpoint: `"name":"h","node":"n1","interfaceName":"eth0"`,
+		policy.KindIPPool:       `"name":"p","cidr":"10.0.0.0/16","vxlanMode":"Always"`,
+		policy.KindBlock:        `"cidr":"10.0.1.0/26","node":"n1","borrowed":[{"address":"10.0.1.5","node":"n2"}]`,
+		policy.KindNode:         `"name":"n1","addresses":["192.168.0.5/24"]`,
+		policy.KindServiceBackends: `"namespace":"shop","name":"web-1","service":"web","addresses":["10.0.1.5"],` +
+			`"ports":[{"protocol":"TCP","port":80}]`,
 	}
 }
 

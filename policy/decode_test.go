@@ -126,34 +126,40 @@ func TestDecodeNetworkKinds(t *testing.T) {
 		out  string // the same as in, if empty
 	}{
 		{
-			`{"kind":"HostEndpoint","name":"h","node":"n1","interfaceName":"*","expectedIPs":["192.168.0.5","::ffff:192.168.0.6"]}`,
+			`{"kind":"HostEndpoint","name":"h","node":"n1","interfaceName":"*","expectedIPs":["192.168.0.5",` +
+				`"::ffff:192.168.0.6"]}`,
 			&policy.HostEndpoint{
 				Name: "h", Node: "n1", InterfaceName: policy.AllInterfaces,
 				ExpectedIPs: addrs("192.168.0.5", "192.168.0.6"),
 			},
-			`{"kind":"HostEndpoint","name":"h","node":"n1","interfaceName":"*","expectedIPs":["192.168.0.5","192.168.0.6"]}`,
+			`{"kind":"HostEndpoint","name":"h","node":"n1","interfaceName":"*","expectedIPs":["192.168.0.5",` +
+				`"192.168.0.6"]}`,
 		},
 		{
-			`{"kind":"IPPool","name":"p","cidr":"10.1.2.3/16","vxlanMode":"CrossSubnet","natOutgoing":true,"disabled":false}`,
+			`{"kind":"IPPool","name":"p","cidr":"10.1.2.3/16","vxlanMode":"CrossSubnet","natOutgoing":true,` +
+				`"disabled":false}`,
 			&policy.IPPool{
 				Name: "p", CIDR: prefix("10.1.0.0/16"), VXLANMode: policy.EncapCrossSubnet, NATOutgoing: true,
 			},
 			`{"kind":"IPPool","name":"p","cidr":"10.1.0.0/16","vxlanMode":"CrossSubnet","natOutgoing":true}`,
 		},
 		{
-			`{"kind":"Block","cidr":"::ffff:10.0.1.0/122","node":"n1","borrowed":[{"address":"::ffff:10.0.1.5","node":"n2"}]}`,
+			`{"kind":"Block","cidr":"::ffff:10.0.1.0/122","node":"n1","borrowed":[{"address":"::ffff:10.0.1.5",` +
+				`"node":"n2"}]}`,
 			&policy.Block{CIDR: prefix("10.0.1.0/26"), Node: "n1", Borrowed: []policy.BorrowedAddress{
 				{Address: addr("10.0.1.5"), Node: "n2"},
 			}},
 			`{"kind":"Block","cidr":"10.0.1.0/26","node":"n1","borrowed":[{"address":"10.0.1.5","node":"n2"}]}`,
 		},
 		{ // host bits stay, and an address without a length gets the full length: S161
-			`{"kind":"Node","name":"n1","addresses":["192.168.0.5/24","192.168.0.6","::ffff:192.168.0.7/120","fd01::5/64"],"vxlanTunnelMACAddr":"66:3E:CA:A4:DB:65"}`,
+			`{"kind":"Node","name":"n1","addresses":["192.168.0.5/24","192.168.0.6","::ffff:192.168.0.7/120",` +
+				`"fd01::5/64"],"vxlanTunnelMACAddr":"66:3E:CA:A4:DB:65"}`,
 			&policy.Node{
 				Name: "n1", Addresses: prefixes("192.168.0.5/24", "192.168.0.6/32", "192.168.0.7/24", "fd01::5/64"),
 				VXLANTunnelMACAddr: "66:3e:ca:a4:db:65",
 			},
-			`{"kind":"Node","name":"n1","addresses":["192.168.0.5/24","192.168.0.6/32","192.168.0.7/24","fd01::5/64"],"vxlanTunnelMACAddr":"66:3e:ca:a4:db:65"}`,
+			`{"kind":"Node","name":"n1","addresses":["192.168.0.5/24","192.168.0.6/32","192.168.0.7/24",` +
+				`"fd01::5/64"],"vxlanTunnelMACAddr":"66:3e:ca:a4:db:65"}`,
 		},
 		{
 			`{"kind":"Node","name":"n1","ipv4VXLANTunnelAddr":"10.0.1.1","ipv6VXLANTunnelAddr":"fd00::1"}`,
@@ -166,33 +172,36 @@ func TestDecodeNetworkKinds(t *testing.T) {
 		},
 		{`{"kind":"Node","name":"n1"}`, &policy.Node{Name: "n1"}, ""},
 		{
-			`{"kind":"ServiceBackends","namespace":"shop","name":"web-1","service":"web","addresses":["10.0.1.5"],"ports":[{"protocol":"TCP","port":80}]}`,
+			`{"kind":"ServiceBackends","namespace":"shop","name":"web-1","service":"web",` +
+				`"addresses":["10.0.1.5"],"ports":[{"protocol":"TCP","port":80}]}`,
 			&policy.ServiceBackends{
 				Namespace: "shop", Name: "web-1", Service: "web", Addresses: addrs("10.0.1.5"),
 				Ports: []policy.ServicePort{{Protocol: policy.ProtocolTCP, Port: 80}},
-			},
-			"",
+			}, "",
 		},
 		{
 			`{"kind":"WorkloadEndpoint","name":"w","node":"n1","interface":"cali0","addresses":["10.0.0.1"],` +
-				`"ipNATs":[{"internalIP":"::ffff:10.0.0.1","externalIP":"192.0.2.1"}],"allowSpoofedSourcePrefixes":["198.51.100.7/24"]}`,
+				`"ipNATs":[{"internalIP":"::ffff:10.0.0.1","externalIP":"192.0.2.1"}],` +
+				`"allowSpoofedSourcePrefixes":["198.51.100.7/24"]}`,
 			&policy.WorkloadEndpoint{
-				Name: "w", Node: "n1", Interface: "cali0", Addresses: addrs("10.0.0.1"),
-				IPNATs: []policy.IPNAT{
+				Name: "w", Node: "n1", Interface: "cali0", Addresses: addrs("10.0.0.1"), IPNATs: []policy.IPNAT{
 					{InternalIP: addr("10.0.0.1"), ExternalIP: addr("192.0.2.1")},
 				},
 				AllowSpoofedSourcePrefixes: prefixes("198.51.100.0/24"),
 			},
 			`{"kind":"WorkloadEndpoint","name":"w","node":"n1","interface":"cali0","addresses":["10.0.0.1"],` +
-				`"ipNATs":[{"internalIP":"10.0.0.1","externalIP":"192.0.2.1"}],"allowSpoofedSourcePrefixes":["198.51.100.0/24"]}`,
+				`"ipNATs":[{"internalIP":"10.0.0.1","externalIP":"192.0.2.1"}],` +
+				`"allowSpoofedSourcePrefixes":["198.51.100.0/24"]}`,
 		},
 		{
-			`{"kind":"Policy","name":"p","ingress":[{"action":"Deny","source":{"services":{"name":"web","namespace":"shop"}},"destination":{}}],"applyOnForward":true,"preDNAT":true}`,
+			`{"kind":"Policy","name":"p","ingress":[{"action":"Deny","source":{"services":{"name":"web",` +
+				`"namespace":"shop"}},"destination":{}}],"applyOnForward":true,"preDNAT":true}`,
 			&policy.Policy{Name: "p", ApplyOnForward: true, PreDNAT: true, Ingress: []policy.Rule{{
 				Action: policy.Deny,
 				Source: policy.EntityRule{Services: &policy.ServiceMatch{Name: "web", Namespace: "shop"}},
 			}}},
-			`{"kind":"Policy","name":"p","ingress":[{"action":"Deny","source":{"services":{"name":"web","namespace":"shop"}}}],"applyOnForward":true,"preDNAT":true}`,
+			`{"kind":"Policy","name":"p","ingress":[{"action":"Deny","source":{"services":{"name":"web",` +
+				`"namespace":"shop"}}}],"applyOnForward":true,"preDNAT":true}`,
 		},
 		{
 			`{"kind":"StagedPolicy","name":"p","applyOnForward":true,"doNotTrack":true}`,
@@ -212,7 +221,8 @@ func TestDecodeNetworkKinds(t *testing.T) {
 
 // Empty lists and maps equal missing ones.
 func TestDecodeEmpty(t *testing.T) {
-	got, err := policy.Decode([]byte(`{"kind":"Policy","name":"p","types":[],"ingress":[{"action":"Deny","source":{"nets":[],"ports":[]},"metadata":{}}]}`))
+	got, err := policy.Decode([]byte(`{"kind":"Policy","name":"p","types":[],"ingress":[{"action":"Deny",` +
+		`"source":{"nets":[],"ports":[]},"metadata":{}}]}`))
 	require.NoError(t, err)
 	require.Equal(t,
 		&policy.Policy{Name: "p", Ingress: []policy.Rule{{Action: policy.Deny, Metadata: &policy.RuleMetadata{}}}}, got)

@@ -17,10 +17,13 @@ func FuzzDecode(f *testing.F) {
 	for _, r := range append(good(), full(f)...) {
 		f.Add(encode(f, r))
 	}
-	f.Add([]byte(`{"kind":"StagedPolicy","name":"p","order":-0,"ingress":[{"action":"Pass","icmp":{},"source":{"serviceAccounts":{}}}]}`))
+	f.Add([]byte(`{"kind":"StagedPolicy","name":"p","order":-0,"ingress":[{"action":"Pass","icmp":{},` +
+		`"source":{"serviceAccounts":{}}}]}`))
 	f.Add([]byte(`{"kind":"NetworkSet","name":"\u0000","labels":{"":"\ud800"},"nets":["::ffff:1.2.3.4/95"]}`))
-	f.Add([]byte(`{"kind":"Policy","name":"p","applyOnForward":true,"doNotTrack":true,"egress":[{"action":"Allow","destination":{"services":{"name":"web"}}}]}`))
-	f.Add([]byte(`{"kind":"Node","name":"n","addresses":["::ffff:10.0.0.1/95","10.0.0.1/0","10.0.0.1"],"ipv4VXLANTunnelAddr":"::ffff:10.0.0.1"}`))
+	f.Add([]byte(`{"kind":"Policy","name":"p","applyOnForward":true,"doNotTrack":true,` +
+		`"egress":[{"action":"Allow","destination":{"services":{"name":"web"}}}]}`))
+	f.Add([]byte(`{"kind":"Node","name":"n","addresses":["::ffff:10.0.0.1/95","10.0.0.1/0","10.0.0.1"],` +
+		`"ipv4VXLANTunnelAddr":"::ffff:10.0.0.1"}`))
 	f.Add([]byte(`{"kind":"Block","cidr":"10.0.0.1/26","borrowed":[{"address":"10.0.0.1","node":""},{}]}`))
 	f.Add([]byte(`{"kind":"IPPool","cidr":"0.0.0.0/0","vxlanMode":"","ipipMode":"Always"}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
@@ -47,7 +50,8 @@ func FuzzCanonical(f *testing.F) {
 		}
 		f.Add(byte(i),
 			[]byte(`{"name":"x","node":"n","cidr":"10.1.2.3/8","mac":"66:3E:CA:A4:DB:65","types":["ingress"]}`))
-		f.Add(byte(i), []byte(`{"addresses":["::ffff:10.0.0.1","10.0.0.1"],"expectedIPs":["fe80::1%eth0",""],"borrowed":[{}],"ipNATs":[{}],"ports":[{}]}`))
+		f.Add(byte(i), []byte(`{"addresses":["::ffff:10.0.0.1","10.0.0.1"],"expectedIPs":["fe80::1%eth0",""],`+
+			`"borrowed":[{}],"ipNATs":[{}],"ports":[{}]}`))
 		f.Add(byte(i), []byte(
 			`{"name":"n","addresses":["::ffff:10.0.0.1/120","10.0.0.1/8",""],"ingress":[{"source":{"services":{}}}]}`,
 		))

@@ -27,7 +27,8 @@ var benchLabels = map[string]string{
 
 var benchSelectors = map[string]string{
 	"terms=1": `role == "frontend"`,
-	"terms=5": `role == "frontend" && app in {"shop", "store"} && env != "test" && has(version) && tier starts with "w"`,
+	"terms=5": `role == "frontend" && app in {"shop", "store"} && env != "test" && has(version) && ` +
+		`tier starts with "w"`,
 }
 
 func BenchmarkMatch(b *testing.B) {

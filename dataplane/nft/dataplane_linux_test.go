@@ -201,7 +201,8 @@ func testFirstApplyRepairsAnyTable(t *testing.T, classes render.ClassesConfig) {
 func TestForeignTablesUntouched(t *testing.T) { nfttest.EachForm(t, testForeignTablesUntouched) }
 
 func testForeignTablesUntouched(t *testing.T, classes render.ClassesConfig) {
-	const foreign = "table inet other {\n\tchain c {\n\t\ttype filter hook forward priority filter; policy accept;\n\t\tip saddr 192.0.2.1 drop\n\t}\n}\n" +
+	const foreign = "table inet other {\n\tchain c {\n" +
+		"\t\ttype filter hook forward priority filter; policy accept;\n\t\tip saddr 192.0.2.1 drop\n\t}\n}\n" +
 		"table ip wayleave {\n\tset s {\n\t\ttype ipv4_addr\n\t}\n}\n"
 	ns := nstest.New(t)
 	load(t, ns, foreign)

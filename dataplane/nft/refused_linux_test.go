@@ -52,7 +52,8 @@ func testRefusedChain(t *testing.T, classes render.ClassesConfig) {
 				require.NoError(t, d.Apply(t.Context(), dptest.Transition(dptest.NewState(), before)))
 			}
 			require.Equal(t, atFault, refused(t, d.Apply(t.Context(), dptest.Transition(before, wide))))
-			require.Regexp(t, `chain (pol-ingress/test/web|outcome-ingress/\w+) {\n\t\tdrop comment "held back: invalid argument"\n\t}`, list(t, n.node))
+			require.Regexp(t, `chain (pol-ingress/test/web|outcome-ingress/\w+) {\n\t\t`+
+				`drop comment "held back: invalid argument"\n\t}`, list(t, n.node))
 			closed := wide.Clone()
 			closed.Policies[web] = &dataplane.Policy{Tier: "default", Ingress: []dataplane.Rule{{
 				ID: "closed", Action: policy.Deny,

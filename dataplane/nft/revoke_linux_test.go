@@ -32,9 +32,11 @@ import (
 // backends translates the addresses of two services to ports 80 and 81 of way2, in both families.
 const backends = `
 table ip services { chain in { type nat hook prerouting priority dstnat;
-	ip daddr 10.96.0.1 tcp dport 8000 dnat to 10.99.0.2:80; ip daddr 10.96.0.2 tcp dport 8000 dnat to 10.99.0.2:81; }; }
+	ip daddr 10.96.0.1 tcp dport 8000 dnat to 10.99.0.2:80
+	ip daddr 10.96.0.2 tcp dport 8000 dnat to 10.99.0.2:81; }; }
 table ip6 services { chain in { type nat hook prerouting priority dstnat;
-	ip6 daddr fd00:96::1 tcp dport 8000 dnat to [fd00:99::2]:80; ip6 daddr fd00:96::2 tcp dport 8000 dnat to [fd00:99::2]:81; }; }
+	ip6 daddr fd00:96::1 tcp dport 8000 dnat to [fd00:99::2]:80
+	ip6 daddr fd00:96::2 tcp dport 8000 dnat to [fd00:99::2]:81; }; }
 `
 
 // talk opens a connection of a workload, or of the node itself if that is nil, and receives an answer.

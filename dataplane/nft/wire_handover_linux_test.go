@@ -189,7 +189,8 @@ func (b *tracked) handOver(t *testing.T, h handover) {
 				tracked[netip.AddrPortFrom(f.Src, f.SrcPort).String()+" > "+f.before().String()], "%s", f.Flow)
 		}
 	}
-	t.Logf("%d handovers: %d packets of old connections sent, %d to and from the old owner, %d to and from the new one; %d of other connections, %d lost; %d connections ended",
+	t.Logf("%d handovers: %d packets of old connections sent, %d to and from the old owner, %d to and from the "+
+		"new one; %d of other connections, %d lost; %d connections ended",
 		rounds, tally.old, tally.before, tally.leaked, tally.others, tally.missing,
 		b.plane.ConntrackStats().EndedAddresses)
 	require.Zero(t, tally.leaked, "packets of old connections that the new owner received or sent")

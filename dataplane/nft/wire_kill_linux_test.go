@@ -211,7 +211,8 @@ func killedRun(t *testing.T, seed uint64, classes render.ClassesConfig, kills in
 		require.Equal(t, -1, cmd.ProcessState.ExitCode(), "seed %d: killed\n%s", seed, output.String())
 		afterKill(t, b, c, worlds, p, seed, rng.IntN(len(worlds)))
 	}
-	t.Logf("seed %d: %d worlds programmed, %d packets sent, %d passed, %d during a change, of which %d leaked and %d were lost",
+	t.Logf("seed %d: %d worlds programmed, %d packets sent, %d passed, %d during a change, of which %d leaked "+
+		"and %d were lost",
 		seed, j.begun.Load(), p.sent, p.passed, p.changing, p.leaked, p.lost)
 	// A commit is not fully atomic: a packet in our chains during a commit uses the previous
 	// generation of rules, but the new elements.

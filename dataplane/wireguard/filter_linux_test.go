@@ -34,6 +34,8 @@ func TestFilterTable(t *testing.T) {
 	require.NoError(t, err)
 	require.Contains(t, plan, "nft -f - <<'END'\ntable inet wayleave-wireguard {\n")
 	_ = a.applyVisible(events...)
+	const drop = `fib saddr oifname { "wg.way" } counter packets 0 bytes 0 ` +
+		`drop comment "unencrypted packet from a node that encrypts"`
 	want := `table inet wayleave-wireguard {
 	set own4 {
 		type ipv4_addr
@@ -53,15 +55,15 @@ func TestFilterTable(t *testing.T) {
 		iifname { "lo", "wg.way" } accept
 		icmpv6 type 133-137 accept
 		fib daddr type local udp dport { 51820 } accept
-		ip daddr @own4 fib saddr oifname { "wg.way" } counter packets 0 bytes 0 drop comment "unencrypted packet from a node that encrypts"
-		ip6 daddr @own6 fib saddr oifname { "wg.way" } counter packets 0 bytes 0 drop comment "unencrypted packet from a node that encrypts"
+		ip daddr @own4 ` + drop + `
+		ip6 daddr @own6 ` + drop + `
 	}
 
 	chain translated {
 		type filter hook prerouting priority dstnat + 1; policy accept;
 		iifname { "lo", "wg.way" } accept
-		ct status snat,dnat ip daddr @own4 fib saddr oifname { "wg.way" } counter packets 0 bytes 0 drop comment "unencrypted packet from a node that encrypts"
-		ct status snat,dnat ip6 daddr @own6 fib saddr oifname { "wg.way" } counter packets 0 bytes 0 drop comment "unencrypted packet from a node that encrypts"
+		ct status snat,dnat ip daddr @own4 ` + drop + `
+		ct status snat,dnat ip6 daddr @own6 ` + drop + `
 	}
 }
 `

@@ -37,7 +37,8 @@ func TestPolicyInDoubt(t *testing.T) {
 	srv, client, store := newStoreOn(t)
 	raw := rawClient(t, srv.url)
 	_, err := raw.Put(t.Context(), "/wayleave/test/state/Policy//p",
-		`{"schema":1,"resource":{"kind":"Policy","name":"p","ingress":[{"action":"Deny","protocol":"TCP","destination":{"ports":[80,99999]}},{"action":"Allow","until":"noon"}]}}`)
+		`{"schema":1,"resource":{"kind":"Policy","name":"p","ingress":[{"action":"Deny","protocol":"TCP",`+
+			`"destination":{"ports":[80,99999]}},{"action":"Allow","until":"noon"}]}}`)
 	require.NoError(t, err)
 	w, received := &witness{}, make(policies)
 	source, err := etcd.NewSource(quick(client, w))

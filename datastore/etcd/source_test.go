@@ -302,7 +302,8 @@ func TestSourceRejects(t *testing.T) {
 	require.ElementsMatch(t, []string{
 		`etcd: read state/Profile//newer: written by a newer version: schema 2, this version supports 1`,
 		`etcd: read state/Profile//member: written by a newer version: unknown member "expires"`,
-		`etcd: read state/Profile//field: policy: decode Profile/field: mood: unknown field (or it is written by a newer version)`,
+		`etcd: read state/Profile//field: policy: decode Profile/field: mood: unknown field (or it is written by ` +
+			`a newer version)`,
 		`etcd: read state/Profile//other: the value is the object Profile/a`,
 		`etcd: read state/Profile//bare: schema: want a version number`,
 		`etcd: read state/Profile//twice: member "schema" is given twice`,

@@ -235,10 +235,13 @@ func TestStoreList(t *testing.T) {
 	}
 	require.Regexp(t, `^/wayleave/test/state/.cluster {"schema":1,"history":"[A-Z2-7]{26}"}$`, text[0])
 	require.Equal(t, []string{
-		`/wayleave/test/state/Block//10.0.1.0/26 {"schema":1,"resource":{"kind":"Block","cidr":"10.0.1.0/26","node":"n1"}}`,
+		`/wayleave/test/state/Block//10.0.1.0/26 {"schema":1,"resource":{"kind":"Block","cidr":"10.0.1.0/26",` +
+			`"node":"n1"}}`,
 		`/wayleave/test/state/NetworkSet//web {"schema":1,"resource":{"kind":"NetworkSet","name":"web"}}`,
-		`/wayleave/test/state/NetworkSet/shop/web {"schema":1,"resource":{"kind":"NetworkSet","namespace":"shop","name":"web","nets":["10.0.0.1/32"]}}`,
-		`/wayleave/test/state/NetworkSet/shopping/web {"schema":1,"resource":{"kind":"NetworkSet","namespace":"shopping","name":"web"}}`,
+		`/wayleave/test/state/NetworkSet/shop/web {"schema":1,"resource":{"kind":"NetworkSet","namespace":"shop",` +
+			`"name":"web","nets":["10.0.0.1/32"]}}`,
+		`/wayleave/test/state/NetworkSet/shopping/web {"schema":1,"resource":{"kind":"NetworkSet",` +
+			`"namespace":"shopping","name":"web"}}`,
 	}, text[1:])
 }
 

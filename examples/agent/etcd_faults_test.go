@@ -55,7 +55,8 @@ func TestFaultsReachTheStore(t *testing.T) {
 	// A rule that is not understood is closed; the policy is enforced (S167).
 	odd := policy.Key{Kind: policy.KindPolicy, Namespace: "shop", Name: "odd"}
 	_, err = raw.Put(t.Context(), "/wayleave/default/state/Policy/shop/odd",
-		`{"schema":1,"resource":{"kind":"Policy","namespace":"shop","name":"odd","selector":"app == 'db'","ingress":[{"action":"Deny","ports":[80]}]}}`)
+		`{"schema":1,"resource":{"kind":"Policy","namespace":"shop","name":"odd","selector":"app == 'db'",`+
+			`"ingress":[{"action":"Deny","ports":[80]}]}}`)
 	require.NoError(t, err)
 	faulty(odd, odd, "in doubt: Policy/shop/odd: ingress[0].ports: unknown field")
 	_, err = raw.Delete(t.Context(), "/wayleave/default/state/Policy/shop/odd")

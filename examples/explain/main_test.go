@@ -304,7 +304,8 @@ func TestDiffOfPods(t *testing.T) {
 	require.Contains(t, out, "no verdict changes\n")
 	status, out, _ = call(t, "diff", "testdata/shop", changed, "--json")
 	require.Equal(t, 1, status)
-	require.Contains(t, out, `"onlyOld":["guests/visitor"],"onlyNew":["guests/traveller"],"otherAddresses":["kube-system/dns-0","shop/db-0"]`)
+	require.Contains(t, out, `"onlyOld":["guests/visitor"],"onlyNew":["guests/traveller"],`+
+		`"otherAddresses":["kube-system/dns-0","shop/db-0"]`)
 }
 
 // Only one source port of a rule is tried, and that is reported.

@@ -17,8 +17,9 @@ import (
 const vishvananda = "github.com/vishvananda/netlink"
 
 // rawDump matches the names of its functions and methods that list objects.
-var rawDump = regexp.MustCompile(`^((Link|Addr|Route|Neigh|NeighProxy|Rule|Nexthop|Qdisc|Class|Filter|Vdpa[A-Za-z]*|Devlink[A-Za-z]*|` +
-	`Genl[A-Za-z]*|Rdma[A-Za-z]*|Socket[A-Za-z]*|GTPPDP|Xfrm[A-Za-z]*|Bridge[A-Za-z]*|Conntrack[A-Za-z]*)List(Filtered[A-Za-z]*|Execute|Iter)?|` +
+var rawDump = regexp.MustCompile(`^((Link|Addr|Route|Neigh|NeighProxy|Rule|Nexthop|Qdisc|Class|Filter|` +
+	`Vdpa[A-Za-z]*|Devlink[A-Za-z]*|Genl[A-Za-z]*|Rdma[A-Za-z]*|Socket[A-Za-z]*|GTPPDP|Xfrm[A-Za-z]*|` +
+	`Bridge[A-Za-z]*|Conntrack[A-Za-z]*)List(Filtered[A-Za-z]*|Execute|Iter)?|` +
 	`SocketDiag[A-Za-z]*|Ipset(List|ListAll)|BridgeVlanList(Filtered)?|VDPAGetDev[A-Za-z]*List)$`)
 
 // compared is the benchmark of those functions.

@@ -145,8 +145,10 @@ func address(rng *rand.Rand) netip.Addr {
 
 // FuzzEndpoint packs endpoints that are decoded from JSON.
 func FuzzEndpoint(f *testing.F) {
-	f.Add(`{"kind":"WorkloadEndpoint","name":"web","node":"n","interface":"way1","labels":{"app":"web","pod":"web"},"addresses":["10.0.0.1"]}`)
-	f.Add(`{"kind":"WorkloadEndpoint","name":"web","ports":[{"name":"http","protocol":"TCP","port":80}],"ipNATs":[{"internalIP":"::1"}]}`)
+	f.Add(`{"kind":"WorkloadEndpoint","name":"web","node":"n","interface":"way1","labels":{"app":"web",` +
+		`"pod":"web"},"addresses":["10.0.0.1"]}`)
+	f.Add(`{"kind":"WorkloadEndpoint","name":"web","ports":[{"name":"http","protocol":"TCP","port":80}],` +
+		`"ipNATs":[{"internalIP":"::1"}]}`)
 	f.Fuzz(func(t *testing.T, data string) {
 		r, err := policy.Decode([]byte(data))
 		if err != nil {

@@ -180,7 +180,8 @@ func TestStreams(t *testing.T) {
 		{"flow without a marker between", "---\n{}\n{}\n", []string{}, "f: document 1: line 2: did not find expected " +
 			"<document start>"},
 		{
-			"escapes of JSON", `{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"\u0061","annotations":{"a\/b":"\ud83d\ude00 \\/ \\ud83d"}}}`,
+			"escapes of JSON", `{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"\u0061",` +
+				`"annotations":{"a\/b":"\ud83d\ude00 \\/ \\ud83d"}}}`,
 			first, "",
 		},
 		{
@@ -251,10 +252,10 @@ func TestNull(t *testing.T) {
 		"spec: {podSelector: {}, ingress: null}\n"
 	resources, problems := manifest.Decode("f", []byte(policies))
 	require.Equal(t, strings.Join([]string{
-		"f: document 1: line 8: GlobalNetworkPolicy a: spec.ingress[0].source.nets: null is not a value: remove the field, " +
-			"or set it",
-		"f: document 1: line 8: GlobalNetworkPolicy a: spec.ingress[0].source.selector: null is not a value: remove the field, " +
-			"or set it",
+		"f: document 1: line 8: GlobalNetworkPolicy a: spec.ingress[0].source.nets: null is not a value: " +
+			"remove the field, or set it",
+		"f: document 1: line 8: GlobalNetworkPolicy a: spec.ingress[0].source.selector: null is not a value: " +
+			"remove the field, or set it",
 		"f: document 1: line 5: GlobalNetworkPolicy a: spec.selector: null is not a value: remove the field, or set it",
 		"f: document 2: line 13: Tier b: spec: null is not a value: remove the field, or set it",
 	}, "\n"), texts(problems))

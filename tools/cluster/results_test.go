@@ -24,9 +24,13 @@ func TestGinkgoResults(t *testing.T) {
 	file := write(t, `<testsuites><testsuite name="e2e">
 		<testcase name="[SynchronizedBeforeSuite]" status="passed"></testcase>
 		<testcase name="[It] [net] works" status="passed"></testcase>
-		<testcase name="[It] [net] fails" status="failed"><failure message="expected 1" type="failed">stack</failure></testcase>
+		<testcase name="[It] [net] fails" status="failed">
+			<failure message="expected 1" type="failed">stack</failure>
+		</testcase>
 		<testcase name="[It] [net] panics" status="panicked"><error message="nil" type="panicked"></error></testcase>
-		<testcase name="[It] [net] skips itself" status="skipped"><skipped message="skipped - one node"></skipped></testcase>
+		<testcase name="[It] [net] skips itself" status="skipped">
+			<skipped message="skipped - one node"></skipped>
+		</testcase>
 		<testcase name="[It] [net] not selected" status="skipped"><skipped message="skipped"></skipped></testcase>
 		<testcase name="[It] [net] needs a cloud" status="skipped"><skipped message="skipped"></skipped></testcase>
 		<testcase name="[It] [storage] works" status="passed"></testcase>

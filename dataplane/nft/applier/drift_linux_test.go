@@ -28,17 +28,23 @@ var foreign = map[string]string{
 	"delete element": "delete element inet own hosts { 10.0.0.1 }",
 	"change of a verdict": "delete element inet own from { \"cali3\" }\n" +
 		"add element inet own from { \"cali3\" : goto web }",
-	"interval":               "add element inet own nets { 10.7.0.0/16 }",
-	"interval gone":          "delete element inet own nets { 10.1.0.0/16 }",
-	"chain":                  "add chain inet own extra\nadd rule inet own web jump extra",
-	"base chain":             "add chain inet own extra { type filter hook input priority 0; policy drop; }",
-	"switched off":           "add table inet own { flags dormant; }",
-	"policy":                 "chain inet own forward { policy drop; }",
-	"hook":                   "flush chain inet own forward\ndelete chain inet own forward\nadd chain inet own forward { type filter hook forward priority 7; policy drop; }",
-	"hook gone":              "flush chain inet own forward\ndelete chain inet own forward\nadd chain inet own forward\nadd rule inet own forward counter",
-	"hook of another chain":  "flush chain inet own db\ndelete element inet own from { \"cali2\" }\ndelete chain inet own db\nadd chain inet own db { type nat hook output priority 0; }",
-	"set":                    "add set inet own extra { type ipv4_addr; elements = { 10.0.0.1 } }\nadd rule inet own web ip saddr @extra drop",
-	"map to a chain":         "add chain inet own extra\nadd map inet own lead { type ipv4_addr : verdict; elements = { 10.0.0.1 : jump extra } }\nadd rule inet own web ip saddr vmap @lead",
+	"interval":      "add element inet own nets { 10.7.0.0/16 }",
+	"interval gone": "delete element inet own nets { 10.1.0.0/16 }",
+	"chain":         "add chain inet own extra\nadd rule inet own web jump extra",
+	"base chain":    "add chain inet own extra { type filter hook input priority 0; policy drop; }",
+	"switched off":  "add table inet own { flags dormant; }",
+	"policy":        "chain inet own forward { policy drop; }",
+	"hook": "flush chain inet own forward\ndelete chain inet own forward\n" +
+		"add chain inet own forward { type filter hook forward priority 7; policy drop; }",
+	"hook gone": "flush chain inet own forward\ndelete chain inet own forward\n" +
+		"add chain inet own forward\nadd rule inet own forward counter",
+	"hook of another chain": "flush chain inet own db\ndelete element inet own from { \"cali2\" }\n" +
+		"delete chain inet own db\nadd chain inet own db { type nat hook output priority 0; }",
+	"set": "add set inet own extra { type ipv4_addr; elements = { 10.0.0.1 } }\n" +
+		"add rule inet own web ip saddr @extra drop",
+	"map to a chain": "add chain inet own extra\n" +
+		"add map inet own lead { type ipv4_addr : verdict; elements = { 10.0.0.1 : jump extra } }\n" +
+		"add rule inet own web ip saddr vmap @lead",
 	"stateful object":        "add counter inet own hits\nadd rule inet own web counter name hits",
 	"renamed chain":          "rename chain inet own db other",
 	"renamed and replaced":   "rename chain inet own web other\nadd chain inet own web",

@@ -85,7 +85,8 @@ func TestHookKeepsOtherCounters(t *testing.T) {
 		"type":    remade + "add chain inet own in { type nat hook input priority 0; }",
 		"no hook": remade + "add chain inet own in",
 		"new hook": remade +
-			"flush chain inet own both\ndelete chain inet own both\nadd chain inet own both { type filter hook input priority 0; policy drop; }",
+			"flush chain inet own both\ndelete chain inet own both\n" +
+			"add chain inet own both { type filter hook input priority 0; policy drop; }",
 	} {
 		t.Run(name, func(t *testing.T) {
 			ns := nstest.New(t)

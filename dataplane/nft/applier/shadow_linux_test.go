@@ -24,8 +24,16 @@ import (
 
 // aroundOutput counts packets to ports 10 and 11 before our table and behind it.
 const aroundOutput = `table ip around {
-	chain before { type filter hook output priority -200; udp dport 10 counter comment "sent 10"; udp dport 11 counter comment "sent 11"; }
-	chain behind { type filter hook output priority 200; udp dport 10 counter comment "passed 10"; udp dport 11 counter comment "passed 11"; }
+	chain before {
+		type filter hook output priority -200
+		udp dport 10 counter comment "sent 10"
+		udp dport 11 counter comment "sent 11"
+	}
+	chain behind {
+		type filter hook output priority 200
+		udp dport 10 counter comment "passed 10"
+		udp dport 11 counter comment "passed 11"
+	}
 }`
 
 // traffic sends to ports 10 and 11 in turn until the returned function is called. That function

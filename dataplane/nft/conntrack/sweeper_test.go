@@ -455,7 +455,8 @@ func TestStepReturnsWhenContextIsDone(t *testing.T) {
 func TestConfigErrors(t *testing.T) {
 	_, err := conntrack.New(conntrack.Config{NetNS: -1, JudgeRate: -1, EndRate: -1, Retry: -1})
 	require.EqualError(t, err, "conntrack: NetNS: -1 is not a file descriptor\n"+
-		"conntrack: JudgeRate: -1 is less than 0\nconntrack: EndRate: -1 is less than 0\nconntrack: Retry: -1ns is less than 0")
+		"conntrack: JudgeRate: -1 is less than 0\nconntrack: EndRate: -1 is less than 0\n"+
+		"conntrack: Retry: -1ns is less than 0")
 	require.Equal(
 		t, "keep end policy 7",
 		conntrack.Policy(0).String()+" "+conntrack.End.String()+" "+conntrack.Policy(7).String(),

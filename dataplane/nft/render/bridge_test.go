@@ -316,8 +316,10 @@ func TestEndpointsOfOneBridgeShareAnAddress(t *testing.T) {
 	require.Empty(t, errs)
 	text := clean.String()
 	both := []string{
-		"nft: render WorkloadEndpoint/shop/way2: address 10.0.0.3 also belongs to WorkloadEndpoint/shop/way3, at the same bridge br0",
-		"nft: render WorkloadEndpoint/shop/way3: address 10.0.0.3 also belongs to WorkloadEndpoint/shop/way2, at the same bridge br0",
+		"nft: render WorkloadEndpoint/shop/way2: address 10.0.0.3 also belongs to WorkloadEndpoint/shop/way3, " +
+			"at the same bridge br0",
+		"nft: render WorkloadEndpoint/shop/way3: address 10.0.0.3 also belongs to WorkloadEndpoint/shop/way2, " +
+			"at the same bridge br0",
 	}
 	r.Update(dptest.Transition(s, shared))
 	table, errs := r.Table()
@@ -430,7 +432,8 @@ func TestEndpointWithNameOfBridgeIsAtFault(t *testing.T) {
 	r.Update(nfttest.Transition(s))
 	table, errs := r.Table()
 	require.Equal(t, []string{
-		"nft: render WorkloadEndpoint/shop/router: interface br0 is a bridge for the endpoints of its ports, so it cannot have one itself",
+		"nft: render WorkloadEndpoint/shop/router: interface br0 is a bridge for the endpoints of its ports, " +
+			"so it cannot have one itself",
 	}, messages(errs))
 	for src, want := range map[string]bool{"10.0.0.1": true, "10.0.0.9": false} {
 		got, _ := judgePacket(t, table, ruleset.Forward, tcpPacket("br0", src, "eth0", "8.8.8.8", ruleset.CtNew))

@@ -40,8 +40,10 @@ func testPortsOfMasters(t *testing.T, classes render.ClassesConfig) {
 	r.Update(nfttest.Transition(s))
 	table, errs := r.Table()
 	require.Equal(t, []string{
-		"nft: render WorkloadEndpoint/shop/way1: interface way1 is a port of bridge br0: the hooks see its packets on br0, so policy cannot match them; remove it from the bridge and route it",
-		"nft: render WorkloadEndpoint/shop/way3: interface way3 is a port of ovs-system: the hooks see its packets on ovs-system, so policy cannot match them; remove it from ovs-system and route it",
+		"nft: render WorkloadEndpoint/shop/way1: interface way1 is a port of bridge br0: the hooks see " +
+			"its packets on br0, so policy cannot match them; remove it from the bridge and route it",
+		"nft: render WorkloadEndpoint/shop/way3: interface way3 is a port of ovs-system: the hooks see " +
+			"its packets on ovs-system, so policy cannot match them; remove it from ovs-system and route it",
 	}, messages(errs))
 	const host = "10.0.0.254"
 	for _, c := range []struct {

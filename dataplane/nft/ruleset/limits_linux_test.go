@@ -17,8 +17,9 @@ import (
 func TestKeywords(t *testing.T) {
 	ns := nstest.New(t)
 	nstest.NFT(t, ns, "", "--version")
-	for _, word := range strings.Fields(`auto-merge cgroup constant cpu dst dynamic ecn element esp expires export frag gc-interval hbh ibriport
-		interval ll meter mh nftrace nh obriport obrname offload pkttype random rt rt0 rt2 rtclassid skgid srh time`) {
+	for _, word := range strings.Fields(`auto-merge cgroup constant cpu dst dynamic ecn element esp expires export frag
+		gc-interval hbh ibriport interval ll meter mh nftrace nh obriport obrname offload pkttype random rt rt0 rt2
+		rtclassid skgid srh time`) {
 		require.False(t, ruleset.ValidName(word), word)
 		require.NoError(t, ns.Do(func() error {
 			cmd := exec.Command("nft", "-c", "-f", "-")

@@ -53,7 +53,8 @@ func TestFlows(t *testing.T) {
 	stop()
 	_, text := r.http(t, "/metrics")
 	for _, want := range []string{
-		`wayleave_flow_connections_total{direction="ingress",policy="Policy/shop/default.web",reason="",verdict="allow"} 1`,
+		`wayleave_flow_connections_total{direction="ingress",policy="Policy/shop/default.web",reason="",` +
+			`verdict="allow"} 1`,
 		`wayleave_flow_packets_total{direction="ingress",policy="Policy/shop/default.web",reason="",verdict="deny"} `,
 		"wayleave_flows 4\n", // policy of cart allows both ports
 	} {

@@ -111,7 +111,8 @@ func TestUnregister(t *testing.T) {
 	nstest.NewWorkload(t, node, "way0", "10.0.0.9")
 	nstest.NewWorkload(t, node, "way1", "10.0.0.9")
 	one := `{"namespace":"shop","name":"one","interface":"way0","mac":"02:00:00:00:00:01","addresses":["10.0.0.9"]}`
-	two := `{"namespace":"shop","name":"two","interface":"way1","mac":"02:00:00:00:00:02","addresses":["::ffff:10.0.0.9"]}`
+	two := `{"namespace":"shop","name":"two","interface":"way1","mac":"02:00:00:00:00:02",` +
+		`"addresses":["::ffff:10.0.0.9"]}`
 	require.NoError(t, r.put(t, "timeout=20s", one))
 	require.ErrorContains(t, r.put(t, "timeout=20s", two), "10.0.0.9 belongs to endpoint shop/one, which is registered")
 	require.ErrorContains(t, r.put(t, "timeout=soon", one), "timeout")

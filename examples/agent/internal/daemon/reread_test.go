@@ -78,7 +78,8 @@ func TestReread(t *testing.T) {
 	require.Len(t, problems, 2)
 	require.Contains(t, problems[0], "file: tabel: there is no such setting")
 	require.Contains(t, problems[1], "file: resync-interval: want 0s for never, or more, not -1s")
-	require.Regexp(t, `level=ERROR msg="settings that were read again are invalid: none of them takes effect.*file: tabel: there is no such setting`, r.log.String())
+	require.Regexp(t, `level=ERROR msg="settings that were read again are invalid: none of them takes effect.*`+
+		`file: tabel: there is no such setting`, r.log.String())
 
 	value, _, problems = reread("table", map[string]string{"apply-burst": "7", "table": "theirs"})
 	require.Equal(t, "wayleave from default", value)

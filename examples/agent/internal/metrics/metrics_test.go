@@ -133,7 +133,8 @@ wayleave_kubernetes_objects{kind="namespaces"} 0
 wayleave_kubernetes_objects{kind="nodes"} 38
 wayleave_kubernetes_objects{kind="pods"} 37
 wayleave_kubernetes_objects{kind="tiers"} 0
-# HELP wayleave_kubernetes_readable 1 if the kind can be read from the Kubernetes API, or if the server does not have it.
+# HELP wayleave_kubernetes_readable 1 if the kind can be read from the Kubernetes API, or if the server `+
+		"does not have it."+`
 # TYPE wayleave_kubernetes_readable gauge
 wayleave_kubernetes_readable{kind="namespaces"} 0
 wayleave_kubernetes_readable{kind="nodes"} 0

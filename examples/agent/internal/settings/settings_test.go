@@ -366,7 +366,8 @@ func TestAllProblemsAreReported(t *testing.T) {
 		"file /does/not/exist: open",
 		"datastore AgentConfig default (b.yaml): trust-annotations: cannot be set in the datastore",
 		`datastore AgentConfig default (b.yaml): log-level: invalid value "LOUD": want DEBUG, INFO, WARN or ERROR`,
-		`datastore AgentConfig default (b.yaml): conntrack-policy: invalid value "kill": conntrack: policy "kill" is neither keep nor end`,
+		`datastore AgentConfig default (b.yaml): conntrack-policy: invalid value "kill": conntrack: policy ` +
+			`"kill" is neither keep nor end`,
 		`datastore AgentConfig default (b.yaml): tcp-from-syn: invalid value "perhaps": want true or false`,
 		`datastore AgentConfig all (b.yaml): the name must be "default"`,
 		"datastore AgentConfig all (b.yaml): line 5: want keys and values",

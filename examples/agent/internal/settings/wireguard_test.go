@@ -24,7 +24,8 @@ func TestWireguardDevices(t *testing.T) {
 	require.Equal(t, []wireguard.Device{first}, e.WireguardDevices())
 
 	e, err = settings.Resolve(settings.File(file(t,
-		"wireguard: true\nwireguard-dir: /keys\nwireguard-port: 7000\nwireguard-key-lifetime: 24h\nwireguard-mtu: 1400\n")))
+		"wireguard: true\nwireguard-dir: /keys\nwireguard-port: 7000\nwireguard-key-lifetime: 24h\n"+
+			"wireguard-mtu: 1400\n")))
 	require.NoError(t, err)
 	require.Equal(t, []wireguard.Device{
 		{Port: 7000, KeyFile: "/keys/first.key"}, {Port: 7001, KeyFile: "/keys/second.key"},
@@ -72,7 +73,8 @@ func TestWireguardProblems(t *testing.T) {
 		},
 		{
 			map[string]string{"wireguard-host-encryption": "true"},
-			"wireguard-host-encryption: set wireguard-unencrypted-hosts, too: the addresses of the API servers, or none",
+			"wireguard-host-encryption: set wireguard-unencrypted-hosts, too: the addresses of the API servers, " +
+				"or none",
 		},
 		{map[string]string{"wireguard-host-encryption": "true", hosts: "none"}, ""},
 		{map[string]string{hosts: "none,192.0.2.1"}, hosts + `: "none" is not an address or prefix`},
