@@ -157,7 +157,7 @@ proto: $(PROTO_TOOLS) ## Generate the code of the protocols.
 	@set -e; for m in $(PROTO_MODULES); do (cd $$m && PATH=$(CURDIR)/bin:$$PATH buf generate); done
 
 .PHONY: docs
-docs: ## Build the site of docs/ in bin/site, and check its links.
+docs: ## Build the site of docs/ in bin/site, and check its links, their anchors, and blocks of code.
 	scripts/docs
 
 .PHONY: docs-screenshots
