@@ -244,6 +244,9 @@ status: {podCIDRs: [10.244.1.0/24], wireguardPublicKey: jQRCQ2kHpoQZXCXzKGbVWRXV
 					"wayleave.dev/node.zone": "a", "wayleave.dev/node.projectcalico.org/name": "n1",
 				}, Nets: policy.Nets{
 					prefix("192.0.2.1/32"), prefix("fd00::1/128"), prefix("203.0.113.5/32"), prefix("fd00::2/128"),
+					// The addresses of the node's tunnel devices: VXLAN, IP in IP, and WireGuard.
+					prefix("10.244.1.0/32"), prefix("fd00:244::/128"), prefix("10.244.1.1/32"),
+					prefix("10.244.1.9/32"), prefix("fd00:244::9/128"),
 				},
 			},
 		}},

@@ -65,7 +65,7 @@ func (c Converter) CalicoNode(node *calico.Node) ([]policy.Resource, []error) {
 			setNodeField(p, out, f.path, text, f)
 		}
 	}
-	resources := finishNode(p, out, nodeSet(node.Name, out.Labels, addresses),
+	resources := finishNode(p, out, nodeSet(out, addresses),
 		renamed("name", "metadata.name", "labels", "metadata.labels", "nets", "spec.addresses", "", "spec."))
 	if p.any() {
 		return nil, p.refused()

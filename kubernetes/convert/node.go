@@ -64,13 +64,7 @@ func (c Converter) Node(node *corev1.Node) ([]policy.Resource, []error) {
 	if c.PodCIDRWireguard {
 		addPodTunnels(out, node, wireguardAddress)
 	}
-	// The node also sends from the addresses of its tunnel devices, and its services listen on them.
-	for _, a := range out.TunnelAddresses() {
-		if a.IsValid() {
-			addresses = addSubnet(addresses, netip.PrefixFrom(a, a.BitLen()))
-		}
-	}
-	resources := finishNode(p, out, nodeSet(node.Name, out.Labels, addresses),
+	resources := finishNode(p, out, nodeSet(out, addresses),
 		renamed("name", "metadata.name", "labels", "metadata.labels"))
 	if p.any() {
 		return nil, p.refused()

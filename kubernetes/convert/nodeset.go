@@ -12,10 +12,10 @@ import (
 	"github.com/wayleave/wayleave/selector"
 )
 
-// NodeLabelPrefix is the prefix of labels that come from a Node. Converter.Node returns a network set with the
-// addresses of the node, so that a Calico policy can select nodes. The set has each label of the Node, with this prefix
-// before the label's name. For example, the label kubernetes.io/os of a Node becomes
-// wayleave.dev/node.kubernetes.io/os:
+// NodeLabelPrefix is the prefix of labels that come from a Node. Converter.Node and Converter.CalicoNode return a
+// network set with the addresses of the node and of its tunnel devices, so that a Calico policy can select nodes. The
+// set has each label of the Node, with this prefix before the label's name. For example, the label kubernetes.io/os of
+// a Node becomes wayleave.dev/node.kubernetes.io/os:
 //
 //	selector: wayleave.dev/node.kubernetes.io/os == "linux"
 //
@@ -29,14 +29,20 @@ const (
 	labelNodeName = NodeLabelPrefix + labelName
 )
 
-// nodeSet returns the network set with a node's addresses. Rules select nodes by the labels of this set.
-func nodeSet(name string, nodeLabels map[string]string, addresses []netip.Prefix) *policy.NetworkSet {
-	labels := make(map[string]string, len(nodeLabels)+1)
-	for k, v := range nodeLabels {
+// nodeSet returns the network set of a node. It has the given addresses, and those of the node's tunnel devices: the
+// node also sends from these, and its services listen on them. Rules select nodes by the labels of this set.
+func nodeSet(node *policy.Node, addresses []netip.Prefix) *policy.NetworkSet {
+	labels := make(map[string]string, len(node.Labels)+1)
+	for k, v := range node.Labels {
 		labels[NodeLabelPrefix+k] = v
 	}
-	labels[labelNodeName] = name
-	set := &policy.NetworkSet{Name: nodeSetPrefix + name, Labels: labels}
+	labels[labelNodeName] = node.Name
+	for _, a := range node.TunnelAddresses() {
+		if a.IsValid() {
+			addresses = addSubnet(addresses, netip.PrefixFrom(a, a.BitLen()))
+		}
+	}
+	set := &policy.NetworkSet{Name: nodeSetPrefix + node.Name, Labels: labels}
 	for _, a := range addresses {
 		set.Nets = append(set.Nets, netip.PrefixFrom(a.Addr(), a.Addr().BitLen()))
 	}
