@@ -54,7 +54,7 @@ func newFastNetwork(t *testing.T, state dptest.State) *fastNetwork {
 // newFastNetworkWith is newFastNetwork with a configuration of the dataplane.
 func newFastNetworkWith(t *testing.T, cfg nft.Config, state dptest.State) *fastNetwork {
 	t.Helper()
-	skipWithoutFlowtables(t)
+	nstest.SkipUnlessFlowtables(t, flowtable.Supported())
 	n := &fastNetwork{network: newNetwork(t), at: dptest.NewState()}
 	n.outside = nstest.NewPeer(t, n.node, "up0", "198.51.100.1/24", "2001:db8:100::1/64")
 	nstest.NFT(t, n.node, "table inet slow {\n\tchain forward {\n\t\ttype filter hook forward priority 5\n"+
@@ -62,14 +62,6 @@ func newFastNetworkWith(t *testing.T, cfg nft.Config, state dptest.State) *fastN
 	n.plane = openEnding(t, n.node, cfg)
 	n.become(t, state)
 	return n
-}
-
-// skipWithoutFlowtables skips the test on a kernel on which no connection can use the fast path.
-func skipWithoutFlowtables(t *testing.T) {
-	t.Helper()
-	if !flowtable.Supported() {
-		nstest.Skip(t, "needs flowtables from which connections can end (Linux 6.4)")
-	}
 }
 
 func fastConfig() nft.Config {
@@ -477,7 +469,7 @@ func TestFastPathNotInstalledAfterFailure(t *testing.T) {
 // An uplink that appears later is used, without a change of endpoints. While it is missing, connections between
 // workloads already take the fast path.
 func TestFastPathOfLaterInterface(t *testing.T) {
-	skipWithoutFlowtables(t)
+	nstest.SkipUnlessFlowtables(t, flowtable.Supported())
 	n := &fastNetwork{network: newNetwork(t), at: dptest.NewState()}
 	cfg := fastConfig()
 	cfg.Flowtable.Uplinks = []string{"up0"}

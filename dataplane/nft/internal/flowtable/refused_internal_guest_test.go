@@ -34,9 +34,7 @@ func (s *refusing) Send(data []byte) error {
 // If the table cannot be deleted by a message, it is deleted with its socket. Afterwards it can be installed again,
 // also if no new socket could be opened at first.
 func TestRefusedDeletion(t *testing.T) {
-	if !Supported() {
-		nstest.Skip(t, "needs flowtables from which connections can end (Linux 6.4)")
-	}
+	nstest.SkipUnlessFlowtables(t, Supported())
 	ns := nstest.New(t)
 	nstest.NewPeer(t, ns, "up0", "192.0.2.1/24")
 	nstest.NewPeer(t, ns, "way0", "198.51.100.1/24")

@@ -54,16 +54,8 @@ const listing = `table inet test-flowtable {
 }
 `
 
-// skipWithoutFlowtables skips the test on a kernel on which no connection can use the fast path.
-func skipWithoutFlowtables(t *testing.T) {
-	t.Helper()
-	if !flowtable.Supported() {
-		nstest.Skip(t, "needs flowtables from which connections can end (Linux 6.4)")
-	}
-}
-
 func TestInstall(t *testing.T) {
-	skipWithoutFlowtables(t)
+	nstest.SkipUnlessFlowtables(t, flowtable.Supported())
 	ns := nstest.New(t)
 	nstest.NewPeer(t, ns, "up0", "192.0.2.1/24")
 	nstest.NewPeer(t, ns, "way0", "198.51.100.1/24")
@@ -95,7 +87,7 @@ func requireListed(t *testing.T, ns *netns.NS) {
 
 // The kernel deletes the table with the socket, so it does not outlive its process.
 func TestTableEndsWithItsSocket(t *testing.T) {
-	skipWithoutFlowtables(t)
+	nstest.SkipUnlessFlowtables(t, flowtable.Supported())
 	ns := nstest.New(t)
 	nstest.NewPeer(t, ns, "up0", "192.0.2.1/24")
 	table, err := flowtable.New(flowtable.Config{NetNS: ns.FD(), PolicyTable: "test"})
@@ -115,7 +107,7 @@ func TestTableEndsWithItsSocket(t *testing.T) {
 
 // One message has at most 255 interfaces, and one attribute at most 64 KiB of addresses.
 func TestInstallForMany(t *testing.T) {
-	skipWithoutFlowtables(t)
+	nstest.SkipUnlessFlowtables(t, flowtable.Supported())
 	const interfaces, addresses = 300, 3000
 	ns := nstest.New(t)
 	var devices []string
