@@ -7,24 +7,12 @@ import (
 
 	"github.com/wayleave/wayleave/dataplane/routes"
 	"github.com/wayleave/wayleave/dataplane/wireguard"
+	"github.com/wayleave/wayleave/examples/agent/internal/settings"
 )
 
-// wireguardMark is combined with the protocol number of routes by exclusive or. The result is the
-// protocol number of WireGuard objects: 219 becomes 236, the default of package wireguard.
-const wireguardMark = 0x37
-
-// minProtocol is the first protocol number that is not the kernel's or the administrator's.
-const minProtocol = 5
-
-// wireguardProtocol returns the protocol number of the WireGuard objects. It must differ from that
-// of routes, because the packages routes and wireguard each remove all unwanted rules and devices
-// with their number.
+// wireguardProtocol returns the protocol number of the WireGuard objects.
 func (c Config) wireguardProtocol() uint8 {
-	protocol := cmp.Or(c.RouteProtocol, routes.DefaultProtocol) ^ wireguardMark
-	if protocol < minProtocol {
-		protocol |= 0x80
-	}
-	return protocol
+	return settings.WireguardProtocol(cmp.Or(c.RouteProtocol, routes.DefaultProtocol))
 }
 
 // wireguardSysctlFile returns the path of the file with the former values of sysctls. It must

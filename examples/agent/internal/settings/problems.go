@@ -58,8 +58,8 @@ func (s Settings) problems() map[string]error {
 	if err := s.bridgesProblem(); err != nil && found["interface-prefix"] == nil {
 		found["bridges"] = err
 	}
-	if s.RouteProtocol < 5 || s.RouteProtocol > math.MaxUint8 {
-		found["route-protocol"] = fmt.Errorf("want 5 to 255, not %d", s.RouteProtocol)
+	if err := s.protocolProblem(); err != nil {
+		found["route-protocol"] = err
 	}
 	if len(s.Socket) > maxSocket {
 		found["socket"] = fmt.Errorf("longer than %d bytes", maxSocket)

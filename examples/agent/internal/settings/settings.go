@@ -97,7 +97,7 @@ type Settings struct {
 	// none.
 	Bridges string
 	// RouteProtocol is the protocol number of the agent's routes, neighbour entries and devices: 5
-	// to 255. Nothing else may use the number.
+	// to 255. Nothing else may use the number, or its WireguardProtocol.
 	RouteProtocol int
 	// TrustAnnotations means that annotations of pods may set their interface and MAC address.
 	TrustAnnotations bool
