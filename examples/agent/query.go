@@ -263,7 +263,7 @@ func kubernetesTexts(k *api.Kubernetes) (lines []string) {
 	return lines
 }
 
-// wireguardTexts returns the keys of the node, and why they cannot be announced, in lines.
+// wireguardTexts returns the keys of the node, and the problems with encryption, in lines.
 func wireguardTexts(w *api.Wireguard) (lines []string) {
 	if w == nil {
 		return nil
@@ -273,6 +273,9 @@ func wireguardTexts(w *api.Wireguard) (lines []string) {
 	}
 	if w.Error != "" {
 		lines = append(lines, "the keys cannot be announced: "+w.Error)
+	}
+	if w.RemovalError != "" {
+		lines = append(lines, "the WireGuard objects of an earlier run stay for now: "+w.RemovalError)
 	}
 	return lines
 }

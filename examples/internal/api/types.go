@@ -62,7 +62,8 @@ type Status struct {
 	Store *Store `json:"store,omitempty"`
 	// Kubernetes is the state of the Kubernetes API that objects come from, if there is one.
 	Kubernetes *Kubernetes `json:"kubernetes,omitempty"`
-	// Wireguard is the state of encryption between nodes, once the devices are configured.
+	// Wireguard is the state of encryption between nodes. It is nil before the devices are
+	// configured, unless it has an error.
 	Wireguard *Wireguard `json:"wireguard,omitempty"`
 	// Recording is the file to which the agent's input is recorded. RecordingError is the reason
 	// why the recording has ended.
@@ -74,14 +75,17 @@ type Status struct {
 	Settings []string `json:"settingsProblems,omitempty"`
 }
 
-// Wireguard has the keys of the node's WireGuard devices.
+// Wireguard has the keys of the node's WireGuard devices, and problems with them.
 type Wireguard struct {
 	// Keys are the keys that the Node resource must have, in the format of
 	// policy.WireguardKey.String.
-	Keys []string `json:"keys"`
+	Keys []string `json:"keys,omitempty"`
 	// Error is the reason why the keys cannot be written to the Kubernetes API. It is empty if they
 	// are written, or if there is no API.
 	Error string `json:"error,omitempty"`
+	// RemovalError is the reason why the agent, which no longer encrypts, could not yet remove the
+	// WireGuard objects of an earlier run from the kernel. It is empty if there is no such problem.
+	RemovalError string `json:"removalError,omitempty"`
 }
 
 // Doubt names the fields of a policy that are not understood.

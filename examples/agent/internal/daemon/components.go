@@ -143,5 +143,6 @@ func (d *Daemon) components() []health.Component {
 			}),
 		},
 		{Name: "recording", Note: d.recordingNote},
+		{Name: "wireguard", Note: d.wireguardNote},
 	}
 }

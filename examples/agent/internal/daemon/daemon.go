@@ -77,7 +77,8 @@ type Daemon struct {
 	started  time.Time
 	gate     *startGate
 	inSync   *milestone // the first complete state is in the kernel
-	keys     wireguardKeys
+	// encryption is the state that wireguardStatus returns.
+	encryption wireguardState
 	// watchLimit is Memory.Watch.
 	watchLimit func(context.Context) error
 

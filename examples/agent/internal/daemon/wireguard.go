@@ -30,22 +30,30 @@ func (d *Daemon) wireguardConfig(s settings.Settings) *wireguard.Config {
 	}
 }
 
-// wireguardKeys has the keys that a pipeline last announced. It is safe for concurrent use.
-type wireguardKeys struct {
-	mu   sync.Mutex
-	keys []string
+// wireguardState is the state of encryption for the command agent status. It is safe for concurrent
+// use.
+type wireguardState struct {
+	mu      sync.Mutex
+	keys    []string // that a pipeline last announced
+	removal error    // of the last attempt of a wireguardRemoval
 }
 
-func (w *wireguardKeys) set(keys []string) {
+func (w *wireguardState) setKeys(keys []string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.keys = keys
 }
 
-func (w *wireguardKeys) get() []string {
+func (w *wireguardState) setRemoval(err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.keys
+	w.removal = err
+}
+
+func (w *wireguardState) get() (keys []string, removal error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.keys, w.removal
 }
 
 // announce passes the keys to the source of the Kubernetes API, which writes them to the Node.
@@ -55,7 +63,7 @@ func (d *Daemon) announce(keys []policy.WireguardKey) {
 	for i, k := range keys {
 		texts[i] = k.String()
 	}
-	d.keys.set(texts)
+	d.encryption.setKeys(texts)
 	list := strings.Join(texts, ",")
 	if d.kube != nil {
 		d.kube.AnnounceWireguard(list)
@@ -64,18 +72,31 @@ func (d *Daemon) announce(keys []policy.WireguardKey) {
 	d.logger.Info("announce these WireGuard keys in the Node resource", "node", d.local.Node, "keys", list)
 }
 
-// wireguardStatus returns the keys for the command agent status; nil if there are none.
+// wireguardStatus returns the state of encryption for the command agent status; nil if there are no
+// keys, and no objects of an earlier run that cannot be removed.
 func (d *Daemon) wireguardStatus() *api.Wireguard {
-	keys := d.keys.get()
-	if keys == nil {
+	keys, removal := d.encryption.get()
+	if keys == nil && removal == nil {
 		return nil
 	}
-	w := &api.Wireguard{Keys: keys}
-	if d.kube != nil {
+	w := &api.Wireguard{Keys: keys, RemovalError: text(removal)}
+	if keys != nil && d.kube != nil {
 		w.Error = text(d.kube.WireguardProblem())
 	}
 	return w
 }
+
+// wireguardNote returns a note if WireGuard objects of an earlier run cannot be removed. The note
+// appears in the health of the agent, and does not make the agent unhealthy.
+func (d *Daemon) wireguardNote() string {
+	if _, err := d.encryption.get(); err != nil {
+		return objectsStay + ": " + err.Error()
+	}
+	return ""
+}
+
+// objectsStay says that a wireguardRemoval failed, and will try again.
+const objectsStay = "the WireGuard objects of an earlier run stay for now"
 
 // Times of a wireguardRemoval.
 const (
@@ -104,7 +125,9 @@ type wireguardRemoval struct {
 	allow func() error
 	// withdraw removes the keys from the Node. Nil means that there is no API.
 	withdraw func(context.Context) error
-	logger   *slog.Logger
+	// report receives the result of each attempt.
+	report func(error)
+	logger *slog.Logger
 
 	withdrawn bool
 	last      string // the failure that was last logged
@@ -119,7 +142,7 @@ func (d *Daemon) newWireguardRemoval() *wireguardRemoval {
 				SysctlFile: d.local.SysctlFile(), Logger: d.logger,
 			})
 		},
-		ready: d.inSync.done, allow: d.gate.allowWrite, logger: d.logger,
+		ready: d.inSync.done, allow: d.gate.allowWrite, report: d.encryption.setRemoval, logger: d.logger,
 	}
 	if d.kube != nil {
 		r.withdraw = d.kube.WithdrawWireguard
@@ -136,13 +159,14 @@ func (r *wireguardRemoval) run(ctx context.Context) error {
 	}
 	for backoff := minRemovalBackoff; ; backoff = min(2*backoff, maxRemovalBackoff) {
 		err := r.remove(ctx)
+		r.report(err)
 		if err == nil {
 			<-ctx.Done()
 			return ctx.Err()
 		}
 		if cause := err.Error(); ctx.Err() == nil && cause != r.last {
 			r.last = cause
-			r.logger.Error("the WireGuard objects of an earlier run stay for now", "err", err)
+			r.logger.Error(objectsStay, "err", err)
 		}
 		if err := pause(ctx, backoff); err != nil {
 			return err

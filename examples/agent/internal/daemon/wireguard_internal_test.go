@@ -56,6 +56,7 @@ type removalTest struct {
 	objects *leftObjects
 	log     *fence.Log
 	ready   *milestone
+	state   wireguardState
 	// err is the result of a withdrawal.
 	err error
 }
@@ -71,6 +72,7 @@ func newRemovalTest(plan string) *removalTest {
 			r.objects.steps = append(r.objects.steps, "withdraw")
 			return r.err
 		},
+		report: r.state.setRemoval,
 		logger: slog.New(slog.NewTextHandler(r.log, nil)),
 	}
 	return r
@@ -137,8 +139,14 @@ func TestWireguardRemovalOfNothing(t *testing.T) {
 	})
 }
 
-// A failure is logged once and tried again. The objects stay until the keys are withdrawn, and the withdrawal is
-// not repeated.
+// problem returns the error of the last attempt.
+func (r *removalTest) problem() error {
+	_, err := r.state.get()
+	return err
+}
+
+// A failure is logged once, reported and tried again. The objects stay until the keys are withdrawn, and the
+// withdrawal is not repeated.
 func TestWireguardRemovalAfterFailures(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRemovalTest("ip link del wg.way\n")
@@ -150,13 +158,16 @@ func TestWireguardRemovalAfterFailures(t *testing.T) {
 		require.Greater(t, len(steps), 5)
 		require.Less(t, len(steps), 20)
 		require.Equal(t, 1, strings.Count(r.log.String(), "withdraw the WireGuard keys: refused"))
+		require.EqualError(t, r.problem(), "withdraw the WireGuard keys: refused")
 		r.err, r.objects.steps = nil, nil
 		steps = r.after(time.Hour)
 		require.Equal(t, []string{"withdraw", "teardown", "teardown"}, steps[:3])
 		require.NotContains(t, steps[3:], "withdraw")
 		require.Equal(t, 1, strings.Count(r.log.String(), "err=busy"))
+		require.EqualError(t, r.problem(), "busy")
 		r.objects.err, r.objects.steps = nil, nil
 		require.Equal(t, []string{"teardown"}, r.after(time.Hour))
+		require.NoError(t, r.problem())
 	})
 }
 

@@ -3,13 +3,18 @@
 package daemon_test
 
 import (
+	"errors"
 	"os"
 	"os/exec"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	k8sruntime "k8s.io/apimachinery/pkg/runtime"
+	clienttesting "k8s.io/client-go/testing"
 
 	"github.com/wayleave/wayleave/examples/agent/internal/pipeline"
 	"github.com/wayleave/wayleave/examples/internal/api"
@@ -67,5 +72,31 @@ func TestWireguardKeysAreWithdrawn(t *testing.T) {
 	require.Equal(t, map[string]string{convert.AnnotationWireguardKeys: convert.NoWireguardKeys, "other": "kept"},
 		now.Annotations)
 	require.Contains(t, ipRules(t, n.node), "22361")
+	n.end(t)
+}
+
+// While the API refuses to withdraw the keys of an earlier run, the status and the note of /readyz have the reason.
+func TestRefusedWithdrawalIsReported(t *testing.T) {
+	n := newKubernetesNode(t)
+	ipRules(t, n.node, "add", "from", "all", "lookup", "22361", "priority", "100", "protocol", "236")
+	var refuse atomic.Bool
+	refuse.Store(true)
+	n.server.client.PrependReactor("patch", "nodes", func(clienttesting.Action) (bool, k8sruntime.Object, error) {
+		return refuse.Load(), nil, apierrors.NewForbidden(corev1.Resource("nodes"), "n", errors.New("no right"))
+	})
+	n.begin("kubernetes-report", "false")
+	const reason = `withdraw the WireGuard keys: kube: patch Node n: nodes "n" is forbidden: no right`
+	n.eventually(func(s api.Status) bool { return s.Wireguard != nil })
+	require.Equal(t, &api.Wireguard{RemovalError: reason}, get[api.Status](t, n.running, "/v1/status").Wireguard)
+	_, body := n.http(t, "/readyz")
+	require.Contains(t, body, `{"name":"wireguard","ok":true,"note":"the WireGuard objects of an earlier run stay`)
+	require.Contains(t, ipRules(t, n.node), "22361")
+
+	refuse.Store(false)
+	n.log.await(t, "removed the WireGuard objects of an earlier run")
+	n.eventually(func(s api.Status) bool { return s.Wireguard == nil })
+	_, body = n.http(t, "/readyz")
+	require.Contains(t, body, `{"name":"wireguard","ok":true}`)
+	require.NotContains(t, ipRules(t, n.node), "22361")
 	n.end(t)
 }
