@@ -30,12 +30,14 @@ type limitsLog struct {
 func (l *limitsLog) update(log *slog.Logger, s render.ClassStats) {
 	if crossed(&l.nearTotal, s.Cost, s.MaxTotal, s.ChainGroups) {
 		log.Warn("policy is near its limit: beyond it, the largest groups are written as chains. "+
-			"Raise MaxTotal of render.ClassesConfig, or let policies select sets of peers that overlap less",
+			"Let policies select sets of peers that overlap less; in a program of your own, raise MaxTotal of "+
+			"render.ClassesConfig",
 			"cost", s.Cost, "limit", s.MaxTotal, "largest", s.Largest, "largest_cost", s.Largest.Cost)
 	}
 	if crossed(&l.nearGroup, s.Largest.Cost, s.MaxPerGroup, s.ChainGroups) {
 		log.Warn("policy of one group of endpoints is near its limit: beyond it, the group is written as chains. "+
-			"Raise MaxPerGroup of render.ClassesConfig, or let its policies select fewer overlapping sets of peers",
+			"Let its policies select fewer overlapping sets of peers; in a program of your own, raise MaxPerGroup of "+
+			"render.ClassesConfig",
 			"group", s.Largest, "cost", s.Largest.Cost, "limit", s.MaxPerGroup)
 	}
 	switch {
@@ -46,8 +48,8 @@ func (l *limitsLog) update(log *slog.Logger, s render.ClassStats) {
 		if largest.Cost > s.MaxPerGroup {
 			option, limit = "MaxPerGroup", s.MaxPerGroup
 		}
-		log.Warn("policy of some groups is over a limit and written as chains. Raise the limit in "+
-			"render.ClassesConfig, or let policies select sets of peers that overlap less",
+		log.Warn("policy of some groups is over a limit and written as chains. Let policies select sets of peers "+
+			"that overlap less; in a program of your own, raise the limit in render.ClassesConfig",
 			"groups", s.ChainGroups, "largest", largest, "cost", largest.Cost, "limit", limit, "option", option)
 	case s.ChainGroups == 0 && l.chains > 0 && !l.nearTotal && !l.nearGroup:
 		l.chains = 0
