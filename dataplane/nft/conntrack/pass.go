@@ -118,7 +118,7 @@ func (s *Sweeper) finish() error {
 	p := s.pass
 	s.pass = nil
 	if p.ended > 0 {
-		s.cfg.Logger.Info("ended stale flows", "flows", p.ended)
+		s.cfg.Logger.Info("ended denied connections", "connections", p.ended)
 	}
 	if p.lost {
 		s.count(func(st *Stats) { st.Interrupted++ })
