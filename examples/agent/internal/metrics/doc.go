@@ -7,7 +7,7 @@
 //	wayleave_ready                         gauge      1 if /readyz succeeds; failed endpoints have
 //	                                                  no effect on it
 //	wayleave_endpoints{state}              gauge      local endpoints that are pending, up, down or failed
-//	wayleave_apply_duration_seconds        histogram  attempts to program the kernel
+//	wayleave_apply_duration_seconds        histogram  time that each attempt to program the kernel took
 //	wayleave_apply_failures_total          counter    attempts that failed for at least one object
 //	wayleave_apply_batches_total           counter    batches that were applied; one attempt may apply several
 //	wayleave_apply_events_total            counter    events in the batches that were applied
@@ -40,7 +40,8 @@
 //
 // A group consists of the endpoints to which the same policies and profiles apply in one direction.
 // In nftables, the policy of a group is written as lookups in maps (the default) or as chains of
-// rules. The cost of a group is the kernel memory of its lookups, counted in elements.
+// rules. The cost of a group measures the kernel memory of its lookups, in units of
+// about 50 to 110 bytes.
 //
 // If nodes share a store, there are also these metrics:
 //

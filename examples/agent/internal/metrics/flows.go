@@ -37,7 +37,7 @@ func newFlowDescs() flowDescs {
 			"Packets in both directions; if the verdict is deny, dropped packets."),
 		bytes: by("flow_bytes_total",
 			"Bytes in both directions; if the verdict is deny, those of dropped packets."),
-		flows:   describe("flows", "Flows that are known."),
+		flows:   describe("flows", "Flows that the agent keeps."),
 		evicted: describe("flows_evicted_total", "Flows that were removed to keep newer ones."),
 		uncounted: describe("flow_connections_uncounted_total",
 			"Verdicts about connections whose packets are not counted."),

@@ -96,7 +96,7 @@ func newCollector(take func() Snapshot) *collector {
 		endpoints: describe("endpoints", "Local endpoints by state.", "state"),
 		build: describe("build_info", "1; the labels have the version of the agent.", "version", "revision",
 			"goversion"),
-		durations: describe("apply_duration_seconds", "Attempts to program the kernel."),
+		durations: describe("apply_duration_seconds", "Time that each attempt to program the kernel took."),
 	}
 	add := func(kind prometheus.ValueType, name, help string, read func(Snapshot) float64) {
 		c.metrics = append(c.metrics, metric{describe(name, help), kind, read})
@@ -141,7 +141,7 @@ func newCollector(take func() Snapshot) *collector {
 
 // addPolicy adds the cost of policy and its limits.
 func addPolicy(gauge func(name, help string, read func(Snapshot) float64)) {
-	gauge("policy_cost", "Cost of policy that is written as lookups, in elements.",
+	gauge("policy_cost", "Cost of policy that is written as lookups, in units of about 50 to 110 bytes.",
 		func(s Snapshot) float64 { return float64(s.Classes.Cost) })
 	gauge("policy_cost_limit", "Cost beyond which the most expensive groups are written as chains.",
 		func(s Snapshot) float64 { return float64(s.Classes.MaxTotal) })

@@ -96,7 +96,7 @@ func TestMetrics(t *testing.T) {
 	r, err := metrics.New(snapshot)
 	require.NoError(t, err)
 	want := `
-# HELP wayleave_apply_duration_seconds Attempts to program the kernel.
+# HELP wayleave_apply_duration_seconds Time that each attempt to program the kernel took.
 # TYPE wayleave_apply_duration_seconds histogram
 wayleave_apply_duration_seconds_bucket{le="0.001"} 1
 wayleave_apply_duration_seconds_bucket{le="1"} 3
