@@ -33,8 +33,8 @@ func runCommand() cli.Command {
 each change of the manifests, until SIGINT or SIGTERM. When it ends, everything stays in the kernel: policy is
 still enforced. The next run continues with that. Needs root (CAP_NET_ADMIN).
 
-If a manifest is invalid, the agent logs its file, document and field. It ignores the objects of this
-manifest, and uses all others. If one rule of a policy is invalid, the policy still applies: an invalid Allow
+If a manifest is invalid, the agent logs its file, document and field. Its objects are absent, and the agent
+uses all others. If one rule of a policy is invalid, the policy still applies: an invalid Allow
 rule matches nothing, and an invalid Deny rule denies everything.
 
 With --etcd, the agent also reads objects and settings from an etcd that several nodes share, and reports

@@ -50,9 +50,10 @@ when the agent ends.`,
 func dropsCommand() cli.Command {
 	return cli.Command{
 		Name: "drops", Summary: "follow the packets that policy denies, with the rule or reason",
-		About: `Prints the packets about which a rule decided that logs its verdict to an nflog group: source
-and destination, and the tier, policy and rule with its annotations. This works also for a rule that has since
-changed or been deleted. The agent logs verdicts only with its setting verdict-log-group.
+		About: `Prints the packets that policy denies: source and destination, and the tier, policy and rule with
+its annotations, or the reason if no rule decided. With --all, it also prints the packets that policy allows.
+It finds a rule even if the rule has changed or been deleted since. The agent must log verdicts: see its
+setting verdict-log-group.
 
 Several of these commands can run at the same time. While one runs, no other program can receive the packets
 of the group. With -o json, it prints a JSON object for each packet, one on each line. The command ends when

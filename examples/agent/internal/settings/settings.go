@@ -336,7 +336,7 @@ func DeclareEtcd(flags *flag.FlagSet, s *Settings) {
 	flags.StringVar(&s.EtcdUsername, "etcd-username", s.EtcdUsername,
 		"`NAME` of the user of etcd, if it requires one")
 	flags.StringVar(&s.EtcdPasswordFile, "etcd-password-file", s.EtcdPasswordFile,
-		"`FILE` that holds the password of that user")
+		"`FILE` that holds the password of the user of etcd-username")
 }
 
 // DeclareKubernetes declares the flags of the Kubernetes API.
