@@ -94,7 +94,7 @@ func (a *agent) openGraph(cfg config) error {
 			},
 			Doubt: func(key policy.Key, doubt *policy.DoubtError) {
 				if doubt != nil {
-					cfg.logger.Error("in doubt: some rules fail closed", "object", key, "err", doubt)
+					cfg.logger.Error("some rules are closed", "object", key, "err", doubt)
 				}
 			},
 		},

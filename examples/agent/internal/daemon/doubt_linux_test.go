@@ -34,9 +34,9 @@ func TestPolicyInDoubt(t *testing.T) {
 	_, body := r.http(t, "/metrics")
 	require.Contains(t, body, "wayleave_policies_in_doubt 1\n")
 	require.Contains(t, r.log.String(),
-		`msg="in doubt: some rules fail closed" object=Policy/doubtful at="doubt.yaml line 4" err=`)
+		`msg="some rules are closed" object=Policy/doubtful at="doubt.yaml line 4" err=`)
 	require.NotContains(t, r.log.String(), "rejected", "the policy is enforced, and has one message")
-	require.Equal(t, 1, strings.Count(r.log.String(), "in doubt: some rules"))
+	require.Equal(t, 1, strings.Count(r.log.String(), "some rules are closed"))
 	require.Zero(t, status.Rejected)
 	list, err := api.Send[[]api.Explanation](t.Context(), r.Client, http.MethodPost, "/v1/explain",
 		api.Question{From: "shop/web", To: "shop/cart", Port: "tcp/81"})

@@ -99,7 +99,7 @@ func New(cfg Config) (*Pipeline, error) {
 		Doubt: func(key policy.Key, doubt *policy.DoubtError) {
 			p.doubts.set(key, doubt)
 			if at := p.lines.take(key, doubt); doubt != nil {
-				cfg.Logger.Error("in doubt: some rules fail closed", "object", key, "at", strings.Join(at, ", "),
+				cfg.Logger.Error("some rules are closed", "object", key, "at", strings.Join(at, ", "),
 					"err", doubt)
 			} else {
 				cfg.Logger.Info("no longer in doubt", "object", key)
