@@ -95,19 +95,20 @@ func (c DriverConfig) withDefaults() DriverConfig {
 func (c DriverConfig) validate() error {
 	var errs []error
 	if len(c.Dataplanes) == 0 {
-		errs = append(errs, errors.New("dataplane: DriverConfig.Dataplanes: at least one is required"))
+		errs = append(errs, errors.New("dataplane: DriverConfig.Dataplanes: required"))
 	}
 	for i, dp := range c.Dataplanes {
 		if dp == nil {
-			errs = append(errs, fmt.Errorf("dataplane: DriverConfig.Dataplanes[%d]: nil", i))
+			errs = append(errs, fmt.Errorf("dataplane: DriverConfig.Dataplanes[%d]: required", i))
 		}
 	}
 	if c.MinBackoff < 0 || c.MaxBackoff < c.MinBackoff {
-		errs = append(errs, fmt.Errorf("dataplane: DriverConfig: back-off from %s to %s", c.MinBackoff, c.MaxBackoff))
+		errs = append(errs, fmt.Errorf("dataplane: DriverConfig.MinBackoff and MaxBackoff: %s to %s is not a range",
+			c.MinBackoff, c.MaxBackoff))
 	}
 	if c.MaxQueued < 0 || c.Burst < 0 || c.MinInterval < 0 || c.ResyncEvery < 0 {
 		errs = append(errs,
-			errors.New("dataplane: DriverConfig: MaxQueued, Burst, MinInterval and ResyncEvery must not be negative"))
+			errors.New("dataplane: DriverConfig.MaxQueued, Burst, MinInterval and ResyncEvery: must not be negative"))
 	}
 	return errors.Join(errs...)
 }

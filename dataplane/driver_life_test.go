@@ -144,13 +144,13 @@ func TestDriverHooks(t *testing.T) {
 
 func TestDriverConfig(t *testing.T) {
 	for want, cfg := range map[string]dataplane.DriverConfig{
-		"at least one":  {},
-		"Dataplanes[1]": {Dataplanes: []dataplane.Dataplane{dptest.NewMirror(), nil}},
-		"back-off from 1m": {
+		"Dataplanes: required": {},
+		"Dataplanes[1]":        {Dataplanes: []dataplane.Dataplane{dptest.NewMirror(), nil}},
+		"MinBackoff and MaxBackoff: 1m0s to 1s": {
 			Dataplanes: []dataplane.Dataplane{dptest.NewMirror()}, MinBackoff: time.Minute, MaxBackoff: time.Second,
 		},
-		"MaxQueued":         {Dataplanes: []dataplane.Dataplane{dptest.NewMirror()}, MaxQueued: -1},
-		"back-off from -1s": {Dataplanes: []dataplane.Dataplane{dptest.NewMirror()}, MinBackoff: -time.Second},
+		"MaxQueued":                         {Dataplanes: []dataplane.Dataplane{dptest.NewMirror()}, MaxQueued: -1},
+		"MinBackoff and MaxBackoff: -1s to": {Dataplanes: []dataplane.Dataplane{dptest.NewMirror()}, MinBackoff: -time.Second},
 	} {
 		_, err := dataplane.NewDriver(cfg)
 		require.ErrorContains(t, err, want)

@@ -68,18 +68,18 @@ func (c DirConfig) withDefaults() DirConfig {
 func (c DirConfig) validate() error {
 	var errs []error
 	if c.Path == "" {
-		errs = append(errs, errors.New("datastore: Path is required"))
+		errs = append(errs, errors.New("datastore: DirConfig.Path: required"))
 	}
 	for _, ext := range c.Extensions {
 		if len(ext) < 2 || ext[0] != '.' {
-			errs = append(errs, fmt.Errorf("datastore: extension %q must begin with a dot", ext))
+			errs = append(errs, fmt.Errorf("datastore: DirConfig.Extensions: %q must begin with a dot", ext))
 		}
 	}
 	if c.MaxSize < 0 {
-		errs = append(errs, errors.New("datastore: MaxSize is negative"))
+		errs = append(errs, errors.New("datastore: DirConfig.MaxSize: must not be negative"))
 	}
 	if c.Recheck < 0 {
-		errs = append(errs, errors.New("datastore: Recheck is negative"))
+		errs = append(errs, errors.New("datastore: DirConfig.Recheck: must not be negative"))
 	}
 	return errors.Join(errs...)
 }

@@ -16,7 +16,8 @@ func TestNewDirRefusesBadConfig(t *testing.T) {
 	dir, err := datastore.NewDir(datastore.DirConfig{Extensions: []string{"json", "."}, MaxSize: -1, Recheck: -1})
 	require.Nil(t, dir)
 	for _, want := range []string{
-		"Path is required", `extension "json"`, `extension "."`, "MaxSize is negative", "Recheck is negative",
+		"datastore: DirConfig.Path: required", `Extensions: "json"`, `Extensions: "."`,
+		"MaxSize: must not be negative", "Recheck: must not be negative",
 	} {
 		require.ErrorContains(t, err, want)
 	}

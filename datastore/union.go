@@ -63,12 +63,12 @@ func (c UnionConfig) withDefaults() UnionConfig {
 func (c UnionConfig) validate() error {
 	var errs []error
 	if len(c.Sources) == 0 {
-		errs = append(errs, errors.New("datastore: UnionConfig.Sources: at least one is required"))
+		errs = append(errs, errors.New("datastore: UnionConfig.Sources: required"))
 	}
 	names := map[string]bool{}
 	for i, s := range c.Sources {
 		if s.Source == nil {
-			errs = append(errs, fmt.Errorf("datastore: UnionConfig.Sources[%d].Source: nil", i))
+			errs = append(errs, fmt.Errorf("datastore: UnionConfig.Sources[%d].Source: required", i))
 		}
 		if s.Name == "" || names[s.Name] {
 			errs = append(errs,

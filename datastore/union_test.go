@@ -242,11 +242,11 @@ func (q quits) Run(ctx context.Context, r datastore.Receiver) error {
 
 func TestUnionConfig(t *testing.T) {
 	_, err := datastore.NewUnion(datastore.UnionConfig{})
-	require.ErrorContains(t, err, "at least one is required")
+	require.ErrorContains(t, err, "datastore: UnionConfig.Sources: required")
 	_, err = datastore.NewUnion(datastore.UnionConfig{Sources: []datastore.NamedSource{
 		{Name: "a", Source: &datastore.Memory{}}, {Name: "a"}, {Source: &datastore.Memory{}},
 	}})
-	require.ErrorContains(t, err, "Sources[1].Source: nil")
+	require.ErrorContains(t, err, "Sources[1].Source: required")
 	require.ErrorContains(t, err, `Sources[1].Name: "a"`)
 	require.ErrorContains(t, err, `Sources[2].Name: ""`)
 }

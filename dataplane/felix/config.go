@@ -91,16 +91,13 @@ func (c Config) withDefaults() Config {
 func (c *Config) validate() error {
 	var errs []error
 	if len(c.Command) == 0 || c.Command[0] == "" {
-		errs = append(errs, errors.New("the field Command is required"))
+		errs = append(errs, errors.New("felix: Config.Command: required"))
 	}
 	if c.Dialect < DialectTiers || c.Dialect > DialectKindsV4V6 {
-		errs = append(errs, fmt.Errorf("unknown %s", c.Dialect))
+		errs = append(errs, fmt.Errorf("felix: Config.Dialect: unknown %s", c.Dialect))
 	}
 	if c.Timeout < 0 || c.Grace < 0 || c.MaxBackoff < 0 {
-		errs = append(errs, errors.New("negative Timeout, Grace or MaxBackoff"))
+		errs = append(errs, errors.New("felix: Config.Timeout, Grace and MaxBackoff: must not be negative"))
 	}
-	if err := errors.Join(errs...); err != nil {
-		return fmt.Errorf("felix: Config: %w", err)
-	}
-	return nil
+	return errors.Join(errs...)
 }

@@ -370,9 +370,9 @@ func TestTeardown(t *testing.T) {
 // New refuses an invalid Config.
 func TestConfigIsChecked(t *testing.T) {
 	_, err := felix.New(felix.Config{Dialect: 7, Timeout: -1})
-	require.ErrorContains(t, err, "the field Command is required")
-	require.ErrorContains(t, err, "unknown dialect 7")
-	require.ErrorContains(t, err, "negative Timeout, Grace or MaxBackoff")
+	require.ErrorContains(t, err, "felix: Config.Command: required")
+	require.ErrorContains(t, err, "felix: Config.Dialect: unknown dialect 7")
+	require.ErrorContains(t, err, "felix: Config.Timeout, Grace and MaxBackoff: must not be negative")
 	require.Equal(t, "[tiers kinds kinds-v4v6]", fmt.Sprint(dialects()))
 	require.Equal(t, "dialect "+strconv.Itoa(7), felix.Dialect(7).String())
 }

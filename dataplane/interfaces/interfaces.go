@@ -24,7 +24,7 @@ type Config struct {
 
 func (c Config) validate() error {
 	if c.NetNS < 0 {
-		return fmt.Errorf("interfaces: NetNS: %d is not a file descriptor", c.NetNS)
+		return fmt.Errorf("interfaces: Config.NetNS: %d is not a file descriptor", c.NetNS)
 	}
 	return nil
 }

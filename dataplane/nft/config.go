@@ -120,10 +120,10 @@ func hostChains() revoke.HostChains {
 func (c Config) validate() error {
 	var errs []error
 	if c.NetNS < 0 {
-		errs = append(errs, fmt.Errorf("nft: config: NetNS: %d is not a file descriptor", c.NetNS))
+		errs = append(errs, fmt.Errorf("nft: Config.NetNS: %d is not a file descriptor", c.NetNS))
 	}
 	if c.ConntrackPolicy > conntrack.End {
-		errs = append(errs, fmt.Errorf("nft: config: ConntrackPolicy: unknown %s", c.ConntrackPolicy))
+		errs = append(errs, fmt.Errorf("nft: Config.ConntrackPolicy: unknown %s", c.ConntrackPolicy))
 	}
 	return errors.Join(errs...)
 }
@@ -133,14 +133,14 @@ func (c Config) validate() error {
 func (c FlowtableConfig) validate(r render.Config) error {
 	var errs []error
 	if c.Enabled && (r.ReversePath || len(r.Bridges) > 0) {
-		errs = append(errs, errors.New("nft: config: Flowtable excludes ReversePath and Bridges"))
+		errs = append(errs, errors.New("nft: Config.Flowtable: cannot be combined with ReversePath or Bridges"))
 	}
 	for _, name := range c.Uplinks {
 		switch {
 		case !ruleset.ValidIfname(name):
-			errs = append(errs, fmt.Errorf("nft: config: Flowtable: uplink %q is not an interface name", name))
+			errs = append(errs, fmt.Errorf("nft: Config.Flowtable.Uplinks: %q is not an interface name", name))
 		case strings.HasPrefix(name, r.InterfacePrefix):
-			errs = append(errs, fmt.Errorf("nft: config: Flowtable: uplink %s has the prefix of workloads", name))
+			errs = append(errs, fmt.Errorf("nft: Config.Flowtable.Uplinks: %s has the prefix of workloads", name))
 		}
 	}
 	return errors.Join(errs...)

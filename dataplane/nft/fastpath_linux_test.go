@@ -52,10 +52,10 @@ func TestFastPathIsOptional(t *testing.T) {
 func TestFastPathConfig(t *testing.T) {
 	on := nft.FlowtableConfig{Enabled: true}
 	for text, cfg := range map[string]nft.Config{
-		"ReversePath":  {Renderer: render.Config{ReversePath: true}, Flowtable: on},
-		"Bridges":      {Renderer: render.Config{Bridges: []string{"br0"}}, Flowtable: on},
-		"uplink way1":  {Flowtable: nft.FlowtableConfig{Enabled: true, Uplinks: []string{"way1"}}},
-		`uplink "a/b"`: {Flowtable: nft.FlowtableConfig{Enabled: true, Uplinks: []string{"eth0", "a/b"}}},
+		"ReversePath":    {Renderer: render.Config{ReversePath: true}, Flowtable: on},
+		"Bridges":        {Renderer: render.Config{Bridges: []string{"br0"}}, Flowtable: on},
+		"Uplinks: way1":  {Flowtable: nft.FlowtableConfig{Enabled: true, Uplinks: []string{"way1"}}},
+		`Uplinks: "a/b"`: {Flowtable: nft.FlowtableConfig{Enabled: true, Uplinks: []string{"eth0", "a/b"}}},
 	} {
 		_, err := nft.New(cfg)
 		require.ErrorContains(t, err, text)

@@ -149,28 +149,30 @@ func (c Config) withDefaults() Config {
 func (c Config) validate() error {
 	var errs []error
 	if c.Parent != "" && !validInterface(c.Parent) {
-		errs = append(errs, fmt.Errorf("routes: Parent: %q is not an interface name", c.Parent))
+		errs = append(errs, fmt.Errorf("routes: Config.Parent: %q is not an interface name", c.Parent))
 	}
 	for i, a := range c.Gateways {
 		if !workloadAddr(a.Unmap()) {
-			errs = append(errs, fmt.Errorf("routes: Gateways[%d]: %s is not an address of a host", i, a))
+			errs = append(errs, fmt.Errorf("routes: Config.Gateways[%d]: %s is not an address of a host", i, a))
 		}
 	}
-	errs = append(errs, validateKeeping(c.NetNS, c.Protocol, c.UnknownRouteTimeout), validateTables(c.Tables))
+	errs = append(errs,
+		validateKeeping("Config", c.NetNS, c.Protocol, c.UnknownRouteTimeout), validateTables("Config", c.Tables))
 	return errors.Join(append(errs, c.validateDevices(), c.validateBridges(), c.validateSysctls())...)
 }
 
-// validateKeeping checks what Config and KeeperConfig have in common.
-func validateKeeping(namespace int, protocol uint8, unknownRoutes time.Duration) error {
+// validateKeeping checks what Config and KeeperConfig have in common. owner is the name of the type,
+// for errors.
+func validateKeeping(owner string, namespace int, protocol uint8, unknownRoutes time.Duration) error {
 	var errs []error
 	if namespace < 0 {
-		errs = append(errs, fmt.Errorf("routes: NetNS: %d is not a file descriptor", namespace))
+		errs = append(errs, fmt.Errorf("routes: %s.NetNS: %d is not a file descriptor", owner, namespace))
 	}
 	if protocol < firstFreeProtocol {
-		errs = append(errs, fmt.Errorf("routes: Protocol: %d is the kernel's or an administrator's", protocol))
+		errs = append(errs, fmt.Errorf("routes: %s.Protocol: %d is the kernel's or an administrator's", owner, protocol))
 	}
 	if unknownRoutes < 0 {
-		errs = append(errs, fmt.Errorf("routes: UnknownRouteTimeout: %s is negative", unknownRoutes))
+		errs = append(errs, fmt.Errorf("routes: %s.UnknownRouteTimeout: %s is negative", owner, unknownRoutes))
 	}
 	return errors.Join(errs...)
 }
@@ -181,13 +183,13 @@ func (c Config) validateDevices() error {
 	for i, field := range []string{"VXLAN.Device4", "VXLAN.Device6", "IPIP.Device"} {
 		switch {
 		case !validInterface(names[i]):
-			errs = append(errs, fmt.Errorf("routes: %s: %q is not an interface name", field, names[i]))
+			errs = append(errs, fmt.Errorf("routes: Config.%s: %q is not an interface name", field, names[i]))
 		case slices.Contains(names[:i], names[i]):
-			errs = append(errs, fmt.Errorf("routes: %s: %q is the name of another device", field, names[i]))
+			errs = append(errs, fmt.Errorf("routes: Config.%s: %q is the name of another device", field, names[i]))
 		}
 	}
 	if c.IPIP.Device == fallbackIPIP {
-		errs = append(errs, fmt.Errorf("routes: IPIP.Device: %s is the kernel's own", fallbackIPIP))
+		errs = append(errs, fmt.Errorf("routes: Config.IPIP.Device: %s is the kernel's own", fallbackIPIP))
 	}
 	for field, mtu := range map[string]uint32{"VXLAN.MTU": c.VXLAN.MTU, "IPIP.MTU": c.IPIP.MTU} {
 		if mtu != 0 && (mtu < minMTU || mtu > maxMTU) {
@@ -195,7 +197,7 @@ func (c Config) validateDevices() error {
 		}
 	}
 	if c.VXLAN.VNI > maxVNI {
-		errs = append(errs, fmt.Errorf("routes: VXLAN.VNI: %d is more than %d", c.VXLAN.VNI, maxVNI))
+		errs = append(errs, fmt.Errorf("routes: Config.VXLAN.VNI: %d is more than %d", c.VXLAN.VNI, maxVNI))
 	}
 	return errors.Join(errs...)
 }
@@ -204,13 +206,13 @@ func (c Config) validateSysctls() error {
 	var errs []error
 	for i, s := range c.Sysctls {
 		if s.Family != 4 && s.Family != 6 {
-			errs = append(errs, fmt.Errorf("routes: Sysctls[%d].Family: %d is neither 4 nor 6", i, s.Family))
+			errs = append(errs, fmt.Errorf("routes: Config.Sysctls[%d].Family: %d is neither 4 nor 6", i, s.Family))
 		}
 		if s.Name == "" || strings.Trim(s.Name, "abcdefghijklmnopqrstuvwxyz0123456789_") != "" {
-			errs = append(errs, fmt.Errorf("routes: Sysctls[%d].Name: %q is not a sysctl name", i, s.Name))
+			errs = append(errs, fmt.Errorf("routes: Config.Sysctls[%d].Name: %q is not a sysctl name", i, s.Name))
 		}
 		if s.Value == "" || strings.ContainsAny(s.Value, "\n\x00") {
-			errs = append(errs, fmt.Errorf("routes: Sysctls[%d].Value: %q is not a sysctl value", i, s.Value))
+			errs = append(errs, fmt.Errorf("routes: Config.Sysctls[%d].Value: %q is not a sysctl value", i, s.Value))
 		}
 	}
 	return errors.Join(errs...)

@@ -21,7 +21,7 @@ func TestConfigProblems(t *testing.T) {
 		"Sysctls[0].Family", "Sysctls[0].Name", "Sysctls[0].Value", "Sysctls[1].Name",
 		"Sysctls[1].Value", "Bridges[0]", "Bridges[2]", "Bridges[3]",
 	} {
-		require.ErrorContains(t, err, "routes: "+field+":")
+		require.ErrorContains(t, err, "routes: Config."+field+":")
 	}
 	require.NotContains(t, err.Error(), "Bridges[1]")
 	for _, row := range []struct{ device4, device6, ipip, want string }{
@@ -34,7 +34,7 @@ func TestConfigProblems(t *testing.T) {
 		cfg := routes.Config{IPIP: routes.IPIPConfig{Device: row.ipip}}
 		cfg.VXLAN.Device4, cfg.VXLAN.Device6 = row.device4, row.device6
 		_, err = routes.New(cfg)
-		require.ErrorContains(t, err, "routes: "+row.want)
+		require.ErrorContains(t, err, "routes: Config."+row.want)
 	}
 	_, err = routes.New(routes.Config{Bridges: []string{routes.DefaultIPIPDevice}})
 	require.ErrorContains(t, err, `Bridges[0]: "ipip.way" is the name of a tunnel device`)

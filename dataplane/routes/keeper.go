@@ -59,17 +59,18 @@ func (c KeeperConfig) withDefaults() KeeperConfig {
 }
 
 func (c KeeperConfig) validate() error {
-	return errors.Join(validateKeeping(c.NetNS, c.Protocol, c.UnknownRouteTimeout), validateTables(c.Tables))
+	return errors.Join(validateKeeping("KeeperConfig", c.NetNS, c.Protocol, c.UnknownRouteTimeout),
+		validateTables("KeeperConfig", c.Tables))
 }
 
-func validateTables(tables []uint32) error {
+func validateTables(owner string, tables []uint32) error {
 	var errs []error
 	for i, table := range tables {
 		switch {
 		case table == tableLocal || table == 0:
-			errs = append(errs, fmt.Errorf("routes: Tables[%d]: %d is the kernel's", i, table))
+			errs = append(errs, fmt.Errorf("routes: %s.Tables[%d]: %d is the kernel's", owner, i, table))
 		case slices.Contains(tables[:i], table):
-			errs = append(errs, fmt.Errorf("routes: Tables[%d]: %d is duplicated", i, table))
+			errs = append(errs, fmt.Errorf("routes: %s.Tables[%d]: %d is duplicated", owner, i, table))
 		}
 	}
 	return errors.Join(errs...)

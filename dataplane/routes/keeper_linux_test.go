@@ -523,7 +523,7 @@ func TestKeeperConfigProblems(t *testing.T) {
 		NetNS: -1, Protocol: 4, Tables: []uint32{254, 0, 255}, UnknownRouteTimeout: -1,
 	})
 	for _, field := range []string{"NetNS", "Protocol", "Tables[1]", "Tables[2]", "UnknownRouteTimeout"} {
-		require.ErrorContains(t, err, "routes: "+field+":")
+		require.ErrorContains(t, err, "routes: KeeperConfig."+field+":")
 	}
 }
 

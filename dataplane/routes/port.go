@@ -94,11 +94,11 @@ func (c Config) validateBridges() error {
 	for i, name := range c.Bridges {
 		switch {
 		case !validInterface(name):
-			errs = append(errs, fmt.Errorf("routes: Bridges[%d]: %q is not an interface name", i, name))
+			errs = append(errs, fmt.Errorf("routes: Config.Bridges[%d]: %q is not an interface name", i, name))
 		case slices.Contains(c.devices(), name):
-			errs = append(errs, fmt.Errorf("routes: Bridges[%d]: %q is the name of a tunnel device", i, name))
+			errs = append(errs, fmt.Errorf("routes: Config.Bridges[%d]: %q is the name of a tunnel device", i, name))
 		case slices.Contains(c.Bridges[:i], name):
-			errs = append(errs, fmt.Errorf("routes: Bridges[%d]: %q is duplicated", i, name))
+			errs = append(errs, fmt.Errorf("routes: Config.Bridges[%d]: %q is duplicated", i, name))
 		}
 	}
 	return errors.Join(errs...)

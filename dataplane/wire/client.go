@@ -58,7 +58,7 @@ func NewClient(cfg ClientConfig) (*Client, error) {
 	cfg.MaxBackoff = cmp.Or(cfg.MaxBackoff, 5*time.Second)
 	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
 	if cfg.Dataplane == nil {
-		return nil, errors.New("wire: ClientConfig.Dataplane is required")
+		return nil, errors.New("wire: ClientConfig.Dataplane: required")
 	}
 	const queued = 1000
 	return &Client{

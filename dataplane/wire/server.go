@@ -7,6 +7,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"fmt"
 	"log/slog"
 	"maps"
 	"net"
@@ -106,8 +107,16 @@ type watcher struct{ drifted func(dataplane.Drift) }
 // configuration is invalid.
 func NewServer(cfg ServerConfig) (*Server, error) {
 	cfg = cfg.withDefaults()
-	if cfg.MaxMessage < minMessage || cfg.Timeout < 0 {
-		return nil, errors.New("wire: ServerConfig: MaxMessage must be at least 1 MiB, and Timeout not negative")
+	var errs []error
+	if cfg.MaxMessage < minMessage {
+		errs = append(errs, fmt.Errorf("wire: ServerConfig.MaxMessage: want at least %d, not %d",
+			minMessage, cfg.MaxMessage))
+	}
+	if cfg.Timeout < 0 {
+		errs = append(errs, errors.New("wire: ServerConfig.Timeout: must not be negative"))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
 	}
 	return &Server{
 		cfg: cfg, id: []byte(rand.Text()), desired: state.New(), watchers: map[*watcher]struct{}{},

@@ -262,7 +262,7 @@ func TestServe(t *testing.T) {
 	defer stop()
 	listening.end()
 	require.Error(t, <-ended)
-	require.ErrorContains(t, wire.Serve(t.Context(), nil, nil), "ClientConfig.Dataplane is required")
+	require.ErrorContains(t, wire.Serve(t.Context(), nil, nil), "wire: ClientConfig.Dataplane: required")
 }
 
 // If the connection ends during a request, the error has the reason.

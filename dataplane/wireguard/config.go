@@ -137,40 +137,40 @@ func (c Config) withDefaults() Config {
 func (c Config) validate() error {
 	var errs []error
 	if c.Node == "" {
-		errs = append(errs, errors.New("wireguard: Node: a name is required"))
+		errs = append(errs, errors.New("wireguard: Config.Node: required"))
 	}
 	if n := len(c.Devices); n == 0 || n > policy.MaxWireguardKeys {
-		errs = append(errs, fmt.Errorf("wireguard: Devices: want 1 to %d, not %d", policy.MaxWireguardKeys, n))
+		errs = append(errs, fmt.Errorf("wireguard: Config.Devices: want 1 to %d, not %d", policy.MaxWireguardKeys, n))
 	}
 	for i, d := range c.Devices {
-		at := fmt.Sprintf("wireguard: Devices[%d].", i)
+		at := fmt.Sprintf("wireguard: Config.Devices[%d].", i)
 		if d.KeyFile == "" {
-			errs = append(errs, errors.New(at+"KeyFile: a path is required"))
+			errs = append(errs, errors.New(at+"KeyFile: required"))
 		}
 		for _, other := range c.Devices[:i] {
 			if d.Name == other.Name || d.Port == other.Port || d.KeyFile == other.KeyFile {
-				errs = append(errs, fmt.Errorf("%sName, Port and KeyFile must not be those of another device", at))
+				errs = append(errs, fmt.Errorf("%sName, Port and KeyFile: must not be those of another device", at))
 			}
 		}
 	}
 	for i, p := range c.UnencryptedHosts {
 		if !p.IsValid() {
-			errs = append(errs, fmt.Errorf("wireguard: UnencryptedHosts[%d]: not a prefix", i))
+			errs = append(errs, fmt.Errorf("wireguard: Config.UnencryptedHosts[%d]: not a prefix", i))
 		}
 	}
 	if c.RulePriority > MaxRulePriority {
-		errs = append(errs, fmt.Errorf("wireguard: RulePriority: want at most %d, not %d", MaxRulePriority,
+		errs = append(errs, fmt.Errorf("wireguard: Config.RulePriority: want at most %d, not %d", MaxRulePriority,
 			c.RulePriority))
 	}
 	if c.KeyLifetime < 0 {
-		errs = append(errs, errors.New("wireguard: KeyLifetime must not be negative"))
+		errs = append(errs, errors.New("wireguard: Config.KeyLifetime: must not be negative"))
 	}
 	if c.RotationDelay < sessionLifetime {
-		errs = append(errs, fmt.Errorf("wireguard: RotationDelay: want at least %s, not %s", sessionLifetime,
+		errs = append(errs, fmt.Errorf("wireguard: Config.RotationDelay: want at least %s, not %s", sessionLifetime,
 			c.RotationDelay))
 	}
 	if c.KeyLifetime > 0 && len(c.Devices) < policy.MaxWireguardKeys {
-		errs = append(errs, errors.New("wireguard: KeyLifetime: two Devices are required"))
+		errs = append(errs, errors.New("wireguard: Config.KeyLifetime: needs two Devices"))
 	}
 	return errors.Join(errs...)
 }

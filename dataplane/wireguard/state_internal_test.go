@@ -224,20 +224,20 @@ func TestHostEndpoints(t *testing.T) {
 
 func TestConfig(t *testing.T) {
 	_, err := New(Config{})
-	require.ErrorContains(t, err, "Node: a name is required")
+	require.ErrorContains(t, err, "wireguard: Config.Node: required")
 	require.ErrorContains(t, err, "Devices: want 1 to 2, not 0")
 	good := []Device{{KeyFile: "a"}, {KeyFile: "b"}}
 	_, err = New(Config{Node: "a", Devices: good, KeyLifetime: 1})
 	require.NoError(t, err)
 	for text, cfg := range map[string]Config{
-		"Devices[0].KeyFile: a path is required": {Devices: []Device{{}}},
-		"must not be those of another device":    {Devices: []Device{{KeyFile: "a"}, {KeyFile: "a"}}},
-		"UnencryptedHosts[0]: not a prefix":      {Devices: good, UnencryptedHosts: []netip.Prefix{{}}},
-		"KeyLifetime: two Devices are required":  {Devices: good[:1], KeyLifetime: 1},
-		"KeyLifetime must not be negative":       {Devices: good, KeyLifetime: -1},
-		"RotationDelay: want at least 3m0s":      {Devices: good, RotationDelay: time.Minute},
-		"RulePriority: want at most 32763":       {Devices: good, RulePriority: 32764},
-		"Tables[0]: 255 is the kernel's":         {Devices: good, Table: 255},
+		"Config.Devices[0].KeyFile: required": {Devices: []Device{{}}},
+		"must not be those of another device": {Devices: []Device{{KeyFile: "a"}, {KeyFile: "a"}}},
+		"UnencryptedHosts[0]: not a prefix":   {Devices: good, UnencryptedHosts: []netip.Prefix{{}}},
+		"KeyLifetime: needs two Devices":      {Devices: good[:1], KeyLifetime: 1},
+		"KeyLifetime: must not be negative":   {Devices: good, KeyLifetime: -1},
+		"RotationDelay: want at least 3m0s":   {Devices: good, RotationDelay: time.Minute},
+		"RulePriority: want at most 32763":    {Devices: good, RulePriority: 32764},
+		"Tables[0]: 255 is the kernel's":      {Devices: good, Table: 255},
 	} {
 		cfg.Node = "a"
 		_, err := New(cfg)

@@ -98,15 +98,15 @@ func (c Config) withDefaults() Config {
 
 func (c Config) validate() error {
 	var errs []error
-	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf("etcd: "+format, args...)) }
+	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf("etcd: Config."+format, args...)) }
 	if c.Prefix[0] != '/' || strings.HasSuffix(c.Prefix, "/") {
 		bad("Prefix: want a slash at the beginning and none at the end, not %q", c.Prefix)
 	}
-	if err := checkSegment("Cluster", c.Cluster); err != nil {
+	if err := checkSegment("Config.Cluster", c.Cluster); err != nil {
 		errs = append(errs, err)
 	}
 	if c.RequestTimeout < 0 {
-		bad("RequestTimeout is negative")
+		bad("RequestTimeout: must not be negative")
 	}
 	if c.Etcd != nil {
 		return errors.Join(errs...)
@@ -131,14 +131,14 @@ func (c Config) validate() error {
 		}
 		switch {
 		case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https":
-			bad("endpoint: want http://host:port or https://host:port") // not shown: it may contain a password
+			bad("Endpoints: want http://host:port or https://host:port") // not shown: it may contain a password
 		case u.User != nil:
-			bad("endpoint %s: user and password belong in Username and Password", u.Host)
+			bad("Endpoints: %s: user and password belong in Username and Password", u.Host)
 		case u.Scheme == "https":
 		case c.TLS != TLS{}:
-			bad("endpoint %s: http, although TLS is set", u.Host)
+			bad("Endpoints: %s: http, although TLS is set", u.Host)
 		case c.Username != "" && !loopback(u.Hostname()):
-			bad("endpoint %s: a password needs https", u.Host)
+			bad("Endpoints: %s: a password needs https", u.Host)
 		}
 	}
 	if schemes["http"] && schemes["https"] { // all endpoints share one transport

@@ -56,14 +56,14 @@ func (c ReporterConfig) validate() error {
 	if c.Client == nil {
 		errs = append(errs, errors.New("etcd: ReporterConfig.Client: required"))
 	}
-	if err := checkSegment("Node", c.Node); err != nil {
+	if err := checkSegment("ReporterConfig.Node", c.Node); err != nil {
 		errs = append(errs, err)
 	}
 	if c.TTL < 2*time.Second || c.TTL%time.Second != 0 {
 		errs = append(errs, errors.New("etcd: ReporterConfig.TTL: want whole seconds, at least 2"))
 	}
 	if c.Interval < 0 || c.MaxBackOff < 0 {
-		errs = append(errs, errors.New("etcd: ReporterConfig: Interval and MaxBackOff must not be negative"))
+		errs = append(errs, errors.New("etcd: ReporterConfig.Interval and MaxBackOff: must not be negative"))
 	}
 	return errors.Join(errs...)
 }

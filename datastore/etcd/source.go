@@ -102,7 +102,7 @@ func (c SourceConfig) validate() error {
 	}
 	if c.PageSize < 0 || c.MaxPending < 0 || c.MaxBackOff < 0 || c.Heartbeat < 0 || c.Recheck < 0 {
 		errs = append(errs, errors.New(
-			"etcd: SourceConfig: PageSize, MaxPending, MaxBackOff, Heartbeat and Recheck must not be negative",
+			"etcd: SourceConfig.PageSize, MaxPending, MaxBackOff, Heartbeat and Recheck: must not be negative",
 		))
 	}
 	return errors.Join(errs...)

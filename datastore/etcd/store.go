@@ -72,7 +72,7 @@ func NewStore(cfg StoreConfig) (*Store, error) {
 		errs = append(errs, errors.New("etcd: StoreConfig.Client: required"))
 	}
 	if cfg.PageSize < 0 || cfg.Recheck < 0 {
-		errs = append(errs, errors.New("etcd: StoreConfig.PageSize and Recheck must not be negative"))
+		errs = append(errs, errors.New("etcd: StoreConfig.PageSize and Recheck: must not be negative"))
 	}
 	if err := errors.Join(errs...); err != nil {
 		return nil, err

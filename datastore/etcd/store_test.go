@@ -293,7 +293,7 @@ func TestConfigsAreChecked(t *testing.T) {
 		cfg  etcd.Config
 		want string
 	}{
-		{etcd.Config{}, "Endpoints: required"},
+		{etcd.Config{}, "etcd: Config.Endpoints: required"},
 		{etcd.Config{Endpoints: []string{"127.0.0.1:2379"}}, "want http://host:port"},
 		{etcd.Config{Endpoints: []string{"http://u:hush@127.0.0.1:1"}}, "belong in Username"},
 		{

@@ -51,7 +51,7 @@ func NewWriter(cfg WriterConfig) (*Writer, error) {
 	if cfg.Store == nil {
 		errs = append(errs, errors.New("etcd: WriterConfig.Store: required"))
 	}
-	if err := checkSegment("Owner", cfg.Owner); err != nil {
+	if err := checkSegment("WriterConfig.Owner", cfg.Owner); err != nil {
 		errs = append(errs, err)
 	}
 	if err := errors.Join(errs...); err != nil {

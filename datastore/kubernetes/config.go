@@ -88,17 +88,17 @@ func (c Config) withDefaults() Config {
 func (c Config) validate() error {
 	var errs []error
 	if c.Client == nil {
-		errs = append(errs, errors.New("kubernetes: Config: Client is nil"))
+		errs = append(errs, errors.New("kubernetes: Config.Client: required"))
 	}
 	if c.Dynamic == nil {
-		errs = append(errs, errors.New("kubernetes: Config: Dynamic is nil"))
+		errs = append(errs, errors.New("kubernetes: Config.Dynamic: required"))
 	}
 	if c.Converter.Attachment != nil {
-		errs = append(errs, errors.New("kubernetes: Config: Converter.Attachment must be nil"))
+		errs = append(errs, errors.New("kubernetes: Config.Converter.Attachment: must be nil"))
 	}
 	for _, kind := range c.Omit {
 		if !slices.Contains(Kinds(), kind) {
-			errs = append(errs, fmt.Errorf("kubernetes: Config: Omit: no kind %q", kind))
+			errs = append(errs, fmt.Errorf("kubernetes: Config.Omit: no kind %q", kind))
 		}
 	}
 	return errors.Join(errs...)

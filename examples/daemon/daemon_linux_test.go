@@ -390,7 +390,7 @@ func TestStart(t *testing.T) {
 	cfg := config{logger: slog.New(slog.DiscardHandler), folder: t.TempDir()}
 	require.ErrorContains(t, start(t.Context(), cfg, "/none/kubeconfig"), `kubeconfig "/none/kubeconfig"`)
 	_, err := wire(cfg)
-	require.ErrorContains(t, err, "Client is nil")
+	require.ErrorContains(t, err, "kubernetes: Config.Client: required")
 	cfg = newRig(t).config()
 	cfg.node = ""
 	_, err = wire(cfg)

@@ -94,13 +94,13 @@ type entry struct {
 // Errors: Config.Node is empty, Config.Update is nil, or Config.Converter has an Attachment.
 func New(cfg Config) (*Pods, error) {
 	if cfg.Node == "" {
-		return nil, errors.New("pods: config: Node is missing")
+		return nil, errors.New("pods: Config.Node: required")
 	}
 	if cfg.Update == nil {
-		return nil, errors.New("pods: config: Update is missing")
+		return nil, errors.New("pods: Config.Update: required")
 	}
 	if cfg.Converter.Attachment != nil {
-		return nil, errors.New("pods: config: Converter.Attachment must be nil")
+		return nil, errors.New("pods: Config.Converter.Attachment: must be nil")
 	}
 	if cfg.Report == nil {
 		cfg.Report = func(Ref, []error) {}

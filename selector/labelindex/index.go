@@ -27,10 +27,10 @@ type Config[I, S comparable] struct {
 func (c Config[I, S]) validate() error {
 	var errs []error
 	if c.CompareItems == nil {
-		errs = append(errs, errors.New("labelindex: CompareItems is required"))
+		errs = append(errs, errors.New("labelindex: Config.CompareItems: required"))
 	}
 	if c.CompareSelectors == nil {
-		errs = append(errs, errors.New("labelindex: CompareSelectors is required"))
+		errs = append(errs, errors.New("labelindex: Config.CompareSelectors: required"))
 	}
 	return errors.Join(errs...)
 }

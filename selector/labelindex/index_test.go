@@ -50,8 +50,8 @@ func parse(t testing.TB, text string) *selector.Selector {
 func TestNewRefusesIncompleteConfig(t *testing.T) {
 	x, err := labelindex.New(labelindex.Config[int, int]{})
 	require.Nil(t, x)
-	require.ErrorContains(t, err, "CompareItems is required")
-	require.ErrorContains(t, err, "CompareSelectors is required")
+	require.ErrorContains(t, err, "labelindex: Config.CompareItems: required")
+	require.ErrorContains(t, err, "labelindex: Config.CompareSelectors: required")
 }
 
 // The callbacks are optional.

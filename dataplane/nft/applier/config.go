@@ -74,26 +74,26 @@ func (c Config) withDefaults() Config {
 func (c Config) validate() error {
 	var errs []error
 	if c.Name == "" {
-		errs = append(errs, errors.New("applier: config: Name is missing"))
+		errs = append(errs, errors.New("applier: Config.Name: required"))
 	}
 	if c.NetNS < 0 {
-		errs = append(errs, fmt.Errorf("applier: config: NetNS: %d is not a file descriptor", c.NetNS))
+		errs = append(errs, fmt.Errorf("applier: Config.NetNS: %d is not a file descriptor", c.NetNS))
 	}
 	if c.MaxBatch < leastBatch {
-		errs = append(errs, errors.New("applier: config: MaxBatch is smaller than 4096"))
+		errs = append(errs, errors.New("applier: Config.MaxBatch: smaller than 4096"))
 	}
 	for _, t := range c.Translations {
 		if t.Map == "" || len(t.Fields) == 0 {
-			errs = append(errs, errors.New("applier: config: Translations: Map and Fields must be given"))
+			errs = append(errs, errors.New("applier: Config.Translations: Map and Fields: required"))
 		}
 	}
 	for _, s := range c.Stages {
 		if s.Chain == "" {
-			errs = append(errs, errors.New("applier: config: Stages: Chain must be given"))
+			errs = append(errs, errors.New("applier: Config.Stages: Chain: required"))
 		}
 	}
 	if (c.Epoch.Set == "") != (len(c.Epoch.Chains) == 0) {
-		errs = append(errs, errors.New("applier: config: Epoch: Set and Chains must be given together"))
+		errs = append(errs, errors.New("applier: Config.Epoch: set both Set and Chains, or neither"))
 	}
 	return errors.Join(errs...)
 }

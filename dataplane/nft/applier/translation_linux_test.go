@@ -131,7 +131,7 @@ func TestRefusedGuardDoesNotStopChange(t *testing.T) {
 // A Translation needs a map and fields.
 func TestTranslationMustBeWhole(t *testing.T) {
 	_, err := applier.New(applier.Config{Name: tableName, Translations: []ruleset.Translation{{Map: "targets"}}})
-	require.ErrorContains(t, err, "Translations: Map and Fields must be given")
+	require.ErrorContains(t, err, "applier: Config.Translations: Map and Fields: required")
 }
 
 // New connections to all translated addresses drop while a table without an owner is replaced, even

@@ -128,16 +128,16 @@ func (c Config) withDefaults() Config {
 func (c Config) validate() error {
 	var errs []error
 	if c.NetNS < 0 {
-		errs = append(errs, fmt.Errorf("conntrack: NetNS: %d is not a file descriptor", c.NetNS))
+		errs = append(errs, fmt.Errorf("conntrack: Config.NetNS: %d is not a file descriptor", c.NetNS))
 	}
 	if c.JudgeRate < 0 {
-		errs = append(errs, fmt.Errorf("conntrack: JudgeRate: %d is less than 0", c.JudgeRate))
+		errs = append(errs, fmt.Errorf("conntrack: Config.JudgeRate: %d is negative", c.JudgeRate))
 	}
 	if c.EndRate < 0 {
-		errs = append(errs, fmt.Errorf("conntrack: EndRate: %d is less than 0", c.EndRate))
+		errs = append(errs, fmt.Errorf("conntrack: Config.EndRate: %d is negative", c.EndRate))
 	}
 	if c.Retry < 0 {
-		errs = append(errs, fmt.Errorf("conntrack: Retry: %s is less than 0", c.Retry))
+		errs = append(errs, fmt.Errorf("conntrack: Config.Retry: %s is negative", c.Retry))
 	}
 	return errors.Join(errs...)
 }

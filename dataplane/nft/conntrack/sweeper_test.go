@@ -454,9 +454,9 @@ func TestStepReturnsWhenContextIsDone(t *testing.T) {
 
 func TestConfigErrors(t *testing.T) {
 	_, err := conntrack.New(conntrack.Config{NetNS: -1, JudgeRate: -1, EndRate: -1, Retry: -1})
-	require.EqualError(t, err, "conntrack: NetNS: -1 is not a file descriptor\n"+
-		"conntrack: JudgeRate: -1 is less than 0\nconntrack: EndRate: -1 is less than 0\n"+
-		"conntrack: Retry: -1ns is less than 0")
+	require.EqualError(t, err, "conntrack: Config.NetNS: -1 is not a file descriptor\n"+
+		"conntrack: Config.JudgeRate: -1 is negative\nconntrack: Config.EndRate: -1 is negative\n"+
+		"conntrack: Config.Retry: -1ns is negative")
 	require.Equal(
 		t, "keep end policy 7",
 		conntrack.Policy(0).String()+" "+conntrack.End.String()+" "+conntrack.Policy(7).String(),

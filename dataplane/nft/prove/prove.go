@@ -62,13 +62,13 @@ func (c Config) withDefaults() Config {
 func (c Config) validate() error {
 	var errs []error
 	if c.World == nil {
-		errs = append(errs, errors.New("prove: config: World is required"))
+		errs = append(errs, errors.New("prove: Config.World: required"))
 	}
 	if c.Node == "" {
-		errs = append(errs, errors.New("prove: config: Node is required"))
+		errs = append(errs, errors.New("prove: Config.Node: required"))
 	}
 	if c.Table == nil {
-		errs = append(errs, errors.New("prove: config: Table is required"))
+		errs = append(errs, errors.New("prove: Config.Table: required"))
 	}
 	return errors.Join(errs...)
 }

@@ -18,9 +18,8 @@ import (
 
 func TestConfigIsChecked(t *testing.T) {
 	_, err := prove.Table(t.Context(), prove.Config{})
-	require.ErrorContains(t, err, "World")
-	require.ErrorContains(t, err, "Node")
-	require.ErrorContains(t, err, "Table")
+	require.EqualError(t, err, "prove: Config.World: required\nprove: Config.Node: required\n"+
+		"prove: Config.Table: required")
 	table := rendered(t, render.Config{}, shop())
 	_, err = prove.Table(t.Context(), prove.Config{World: shop(), Node: node, Table: table, Verdict: verdict.Config{
 		Host: policy.HostConfig{EndpointToHostAction: "maybe"},

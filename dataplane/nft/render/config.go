@@ -239,17 +239,17 @@ func (c *Config) eachRule() bool { return c.Counters || c.VerdictLog.Enabled }
 func (c Config) validate() error {
 	var errs []error
 	bad := func(format string, args ...any) {
-		errs = append(errs, fmt.Errorf("nft: renderer config: "+format, args...))
+		errs = append(errs, fmt.Errorf("render: Config."+format, args...))
 	}
 	if !ruleset.ValidName(c.Table) {
-		bad("Table %q is not a name", c.Table)
+		bad("Table: %q is not a name", c.Table)
 	}
 	if !ruleset.ValidIfname(c.InterfacePrefix) || len(c.InterfacePrefix) > maxInterfacePrefix ||
 		sets.Clean(c.InterfacePrefix) != c.InterfacePrefix {
-		bad("InterfacePrefix %q cannot begin an interface name", c.InterfacePrefix)
+		bad("InterfacePrefix: %q cannot begin an interface name", c.InterfacePrefix)
 	}
 	if c.UnknownWorkloads != policy.HostDrop && c.UnknownWorkloads != policy.HostAccept {
-		bad("UnknownWorkloads %q is not %s or %s", c.UnknownWorkloads, policy.HostDrop, policy.HostAccept)
+		bad("UnknownWorkloads: %q is not %s or %s", c.UnknownWorkloads, policy.HostDrop, policy.HostAccept)
 	}
 	for i, name := range c.Bridges {
 		switch {
@@ -262,10 +262,10 @@ func (c Config) validate() error {
 		}
 	}
 	if c.EgressPriority >= c.IngressPriority {
-		bad("EgressPriority %d is not less than IngressPriority %d", c.EgressPriority, c.IngressPriority)
+		bad("EgressPriority: %d is not less than IngressPriority %d", c.EgressPriority, c.IngressPriority)
 	}
 	if c.EgressPriority <= priorityDstNAT || c.IngressPriority+1 >= prioritySrcNAT {
-		bad("EgressPriority %d and IngressPriority %d are not between %d and %d",
+		bad("EgressPriority and IngressPriority: %d and %d are not between %d and %d",
 			c.EgressPriority, c.IngressPriority, priorityDstNAT, prioritySrcNAT-1)
 	}
 	if err := c.Host.Validate(); err != nil {
@@ -273,22 +273,22 @@ func (c Config) validate() error {
 	}
 	if len(c.LogPrefix) > maxLogPrefix || strings.ContainsFunc(c.LogPrefix, sets.NotQuotable) {
 		bad(
-			"LogPrefix %q: at most %d printable bytes, no quotation mark, backslash or dollar", c.LogPrefix,
+			"LogPrefix: %q: at most %d printable bytes, no quotation mark, backslash or dollar", c.LogPrefix,
 			maxLogPrefix,
 		)
 	}
 	if c.LogRate > math.MaxInt32/defaultLogSeconds {
-		bad("LogRate %d is too much", c.LogRate)
+		bad("LogRate: %d is too much", c.LogRate)
 	}
 	if c.Classes.MaxPerGroup < 0 || c.Classes.MaxTotal < 0 {
-		bad("Classes: MaxPerGroup %d and MaxTotal %d must not be negative", c.Classes.MaxPerGroup, c.Classes.MaxTotal)
+		bad("Classes.MaxPerGroup and MaxTotal: %d and %d must not be negative", c.Classes.MaxPerGroup, c.Classes.MaxTotal)
 	}
 	p := slices.Sorted(slices.Values(c.Classes.Priorities))
 	distinct := len(slices.Compact(slices.Clone(p)))
 	if len(p) > maxPriorities || distinct < len(p) || slices.Contains(p, 0) ||
 		len(p) > 0 && p[len(p)-1] >= priorityStale {
 		bad(
-			"Classes: Priorities %d: at most %d, each once, neither zero nor %#x or more", c.Classes.Priorities,
+			"Classes.Priorities: %d: at most %d, each once, neither zero nor %#x or more", c.Classes.Priorities,
 			maxPriorities, priorityStale,
 		)
 	}
@@ -297,20 +297,20 @@ func (c Config) validate() error {
 
 func (c NATConfig) validate() (errs []error) {
 	bad := func(format string, args ...any) {
-		errs = append(errs, fmt.Errorf("nft: renderer config: NAT: "+format, args...))
+		errs = append(errs, fmt.Errorf("render: Config.NAT."+format, args...))
 	}
 	if c.Source4.IsValid() && !c.Source4.Is4() {
-		bad("Source4 %s is not an IPv4 address", c.Source4)
+		bad("Source4: %s is not an IPv4 address", c.Source4)
 	}
 	if a := c.Source6; a.IsValid() && (!a.Is6() || a.Is4In6() || a.Zone() != "") {
-		bad("Source6 %s is not an IPv6 address", a)
+		bad("Source6: %s is not an IPv6 address", a)
 	}
 	if c.FirstPort > c.LastPort || c.FirstPort == 0 && c.LastPort != 0 {
-		bad("FirstPort %d and LastPort %d are not a range", c.FirstPort, c.LastPort)
+		bad("FirstPort and LastPort: %d and %d are not a range", c.FirstPort, c.LastPort)
 	}
 	for _, p := range c.Exclude {
 		if !p.IsValid() || p != p.Masked() || p.Addr().Is4In6() {
-			bad("Exclude %s is not a prefix, or has host bits", p)
+			bad("Exclude: %s is not a prefix, or has host bits", p)
 		}
 	}
 	return errs

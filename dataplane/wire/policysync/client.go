@@ -53,8 +53,15 @@ type Client struct {
 // NewClient returns a Client, which does nothing until Run is called. Errors: the configuration is
 // invalid.
 func NewClient(cfg ClientConfig) (*Client, error) {
-	if cfg.Path == "" || cfg.MaxBackoff < 0 {
-		return nil, errors.New("policysync: ClientConfig: Path is required, and MaxBackoff must not be negative")
+	var errs []error
+	if cfg.Path == "" {
+		errs = append(errs, errors.New("policysync: ClientConfig.Path: required"))
+	}
+	if cfg.MaxBackoff < 0 {
+		errs = append(errs, errors.New("policysync: ClientConfig.MaxBackoff: must not be negative"))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
 	}
 	cfg.Name = cmp.Or(cfg.Name, "wayleave")
 	cfg.MaxBackoff = cmp.Or(cfg.MaxBackoff, 5*time.Second)

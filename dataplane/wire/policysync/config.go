@@ -71,11 +71,11 @@ func (c ServerConfig) withDefaults() ServerConfig {
 func (c ServerConfig) validate() error {
 	var errs []error
 	if c.Socket == nil && c.Folder == "" {
-		errs = append(errs, errors.New("policysync: ServerConfig.Folder is required without Socket"))
+		errs = append(errs, errors.New("policysync: ServerConfig.Folder: required without Socket"))
 	}
 	if c.NetNS < 0 || c.MaxSubscribers < 0 || c.MaxQueued < 0 || c.Timeout < 0 {
-		errs = append(errs, errors.New("policysync: ServerConfig: "+
-			"NetNS, MaxSubscribers, MaxQueued and Timeout must not be negative"))
+		errs = append(errs, errors.New("policysync: ServerConfig.NetNS, MaxSubscribers, "+
+			"MaxQueued and Timeout: must not be negative"))
 	}
 	return errors.Join(errs...)
 }

@@ -377,9 +377,9 @@ func TestUsers(t *testing.T) {
 // Invalid configurations are refused.
 func TestConfig(t *testing.T) {
 	_, err := policysync.NewServer(policysync.ServerConfig{})
-	require.ErrorContains(t, err, "Folder is required without Socket")
+	require.ErrorContains(t, err, "policysync: ServerConfig.Folder: required without Socket")
 	_, err = policysync.NewServer(policysync.ServerConfig{Socket: policysync.Folder("/"), Timeout: -1})
 	require.ErrorContains(t, err, "must not be negative")
 	_, err = policysync.NewClient(policysync.ClientConfig{})
-	require.ErrorContains(t, err, "Path is required")
+	require.ErrorContains(t, err, "policysync: ClientConfig.Path: required")
 }

@@ -58,22 +58,22 @@ func (c Config) withDefaults() Config {
 func (c Config) validate() error {
 	var errs []error
 	if c.Client == nil {
-		errs = append(errs, errors.New("report: Config: Client is nil"))
+		errs = append(errs, errors.New("report: Config.Client: required"))
 	}
 	if c.Dynamic == nil {
-		errs = append(errs, errors.New("report: Config: Dynamic is nil"))
+		errs = append(errs, errors.New("report: Config.Dynamic: required"))
 	}
 	for _, msg := range validation.IsDNS1123Subdomain(c.Node) {
-		errs = append(errs, fmt.Errorf("report: Config: Node: %s", msg))
+		errs = append(errs, fmt.Errorf("report: Config.Node: %s", msg))
 	}
 	if len(c.Version) > 256 {
-		errs = append(errs, errors.New("report: Config: Version is longer than 256 bytes"))
+		errs = append(errs, errors.New("report: Config.Version: longer than 256 bytes"))
 	}
 	if c.Interval < time.Second {
-		errs = append(errs, fmt.Errorf("report: Config: Interval: %v is less than 1 s", c.Interval))
+		errs = append(errs, fmt.Errorf("report: Config.Interval: %v is less than 1 s", c.Interval))
 	}
 	if (c.Revisions == nil) != (c.Barrier == nil) {
-		errs = append(errs, errors.New("report: Config: set Revisions and Barrier together"))
+		errs = append(errs, errors.New("report: Config.Revisions and Barrier: set both or neither"))
 	}
 	return errors.Join(errs...)
 }

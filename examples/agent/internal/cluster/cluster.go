@@ -60,7 +60,7 @@ var _ datastore.Source = objects{}
 // New returns a Cluster. It sends no request before Run. Errors: the configuration is invalid.
 func New(cfg Config) (*Cluster, error) {
 	if cfg.Settings == nil || cfg.Rejected == nil || cfg.Logger == nil {
-		return nil, errors.New("cluster: Config: Settings, Rejected and Logger are required")
+		return nil, errors.New("cluster: Config.Settings, Rejected and Logger: required")
 	}
 	c := &Cluster{
 		cfg: cfg, settingsRead: make(chan struct{}), news: make(chan struct{}, 1),

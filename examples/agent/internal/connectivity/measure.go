@@ -51,7 +51,7 @@ func (p *Ports) Next() uint16 {
 // There is one flow for each address family that both parties have.
 func Measure(ctx context.Context, cfg Config) (*Matrix, error) {
 	if cfg.Evaluator == nil || cfg.Probe == nil || cfg.Ports == nil {
-		return nil, errors.New("connectivity: Config: Evaluator, Probe and Ports are required")
+		return nil, errors.New("connectivity: Config.Evaluator, Probe and Ports: required")
 	}
 	m := &Matrix{Parties: cfg.Parties, Columns: columns(cfg.Parties)}
 	for from := range m.Parties {

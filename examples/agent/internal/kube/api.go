@@ -79,10 +79,10 @@ type API struct {
 // New returns an API, which sends no request yet. Errors: the configuration is invalid.
 func New(cfg Config) (*API, error) {
 	if cfg.Clients == nil || cfg.Node == "" || cfg.Rejected == nil || cfg.Logger == nil {
-		return nil, errors.New("kube: Config: Clients, Node, Rejected and Logger are required")
+		return nil, errors.New("kube: Config.Clients, Node, Rejected and Logger: required")
 	}
 	if cfg.ConfigMap != "" && cfg.Settings == nil {
-		return nil, errors.New("kube: Config: Settings is required with ConfigMap")
+		return nil, errors.New("kube: Config.Settings: required with ConfigMap")
 	}
 	a := &API{
 		cfg: cfg, relay: newRelay(), faulty: map[convert.Object]bool{},

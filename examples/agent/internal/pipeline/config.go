@@ -221,13 +221,13 @@ func (c Config) withDefaults() Config {
 func (c Config) validate() error {
 	var errs []error
 	if c.Manifests == "" && c.Resources == "" && len(c.Sources) == 0 {
-		errs = append(errs, errors.New("pipeline: Config: Manifests, Resources or Sources are required"))
+		errs = append(errs, errors.New("pipeline: Config.Manifests, Resources or Sources: required"))
 	}
 	if c.Node == "" {
-		errs = append(errs, errors.New("pipeline: Config.Node: a name is required"))
+		errs = append(errs, errors.New("pipeline: Config.Node: required"))
 	}
 	if c.Sockets != "" && c.Wireguard != nil {
-		errs = append(errs, errors.New("pipeline: Config.Sockets: not together with Wireguard"))
+		errs = append(errs, errors.New("pipeline: Config.Sockets: cannot be combined with Wireguard"))
 	}
 	return errors.Join(errs...)
 }

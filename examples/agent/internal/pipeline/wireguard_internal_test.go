@@ -44,5 +44,5 @@ func TestPipelineWithWireguard(t *testing.T) {
 	require.Len(t, p.dataplanes(), 3)
 	require.NoError(t, p.close())
 	_, err = New(Config{Manifests: t.TempDir(), Node: "n", Wireguard: &wireguard.Config{}})
-	require.ErrorContains(t, err, "wireguard: Devices")
+	require.ErrorContains(t, err, "wireguard: Config.Devices")
 }

@@ -78,7 +78,7 @@ func (c Config) withDefaults() Config {
 
 func (c Config) validate() error {
 	if c.Listener == nil || c.Handler == nil || c.MaxConns < 1 {
-		return errors.New("server: Config: Listener, Handler and MaxConns are required")
+		return errors.New("server: Config.Listener, Handler and MaxConns: required")
 	}
 	return nil
 }
