@@ -149,8 +149,10 @@ func TestDriverConfig(t *testing.T) {
 		"MinBackoff and MaxBackoff: 1m0s to 1s": {
 			Dataplanes: []dataplane.Dataplane{dptest.NewMirror()}, MinBackoff: time.Minute, MaxBackoff: time.Second,
 		},
-		"MaxQueued":                         {Dataplanes: []dataplane.Dataplane{dptest.NewMirror()}, MaxQueued: -1},
-		"MinBackoff and MaxBackoff: -1s to": {Dataplanes: []dataplane.Dataplane{dptest.NewMirror()}, MinBackoff: -time.Second},
+		"MaxQueued": {Dataplanes: []dataplane.Dataplane{dptest.NewMirror()}, MaxQueued: -1},
+		"MinBackoff and MaxBackoff: -1s to": {
+			Dataplanes: []dataplane.Dataplane{dptest.NewMirror()}, MinBackoff: -time.Second,
+		},
 	} {
 		_, err := dataplane.NewDriver(cfg)
 		require.ErrorContains(t, err, want)

@@ -169,7 +169,8 @@ func validateKeeping(owner string, namespace int, protocol uint8, unknownRoutes 
 		errs = append(errs, fmt.Errorf("routes: %s.NetNS: %d is not a file descriptor", owner, namespace))
 	}
 	if protocol < firstFreeProtocol {
-		errs = append(errs, fmt.Errorf("routes: %s.Protocol: %d is the kernel's or an administrator's", owner, protocol))
+		errs = append(errs, fmt.Errorf("routes: %s.Protocol: %d is the kernel's or an administrator's",
+			owner, protocol))
 	}
 	if unknownRoutes < 0 {
 		errs = append(errs, fmt.Errorf("routes: %s.UnknownRouteTimeout: %s is negative", owner, unknownRoutes))

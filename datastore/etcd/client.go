@@ -115,13 +115,13 @@ func (c Config) validate() error {
 		bad("Endpoints: required")
 	}
 	if (c.Username == "") != (c.Password == "" && c.ReadPassword == nil) {
-		bad("Username and Password: both or neither")
+		bad("Username and Password: set both or neither")
 	}
 	if c.Password != "" && c.ReadPassword != nil {
-		bad("Password and ReadPassword: one of them")
+		bad("Password and ReadPassword: set one of them")
 	}
 	if (c.TLS.CertFile == "") != (c.TLS.KeyFile == "") {
-		bad("TLS.CertFile and TLS.KeyFile: both or neither")
+		bad("TLS.CertFile and TLS.KeyFile: set both or neither")
 	}
 	schemes := map[string]bool{}
 	for _, e := range c.Endpoints {
@@ -136,13 +136,13 @@ func (c Config) validate() error {
 			bad("Endpoints: %s: user and password belong in Username and Password", u.Host)
 		case u.Scheme == "https":
 		case c.TLS != TLS{}:
-			bad("Endpoints: %s: http, although TLS is set", u.Host)
+			bad("Endpoints: %s: want https, because TLS is set", u.Host)
 		case c.Username != "" && !loopback(u.Hostname()):
 			bad("Endpoints: %s: a password needs https", u.Host)
 		}
 	}
 	if schemes["http"] && schemes["https"] { // all endpoints share one transport
-		bad("Endpoints: all http or all https")
+		bad("Endpoints: want all http or all https")
 	}
 	return errors.Join(errs...)
 }
@@ -261,7 +261,7 @@ func (t TLS) load() (*tls.Config, error) {
 	}
 	config, err := info.ClientConfig()
 	if err != nil {
-		return nil, fmt.Errorf("etcd: load TLS files: %w", err)
+		return nil, fmt.Errorf("etcd: load TLS files: %w: give valid PEM files", err)
 	}
 	return config, nil
 }

@@ -306,7 +306,7 @@ func TestConfigsAreChecked(t *testing.T) {
 			Endpoints: []string{"https://10.0.0.1:1"}, Username: "u", Password: "p", ReadPassword: password,
 		}, "one of them"},
 		{etcd.Config{Endpoints: []string{"http://10.0.0.1:1"}, Username: "u", ReadPassword: password}, "needs https"},
-		{etcd.Config{Endpoints: []string{"http://10.0.0.1:1"}, TLS: etcd.TLS{CAFile: "ca"}}, "although TLS is set"},
+		{etcd.Config{Endpoints: []string{"http://10.0.0.1:1"}, TLS: etcd.TLS{CAFile: "ca"}}, "want https, because TLS"},
 		{etcd.Config{Endpoints: []string{"https://10.0.0.1:1"}, TLS: etcd.TLS{CertFile: "c"}}, "both or neither"},
 		{etcd.Config{Endpoints: []string{"https://10.0.0.1:1"}, TLS: etcd.TLS{CAFile: "/nowhere"}}, "load TLS files"},
 		{etcd.Config{Endpoints: []string{"https://10.0.0.1:1"}, Cluster: "a/b"}, "Cluster"},

@@ -77,9 +77,9 @@ func checkDirectory(name, path string) error {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil
 	case err != nil:
-		return fmt.Errorf("%s: %w", name, err)
+		return fmt.Errorf("%s: %w: give another directory", name, err)
 	case !info.IsDir():
-		return fmt.Errorf("%s: %s is not a directory", name, path)
+		return fmt.Errorf("%s: %s is not a directory: give a directory", name, path)
 	}
 	return nil
 }
@@ -96,7 +96,7 @@ func checkSocket(path string) error {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil
 	case err != nil:
-		return fmt.Errorf("socket: %w", err)
+		return fmt.Errorf("socket: %w: set another --socket", err)
 	case info.Mode().Type() != fs.ModeSocket:
 		return fmt.Errorf("socket: %s exists but is not a socket: remove it, or set another --socket", path)
 	}

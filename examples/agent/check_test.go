@@ -25,12 +25,12 @@ func TestCheckRefusesWhatRunRefuses(t *testing.T) {
 		ok   bool // the settings are valid
 	}{
 		"no source": {want: []string{"--manifests is required"}},
-		"a file":    {args: []string{"--manifests", file}, want: []string{"is not a directory"}},
+		"a file":    {args: []string{"--manifests", file}, want: []string{"is not a directory: give a directory"}},
 		"endpoints": {
 			args: append(manifests, "--endpoint-dir", file), want: []string{"endpoint-dir: ", "is not a directory"},
 		},
 		"table": {
-			args: append(manifests, "--table", "a b"), want: []string{`table: "a b" is not a valid name`},
+			args: append(manifests, "--table", "a b"), want: []string{`table: "a b" is not a valid name of an nf`},
 		},
 		"a word of nft": {
 			args: append(manifests, "--table", "drop"), want: []string{`table: "drop" is not a valid name`},
@@ -45,10 +45,10 @@ func TestCheckRefusesWhatRunRefuses(t *testing.T) {
 			`http-address: want HOST:PORT, not "nowhere"`,
 		}},
 		"port": {args: append(manifests, "--http-address", "127.0.0.1:99999"), want: []string{
-			`http-address: invalid port "99999"`,
+			`http-address: invalid port "99999": want 0 to 65535`,
 		}},
 		"host": {
-			args: append(manifests, "--http-address", "a b:80"), want: []string{`http-address: invalid host "a b"`},
+			args: append(manifests, "--http-address", "a b:80"), want: []string{`invalid host "a b": want an IP`},
 		},
 		"no address": {
 			args: append(manifests, "--http-address", "999.1.1.1:80"),
@@ -57,13 +57,14 @@ func TestCheckRefusesWhatRunRefuses(t *testing.T) {
 		"socket": {args: append(manifests, "--socket", file), want: []string{"socket: ", "is not a socket"}},
 		"folder of the socket": {
 			args: append(manifests, "--socket", filepath.Join(file, "s")),
-			want: []string{"socket: ", "not a directory"},
+			want: []string{"socket: ", "not a directory: set another --socket"},
 		},
 		"node": {
-			args: append(manifests, "--node", "a/b"), want: []string{`node: "a/b" has other characters`},
+			args: append(manifests, "--node", "a/b"),
+			want: []string{`node: "a/b" has other characters than`, ": give the name of this node"},
 		},
 		"long socket": {args: append(manifests, "--socket", "/"+strings.Repeat("s", 107)), want: []string{
-			"socket: longer than 107 bytes",
+			"socket: longer than 107 bytes: want a shorter path",
 		}},
 		"etcd": {args: []string{"--etcd", "nowhere:1"}, want: []string{"want http://host:port"}},
 		"etcd's prefix": {
@@ -72,7 +73,7 @@ func TestCheckRefusesWhatRunRefuses(t *testing.T) {
 		},
 		"etcd's CA": {
 			args: []string{"--etcd", "https://127.0.0.1:1", "--etcd-ca-file", "/does/not/exist"},
-			want: []string{"/does/not/exist"},
+			want: []string{"/does/not/exist: no such file or directory: give valid PEM files"},
 		},
 		"half a certificate": {
 			args: []string{"--etcd", "https://127.0.0.1:1", "--etcd-cert-file", file},

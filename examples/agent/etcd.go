@@ -18,7 +18,7 @@ import (
 // library's fields.
 func etcdClient(s settings.Settings) (*etcd.Client, error) {
 	if s.Etcd == "" {
-		return nil, cli.Usagef("--etcd is required")
+		return nil, cli.Usagef("--etcd is required: give the servers, as in https://10.0.0.5:2379")
 	}
 	cfg := etcd.Config{Prefix: s.EtcdPrefix, Cluster: s.EtcdCluster, TLS: etcd.TLS{CAFile: s.EtcdCAFile}}
 	if s.EtcdCertFile != "" && s.EtcdKeyFile != "" {
@@ -32,7 +32,7 @@ func etcdClient(s settings.Settings) (*etcd.Client, error) {
 		cfg.ReadPassword = func() (etcd.Secret, error) {
 			data, err := os.ReadFile(s.EtcdPasswordFile)
 			if err != nil {
-				return "", fmt.Errorf("--etcd-password-file: %w", err)
+				return "", fmt.Errorf("--etcd-password-file: %w: give a file with the password", err)
 			}
 			return etcd.Secret(strings.TrimRight(string(data), "\r\n")), nil
 		}

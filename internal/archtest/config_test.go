@@ -83,8 +83,12 @@ func TestConfigErrorsAreFound(t *testing.T) {
 		},
 		`func (c Config) validate() error { return errors.New("x: Config.Path: required") }`: nil,
 		`func (r route) validate() error { return errors.New("x: route: no address") }`:      nil,
-		`var err = errors.New("x: config: Path is missing")`:                                 {`x.go:2: "x: config: Path is missing"`},
-		`var err = errors.New("x: XConfig: Path is nil")`:                                    {`x.go:2: "x: XConfig: Path is nil"`},
+		`var err = errors.New("x: config: Path is missing")`: {
+			`x.go:2: "x: config: Path is missing"`,
+		},
+		`var err = errors.New("x: XConfig: Path is nil")`: {
+			`x.go:2: "x: XConfig: Path is nil"`,
+		},
 	} {
 		fset := token.NewFileSet()
 		file, err := parser.ParseFile(fset, "x.go", "package x\n"+decl, 0)

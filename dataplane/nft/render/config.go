@@ -281,7 +281,8 @@ func (c Config) validate() error {
 		bad("LogRate: %d is too much", c.LogRate)
 	}
 	if c.Classes.MaxPerGroup < 0 || c.Classes.MaxTotal < 0 {
-		bad("Classes.MaxPerGroup and MaxTotal: %d and %d must not be negative", c.Classes.MaxPerGroup, c.Classes.MaxTotal)
+		bad("Classes.MaxPerGroup and MaxTotal: %d and %d must not be negative", c.Classes.MaxPerGroup,
+			c.Classes.MaxTotal)
 	}
 	p := slices.Sorted(slices.Values(c.Classes.Priorities))
 	distinct := len(slices.Compact(slices.Clone(p)))

@@ -121,9 +121,9 @@ func TestUnreachableIsLoggedAtOnce(t *testing.T) {
 
 func TestNew(t *testing.T) {
 	for want, change := range map[string]func(*Config){
-		"Settings, Rejected and Logger are required": func(c *Config) { c.Logger = nil },
-		"SourceConfig.Client: required":              func(c *Config) { c.Client = nil },
-		"Node: want 1 to 265 letters":                func(c *Config) { c.Node = "a/b" },
+		"cluster: Config.Settings, Rejected and Logger: required": func(c *Config) { c.Logger = nil },
+		"SourceConfig.Client: required":                           func(c *Config) { c.Client = nil },
+		"Node: want 1 to 265 letters":                             func(c *Config) { c.Node = "a/b" },
 	} {
 		p := unreachable(t)
 		change(&p.Config)

@@ -5,6 +5,8 @@ package kube
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/dynamic"
@@ -53,14 +55,17 @@ func Connect(s settings.Settings) (*Clients, error) {
 	access.ContentType = runtime.ContentTypeJSON
 	client, err := kubernetes.NewForConfig(typed)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", source(s), err)
+		return nil, fmt.Errorf("%s: %w: check the access to the API", source(s), err)
 	}
 	other, err := dynamic.NewForConfig(access)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", source(s), err)
+		return nil, fmt.Errorf("%s: %w: check the access to the API", source(s), err)
 	}
 	return &Clients{Server: access.Host, Client: client, Dynamic: other}, nil
 }
+
+// wantKubeconfig says what to set instead of a kubeconfig file that cannot be used.
+const wantKubeconfig = "give a kubeconfig file with a cluster and a user"
 
 // source returns the name of the setting that configures the access.
 func source(s settings.Settings) string {
@@ -80,25 +85,27 @@ func access(s settings.Settings) (*rest.Config, error) {
 				"the process does not run in a pod of a cluster; set kubeconfig instead")
 		}
 		if err != nil {
-			return nil, fmt.Errorf("in-cluster: %w", err)
+			return nil, fmt.Errorf("in-cluster: %w: give the pod the token of its service account, or set kubeconfig "+
+				"instead", err)
 		}
 		return cfg, nil
 	}
 	file, err := clientcmd.LoadFromFile(s.Kubeconfig)
 	if err != nil {
-		return nil, fmt.Errorf("kubeconfig: %w", err)
+		return nil, fmt.Errorf("kubeconfig: %w: %s", err, wantKubeconfig)
 	}
 	if err := clientcmd.ResolveLocalPaths(file); err != nil {
-		return nil, fmt.Errorf("kubeconfig: %w", err)
+		return nil, fmt.Errorf("kubeconfig: %w: %s", err, wantKubeconfig)
 	}
 	if s.KubernetesContext != "" && file.Contexts[s.KubernetesContext] == nil {
-		return nil, fmt.Errorf("kubernetes-context: %s has no context %q", s.Kubeconfig, s.KubernetesContext)
+		return nil, fmt.Errorf("kubernetes-context: %s has no context %q: give one of %q", s.Kubeconfig,
+			s.KubernetesContext, slices.Sorted(maps.Keys(file.Contexts)))
 	}
 	cfg, err := clientcmd.NewNonInteractiveClientConfig(
 		*file, s.KubernetesContext, &clientcmd.ConfigOverrides{}, nil,
 	).ClientConfig()
 	if err != nil {
-		return nil, fmt.Errorf("kubeconfig: %s: %w", s.Kubeconfig, err)
+		return nil, fmt.Errorf("kubeconfig: %s: %w: %s", s.Kubeconfig, err, wantKubeconfig)
 	}
 	return cfg, nil
 }

@@ -74,9 +74,11 @@ func TestConnectErrors(t *testing.T) {
 	other := write(t, file)
 	other.KubernetesContext = "three"
 	for want, s := range map[string]settings.Settings{
-		"kubeconfig: open /does/not/exist":                                    {Kubeconfig: "/does/not/exist"},
-		"in-cluster: open /var/run/secrets":                                   {InCluster: true},
-		`kubernetes-context: ` + other.Kubeconfig + ` has no context "three"`: other,
+		"kubeconfig: open /does/not/exist: no such file or directory: give a": {Kubeconfig: "/does/not/exist"},
+		"token: no such file or directory: give the pod the token":            {InCluster: true},
+		`kubernetes-context: ` + other.Kubeconfig + ` has no context "three": give one of ["one" "two"]`: {
+			Kubeconfig: other.Kubeconfig, KubernetesContext: "three",
+		},
 	} {
 		_, err := kube.Connect(s)
 		require.ErrorContains(t, err, want)
@@ -84,6 +86,7 @@ func TestConnectErrors(t *testing.T) {
 	for _, text := range []string{"", "kind: [", "{}", strings.ReplaceAll(file, "current-context: one", "")} {
 		_, err := kube.Connect(write(t, text))
 		require.ErrorContains(t, err, "kubeconfig: ", text)
+		require.ErrorContains(t, err, ": give a kubeconfig file with a cluster and a user", text)
 	}
 	t.Setenv("KUBERNETES_SERVICE_HOST", "")
 	_, err := kube.Connect(settings.Settings{InCluster: true})

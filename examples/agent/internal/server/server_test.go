@@ -255,7 +255,8 @@ func TestAcceptFails(t *testing.T) {
 }
 
 func TestRunRefuses(t *testing.T) {
-	require.ErrorContains(t, server.Run(t.Context(), server.Config{}), "are required")
+	require.ErrorContains(t, server.Run(t.Context(), server.Config{}),
+		"server: Config.Listener, Handler and MaxConns: required")
 	l, err := net.Listen("unix", filepath.Join(t.TempDir(), "s"))
 	require.NoError(t, err)
 	require.NoError(t, l.Close())

@@ -7,6 +7,8 @@ import (
 	"flag"
 	"log/slog"
 	"time"
+
+	"github.com/wayleave/wayleave/dataplane/nft/conntrack"
 )
 
 // explain changes the flags so that their errors list the allowed values. The error of the flag
@@ -33,6 +35,8 @@ func allowed(value any) string {
 		return "want a whole number"
 	case time.Duration:
 		return "want a time with its unit, as in 20ms, 30s or 1h"
+	case *conntrack.Policy:
+		return "want keep or end"
 	case *slog.Level:
 		return "want DEBUG, INFO, WARN or ERROR"
 	}

@@ -27,6 +27,6 @@ func TestFlowtable(t *testing.T) {
 		},
 	} {
 		_, err := settings.Resolve(settings.Layer{Source: "test", Values: values})
-		require.EqualError(t, err, "test: "+want)
+		require.ErrorContains(t, err, "test: "+want)
 	}
 }

@@ -25,6 +25,12 @@ import (
 // maxSocket is the kernel's limit for the path of a Unix socket in bytes, without the final zero.
 const maxSocket = 107
 
+// Texts of several problems.
+const (
+	wantInterfaces = "want names of interfaces, separated by commas"
+	nodesOmitted   = "and kubernetes-omit names nodes: remove nodes from kubernetes-omit"
+)
+
 // maxApplyInterval is the maximum of ApplyInterval. With a longer interval, pods and policies would
 // wait too long.
 const maxApplyInterval = time.Minute
@@ -33,7 +39,7 @@ const maxApplyInterval = time.Minute
 func (s Settings) problems() map[string]error {
 	found := map[string]error{}
 	if s.Node == "" {
-		found["node"] = errors.New("a name is required")
+		found["node"] = errors.New("required: give the name of this node")
 	} else if err := nodeProblem(s.Node); err != nil {
 		found["node"] = err
 	}
@@ -46,14 +52,17 @@ func (s Settings) problems() map[string]error {
 	maps.Copy(found, s.kubernetesProblems())
 	maps.Copy(found, s.wireguardProblems())
 	if s.Table == "" {
-		found["table"] = errors.New("a name is required")
+		found["table"] = errors.New("required: give a name such as wayleave")
 	} else if _, err := render.New(render.Config{Table: s.Table}); err != nil {
-		found["table"] = fmt.Errorf("%q is not a valid name of an nftables table", s.Table)
+		found["table"] = fmt.Errorf("%q is not a valid name of an nftables table: want a letter, then letters, "+
+			"digits, /, -, _ or dots, and no keyword of nft", s.Table)
 	}
 	if s.InterfacePrefix == "" {
-		found["interface-prefix"] = errors.New("required: without a prefix every interface would belong to a workload")
+		found["interface-prefix"] = errors.New("required: without a prefix, every interface would belong to a " +
+			"workload: give one such as way")
 	} else if _, err := render.New(render.Config{InterfacePrefix: s.InterfacePrefix}); err != nil {
-		found["interface-prefix"] = fmt.Errorf("%q cannot be the prefix of an interface name", s.InterfacePrefix)
+		found["interface-prefix"] = fmt.Errorf("%q cannot be the prefix of an interface name: want up to %d letters, "+
+			"digits, -, _ or dots", s.InterfacePrefix, ruleset.IfnameSize-2)
 	}
 	if err := s.bridgesProblem(); err != nil && found["interface-prefix"] == nil {
 		found["bridges"] = err
@@ -62,7 +71,7 @@ func (s Settings) problems() map[string]error {
 		found["route-protocol"] = err
 	}
 	if len(s.Socket) > maxSocket {
-		found["socket"] = fmt.Errorf("longer than %d bytes", maxSocket)
+		found["socket"] = fmt.Errorf("longer than %d bytes: want a shorter path", maxSocket)
 	}
 	if err := addressProblem(s.HTTPAddress); err != nil {
 		found["http-address"] = err
@@ -83,17 +92,17 @@ func (s Settings) problems() map[string]error {
 		found["verdict-log-group"] = fmt.Errorf("want 0 to 65535, or -1 for none, not %d", s.VerdictLogGroup)
 	}
 	if s.Flows && s.VerdictLogGroup < 0 {
-		found["flows"] = errors.New("needs verdict-log-group")
+		found["flows"] = errors.New("needs verdict-log-group: set it to an nflog group from 0 to 65535")
 	}
 	if err := s.flowtableProblem(); err != nil {
 		found["flowtable"] = err
 	}
 	if !s.Flowtable && s.FlowtableUplinks != "" {
-		found["flowtable-uplinks"] = errors.New("has no effect without flowtable")
+		found["flowtable-uplinks"] = errors.New("has no effect without flowtable: set flowtable, too")
 	}
 	for _, name := range s.Uplinks() {
 		if !ruleset.ValidIfname(name) {
-			found["flowtable-uplinks"] = fmt.Errorf("%q is not an interface name", name)
+			found["flowtable-uplinks"] = fmt.Errorf("%q is not an interface name: %s", name, wantInterfaces)
 		}
 	}
 	if hostActions()[s.EndpointToHost] == "" {
@@ -112,9 +121,10 @@ func (s Settings) problems() map[string]error {
 func (s Settings) flowtableProblem() error {
 	switch {
 	case s.Flowtable && s.Bridges != "":
-		return errors.New("cannot be combined with bridges")
+		return errors.New("cannot be combined with bridges: set one of them")
 	case s.Flowtable && s.Wireguard:
-		return errors.New("cannot be combined with wireguard: it would keep connections unencrypted that began so")
+		return errors.New("cannot be combined with wireguard: it would keep connections unencrypted that began so: " +
+			"set one of them")
 	}
 	return nil
 }
@@ -124,12 +134,13 @@ func (s Settings) kubernetesProblems() map[string]error {
 	found := map[string]error{}
 	switch {
 	case s.Kubeconfig != "" && s.InCluster:
-		found["in-cluster"] = errors.New("cannot be combined with kubeconfig")
+		found["in-cluster"] = errors.New("cannot be combined with kubeconfig: set one of them")
 	case s.ReadsKubernetes() && s.Etcd != "":
 		found["etcd"] = errors.New("choose etcd or the Kubernetes API as the source")
 	}
 	if s.KubernetesContext != "" && s.Kubeconfig == "" {
-		found["kubernetes-context"] = errors.New("is a context of the file kubeconfig, which is not set")
+		found["kubernetes-context"] = errors.New("is a context of the file kubeconfig, which is not set: " +
+			"set kubeconfig, too")
 	}
 	if s.KubernetesConfig != "" {
 		namespace, name, ok := strings.Cut(s.KubernetesConfig, "/")
@@ -143,13 +154,14 @@ func (s Settings) kubernetesProblems() map[string]error {
 			found["kubernetes-omit"] = fmt.Errorf("no kind %q: want some of %s", kind,
 				strings.Join(kubernetes.Kinds(), ", "))
 		case kind == "pods":
-			found["kubernetes-omit"] = errors.New("pods are always read: their labels come from there")
+			found["kubernetes-omit"] = errors.New("pods are always read, because their labels come from there: " +
+				"remove pods from the list")
 		case kind == "nodes" && s.NATExcludeNodes:
-			found["nat-exclude-nodes"] = errors.New("needs the addresses of nodes, and kubernetes-omit names nodes")
+			found["nat-exclude-nodes"] = errors.New("needs the addresses of nodes, " + nodesOmitted)
 		case kind == "nodes" && s.Wireguard:
-			found["wireguard"] = errors.New("needs the keys of nodes, and kubernetes-omit names nodes")
+			found["wireguard"] = errors.New("needs the keys of nodes, " + nodesOmitted)
 		case kind == "nodes" && s.TunnelsFromNodes == "true":
-			found["tunnels-from-nodes"] = errors.New("needs the addresses of nodes, and kubernetes-omit names nodes")
+			found["tunnels-from-nodes"] = errors.New("needs the addresses of nodes, " + nodesOmitted)
 		}
 	}
 	return found
@@ -163,11 +175,12 @@ func (s Settings) bridgesProblem() error {
 		_, refused := routes.New(routes.Config{Bridges: []string{name}})
 		switch {
 		case seen[name]:
-			return fmt.Errorf("%q is duplicated", name)
+			return fmt.Errorf("%q is duplicated: give each bridge once", name)
 		case strings.HasPrefix(name, s.InterfacePrefix):
-			return fmt.Errorf("%q begins with interface-prefix %q", name, s.InterfacePrefix)
+			return fmt.Errorf("%q begins with interface-prefix %q: give one of them another name", name,
+				s.InterfacePrefix)
 		case err != nil || refused != nil:
-			return fmt.Errorf("%q cannot be the name of a bridge", name)
+			return fmt.Errorf("%q cannot be the name of a bridge: %s", name, wantInterfaces)
 		}
 		seen[name] = true
 	}
@@ -178,7 +191,7 @@ func (s Settings) bridgesProblem() error {
 func nodeProblem(name string) error {
 	var invalid *policy.ValidationError
 	if errors.As((&policy.Node{Name: name}).Validate(), &invalid) {
-		return errors.New(invalid.Problems[0].Msg)
+		return fmt.Errorf("%s: give the name of this node", invalid.Problems[0].Msg)
 	}
 	return nil
 }
@@ -194,11 +207,11 @@ func addressProblem(address string) error {
 		return fmt.Errorf("want HOST:PORT, not %q", address)
 	}
 	if _, err := net.LookupPort("tcp", port); err != nil || port == "" {
-		return fmt.Errorf("invalid port %q", port)
+		return fmt.Errorf("invalid port %q: want 0 to 65535, or the name of a service", port)
 	}
 	_, err = netip.ParseAddr(host)
 	if err != nil && (strings.ContainsFunc(host, notInHostName) || endsInNumber(host)) {
-		return fmt.Errorf("invalid host %q", host)
+		return fmt.Errorf("invalid host %q: want an IP address or a host name", host)
 	}
 	return nil
 }

@@ -170,9 +170,9 @@ func resolve(layers []Layer, wanted func(key string) bool) (e *Effective, found 
 			var err error
 			switch {
 			case flags.Lookup(key) == nil:
-				err = errors.New("there is no such setting")
+				err = errors.New("there is no such setting: give one of 'agent help run'")
 			case l.Datastore && locals[key]:
-				err = errors.New("cannot be set in the datastore")
+				err = errors.New("cannot be set in the datastore: set it on the node itself")
 			default:
 				err = set(flags, key, l.Values[key])
 			}

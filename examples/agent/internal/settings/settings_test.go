@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -62,8 +63,8 @@ func TestResolveKeys(t *testing.T) {
 	require.Equal(t, settings.DefaultSocket, e.Socket)
 	require.Equal(t, settings.Defaults().Node, e.Node)
 	_, err = settings.ResolveKeys(layers[:1], "table", "node")
-	require.EqualError(t, err, `one: node: "a/b" has other characters than letters, digits and -_.:@+~`+
-		"\nset these flags to the values of the running agent: --node")
+	require.EqualError(t, err, `one: node: "a/b" has other characters than letters, digits and -_.:@+~: `+
+		"give the name of this node\nset these flags to the values of the running agent: --node")
 }
 
 // ResolveKeys uses neither a default nor an earlier value of a key that a broken source may set.
@@ -79,7 +80,7 @@ func TestResolveKeysOfBrokenFile(t *testing.T) {
 		"directory":                   {t.TempDir(), "", "is a directory", both},
 		"no YAML":                     {file(t, "table: mine\n a: b: c\n"), "", "mapping values", both},
 		"no mapping":                  {file(t, "- table: mine\n"), "", "want keys and values", both},
-		"key that is not a word":      {file(t, "{table}: mine\n"), "", "a key must be a word", both},
+		"key that is not a word":      {file(t, "{table}: mine\n"), "", "want a word as the key", both},
 		"list":                        {file(t, "table: [mine]\n"), "", "want a single value", "--table"},
 		"set twice":                   {file(t, "table: a\ntable: b\n"), "", "table: line 2: is set twice", "--table"},
 		"invalid":                     {file(t, "table: a b\n"), "", `table: "a b" is not`, "--table"},
@@ -215,14 +216,15 @@ func TestBridges(t *testing.T) {
 		require.NoError(t, err, layer.Source)
 		require.Equal(t, []string{"br0", "br1"}, e.BridgeNames(), layer.Source)
 	}
+	const names = "want names of interfaces, separated by commas"
 	for value, want := range map[string]string{
-		"br0,":      `bridges: "" cannot be the name of a bridge`,
-		"br/0":      `bridges: "br/0" cannot be the name of a bridge`,
-		"vxlan.way": `bridges: "vxlan.way" cannot be the name of a bridge`,
-		"ipip.way":  `bridges: "ipip.way" cannot be the name of a bridge`,
-		"lo":        `bridges: "lo" cannot be the name of a bridge`,
-		"br0,br0":   `bridges: "br0" is duplicated`,
-		"br0,way1":  `bridges: "way1" begins with interface-prefix "way"`,
+		"br0,":      `bridges: "" cannot be the name of a bridge: ` + names,
+		"br/0":      `bridges: "br/0" cannot be the name of a bridge: ` + names,
+		"vxlan.way": `bridges: "vxlan.way" cannot be the name of a bridge: ` + names,
+		"ipip.way":  `bridges: "ipip.way" cannot be the name of a bridge: ` + names,
+		"lo":        `bridges: "lo" cannot be the name of a bridge: ` + names,
+		"br0,br0":   `bridges: "br0" is duplicated: give each bridge once`,
+		"br0,way1":  `bridges: "way1" begins with interface-prefix "way": give one of them another name`,
 	} {
 		_, err := settings.Resolve(settings.Layer{Source: "test", Values: map[string]string{"bridges": value}})
 		require.EqualError(t, err, "test: "+want)
@@ -246,7 +248,7 @@ func TestEndpointToHost(t *testing.T) {
 	require.EqualError(t, err, `test: endpoint-to-host: want drop, accept or return, not "Accept"`)
 	set.Datastore = true
 	_, err = settings.Resolve(set)
-	require.EqualError(t, err, "test: endpoint-to-host: cannot be set in the datastore")
+	require.EqualError(t, err, "test: endpoint-to-host: cannot be set in the datastore: set it on the node itself")
 }
 
 // Pods of a Kubernetes cluster reach their own node, unless endpoint-to-host is set.
@@ -366,10 +368,9 @@ func TestAllProblemsAreReported(t *testing.T) {
 		"file /does/not/exist: open",
 		"datastore AgentConfig default (b.yaml): trust-annotations: cannot be set in the datastore",
 		`datastore AgentConfig default (b.yaml): log-level: invalid value "LOUD": want DEBUG, INFO, WARN or ERROR`,
-		`datastore AgentConfig default (b.yaml): conntrack-policy: invalid value "kill": conntrack: policy ` +
-			`"kill" is neither keep nor end`,
+		`datastore AgentConfig default (b.yaml): conntrack-policy: invalid value "kill": want keep or end`,
 		`datastore AgentConfig default (b.yaml): tcp-from-syn: invalid value "perhaps": want true or false`,
-		`datastore AgentConfig all (b.yaml): the name must be "default"`,
+		`datastore AgentConfig all (b.yaml): want the name "default"`,
 		"datastore AgentConfig all (b.yaml): line 5: want keys and values",
 	} {
 		require.ErrorContains(t, err, want)
@@ -381,6 +382,54 @@ func TestAllProblemsAreReported(t *testing.T) {
 		settings.File(file(t, "")))
 	require.ErrorContains(t, err, "want keys and values")
 	require.ErrorContains(t, err, "mapping values are not allowed")
+}
+
+// The error of each setting says what to give instead.
+func TestProblemsSayWhatToGive(t *testing.T) {
+	values := func(pairs ...string) map[string]string {
+		m := map[string]string{"node": "n"}
+		for i := 0; i < len(pairs); i += 2 {
+			m[pairs[i]] = pairs[i+1]
+		}
+		return m
+	}
+	advice := regexp.MustCompile(`: (want|give|set|keep|remove|choose|write) \S`)
+	for _, bad := range []map[string]string{
+		values("node", ""), values("node", "a/b"), values("table", ""), values("table", "a b"),
+		values("interface-prefix", ""), values("interface-prefix", "a b"), values("bridges", "a b"),
+		values("bridges", "br0,br0"), values("bridges", "way1"), values("socket", strings.Repeat("s", 108)),
+		values("route-protocol", "4"), values("route-protocol", "x"), values("http-address", "nowhere"),
+		values("http-address", "127.0.0.1:99999"), values("http-address", "a b:80"), values("health-timeout", "0s"),
+		values("apply-interval", "-1s"), values("apply-interval", "soon"), values("apply-burst", "0"),
+		values("resync-interval", "-1s"), values("verdict-log-group", "-2"), values("flows", "true"),
+		values("flowtable", "true", "bridges", "br0"), values("flowtable", "true", "wireguard", "true"),
+		values("flowtable-uplinks", "eth0"), values("flowtable", "true", "flowtable-uplinks", "a/b"),
+		values("endpoint-to-host", "x"), values("tunnels-from-nodes", "x"), values("record-limit", "0"),
+		values("conntrack-policy", "x"), values("tcp-from-syn", "x"), values("log-level", "x"),
+		values("etcd-username", "u"), values("etcd-cert-file", "f"), values("in-cluster", "true", "kubeconfig", "f"),
+		values("in-cluster", "true", "etcd", "http://a:1"), values("kubernetes-context", "c"),
+		values("kubernetes-config", "c"), values("kubernetes-omit", "x"), values("kubernetes-omit", "pods"),
+		values("kubernetes-omit", "nodes", "nat-exclude-nodes", "true"),
+		values("kubernetes-omit", "nodes", "wireguard", "true"),
+		values("kubernetes-omit", "nodes", "tunnels-from-nodes", "true"), values("wireguard-port", "0"),
+		values("wireguard-mtu", "1"), values("wireguard-key-lifetime", "1s"),
+		values("wireguard-unencrypted-hosts", "x"), values("wireguard-unencrypted-hosts", "::ffff:192.0.2.1"),
+		values("wireguard-unencrypted-hosts", "192.0.2.1/24"), values("wireguard", "true", "wireguard-dir", ""),
+		values("wireguard", "true", "wireguard-host-encryption", "true"),
+		values("wireguard", "true", "interface-prefix", "wg"), values("frob", "1"),
+	} {
+		_, err := settings.Resolve(settings.Layer{Source: "test", Values: bad})
+		require.Regexp(t, advice, err, "%v", bad)
+		require.NotContains(t, err.Error(), "\n", "%v", bad)
+	}
+	for _, text := range []string{"words", "a: b: c", "[a]: b", "table: [a]", "table: a\ntable: b"} {
+		_, err := settings.Resolve(settings.File(file(t, text)))
+		require.Regexp(t, advice, err, text)
+	}
+	_, err := settings.Resolve(settings.File("/does/not/exist"))
+	require.Regexp(t, advice, err)
+	_, err = settings.Resolve(settings.Layer{Source: "test", Datastore: true, Values: values()})
+	require.Regexp(t, advice, err)
 }
 
 // The longest path of a socket in the settings is the longest one that the kernel accepts.
@@ -426,7 +475,8 @@ func TestBoundsOfSettings(t *testing.T) {
 // Neither a key nor a file name can start a new line in the log.
 func TestProblemIsOneLine(t *testing.T) {
 	_, err := settings.Resolve(settings.Layer{Source: "file a\nlevel=INFO", Values: map[string]string{"x\ny": "1"}})
-	require.EqualError(t, err, `"file a\nlevel=INFO": "x\ny": there is no such setting`)
+	require.EqualError(t, err, `"file a\nlevel=INFO": "x\ny": there is no such setting: `+
+		"give one of 'agent help run'")
 }
 
 // Documents that are not settings stay unchanged, byte by byte.

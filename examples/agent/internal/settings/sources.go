@@ -21,6 +21,9 @@ const prefix = "WAYLEAVE_"
 // starts a program again in a user namespace.
 const reexecMarker = "WAYLEAVE_IN_USER_NAMESPACE"
 
+// wantMapping says what a source of settings must be.
+const wantMapping = "want keys and values"
+
 // environment is the name of the source of environment variables.
 const environment = "environment"
 
@@ -57,12 +60,12 @@ func File(path string) Layer {
 	}
 	data, err := os.ReadFile(path)
 	if err != nil {
-		l.Problems = append(l.Problems, &Problem{Source: l.Source, Err: err})
+		l.Problems = append(l.Problems, &Problem{Source: l.Source, Err: fmt.Errorf("%w: give a file of settings", err)})
 		return l
 	}
 	var doc yaml.Node
 	if err := yaml.Unmarshal(data, &doc); err != nil {
-		l.Problems = append(l.Problems, &Problem{Source: l.Source, Err: err})
+		l.Problems = append(l.Problems, &Problem{Source: l.Source, Err: fmt.Errorf("%w: %s", err, wantMapping)})
 		return l
 	}
 	if len(doc.Content) > 0 {
@@ -79,7 +82,7 @@ func (l *Layer) read(n *yaml.Node) {
 		})
 	}
 	if n.Kind != yaml.MappingNode {
-		fail("", n, "want keys and values")
+		fail("", n, wantMapping)
 		return
 	}
 	for i := 0; i+1 < len(n.Content); i += 2 {
@@ -87,9 +90,9 @@ func (l *Layer) read(n *yaml.Node) {
 		_, twice := l.Values[key.Value]
 		switch {
 		case key.Kind != yaml.ScalarNode:
-			fail("", key, "a key must be a word")
+			fail("", key, "want a word as the key")
 		case twice:
-			fail(key.Value, key, "is set twice")
+			fail(key.Value, key, "is set twice: keep one")
 		case value.Kind != yaml.ScalarNode || value.Tag == "!!null":
 			fail(key.Value, value, "want a single value")
 		default:
@@ -104,7 +107,7 @@ func Object(source string, data []byte) Layer {
 	l := Layer{Source: source, Datastore: true, Values: map[string]string{}}
 	var doc yaml.Node
 	if err := yaml.Unmarshal(data, &doc); err != nil {
-		l.Problems = append(l.Problems, &Problem{Source: source, Err: err})
+		l.Problems = append(l.Problems, &Problem{Source: source, Err: fmt.Errorf("%w: %s", err, wantMapping)})
 	} else if len(doc.Content) > 0 {
 		l.read(doc.Content[0])
 	}
@@ -140,7 +143,7 @@ func Extract(file string, data []byte) (map[string]Layer, []byte) {
 		text := data[at:mark[0]]
 		if name, l, ok := object(file, text); ok {
 			if _, twice := found[name]; twice {
-				l.Problems = append(l.Problems, &Problem{Source: l.Source, Err: errors.New("is duplicated")})
+				l.Problems = append(l.Problems, &Problem{Source: l.Source, Err: errors.New("is duplicated: keep one")})
 			}
 			found[name] = l
 			text = bytes.Repeat([]byte("\n"), bytes.Count(text, []byte("\n")))
@@ -170,7 +173,7 @@ func object(file string, text []byte) (name string, l Layer, ok bool) {
 	}
 	if head.Metadata.Name != Global && !strings.HasPrefix(head.Metadata.Name, OfNode("")) {
 		l.Problems = append(l.Problems, &Problem{
-			Source: l.Source, Err: fmt.Errorf("the name must be %q, or %q with the name of a node", Global, OfNode("")),
+			Source: l.Source, Err: fmt.Errorf("want the name %q, or %q with the name of a node", Global, OfNode("")),
 		})
 	}
 	if head.Spec.Kind != 0 {

@@ -77,7 +77,8 @@ func parseHosts(list string) (prefixes []netip.Prefix, err error) {
 		}
 		switch {
 		case err != nil:
-			return nil, fmt.Errorf("%q is not an address or prefix", text)
+			return nil, fmt.Errorf("%q is not an address or prefix: want these, separated by commas, or only "+
+				"the word none", text)
 		case prefix.Addr().Is4In6():
 			return nil, fmt.Errorf("%q is an IPv4 address in IPv6: write it as IPv4", text)
 		case prefix != prefix.Masked():
@@ -113,7 +114,7 @@ func (s Settings) wireguardProblems() map[string]error {
 		return found
 	}
 	if s.WireguardDir == "" {
-		found["wireguard-dir"] = errors.New("a directory is required: the node keeps its keys there")
+		found["wireguard-dir"] = errors.New("required: give a directory, in which the node keeps its keys")
 	}
 	if s.WireguardHostEncryption && s.WireguardUnencryptedHosts == "" {
 		found["wireguard-host-encryption"] = errors.New("set wireguard-unencrypted-hosts, too: the addresses of the " +
@@ -121,7 +122,8 @@ func (s Settings) wireguardProblems() map[string]error {
 	}
 	for _, name := range []string{wireguard.DefaultSecondDevice, wireguard.DefaultDevice} {
 		if s.InterfacePrefix != "" && strings.HasPrefix(name, s.InterfacePrefix) {
-			found["interface-prefix"] = fmt.Errorf("the WireGuard device %s begins with %q", name, s.InterfacePrefix)
+			found["interface-prefix"] = fmt.Errorf("the WireGuard device %s begins with %q: give another prefix", name,
+				s.InterfacePrefix)
 		}
 	}
 	return found

@@ -53,6 +53,7 @@ func TestWireguardUnencryptedHosts(t *testing.T) {
 
 func TestWireguardProblems(t *testing.T) {
 	const hosts, lifetime = "wireguard-unencrypted-hosts", "wireguard-key-lifetime"
+	const want = ": want these, separated by commas, or only the word none"
 	for _, row := range []struct {
 		values  map[string]string
 		problem string // without the key; empty if there is none
@@ -69,7 +70,7 @@ func TestWireguardProblems(t *testing.T) {
 		{map[string]string{lifetime: "-1h"}, lifetime + ": want 0s for never, or 1h0m0s or more, not -1h0m0s"},
 		{
 			map[string]string{"wireguard-dir": ""},
-			"wireguard-dir: a directory is required: the node keeps its keys there",
+			"wireguard-dir: required: give a directory, in which the node keeps its keys",
 		},
 		{
 			map[string]string{"wireguard-host-encryption": "true"},
@@ -77,9 +78,9 @@ func TestWireguardProblems(t *testing.T) {
 				"or none",
 		},
 		{map[string]string{"wireguard-host-encryption": "true", hosts: "none"}, ""},
-		{map[string]string{hosts: "none,192.0.2.1"}, hosts + `: "none" is not an address or prefix`},
-		{map[string]string{hosts: "192.0.2.1,"}, hosts + `: "" is not an address or prefix`},
-		{map[string]string{hosts: "fe80::1%eth0"}, hosts + `: "fe80::1%eth0" is not an address or prefix`},
+		{map[string]string{hosts: "none,192.0.2.1"}, hosts + `: "none" is not an address or prefix` + want},
+		{map[string]string{hosts: "192.0.2.1,"}, hosts + `: "" is not an address or prefix` + want},
+		{map[string]string{hosts: "fe80::1%eth0"}, hosts + `: "fe80::1%eth0" is not an address or prefix` + want},
 		{
 			map[string]string{hosts: "::ffff:192.0.2.1"},
 			hosts + `: "::ffff:192.0.2.1" is an IPv4 address in IPv6: write it as IPv4`,
@@ -90,15 +91,15 @@ func TestWireguardProblems(t *testing.T) {
 		},
 		{
 			map[string]string{"interface-prefix": "wg"},
-			`interface-prefix: the WireGuard device wg.way begins with "wg"`,
+			`interface-prefix: the WireGuard device wg.way begins with "wg": give another prefix`,
 		},
 		{
 			map[string]string{"interface-prefix": "wg2"},
-			`interface-prefix: the WireGuard device wg2.way begins with "wg2"`,
+			`interface-prefix: the WireGuard device wg2.way begins with "wg2": give another prefix`,
 		},
 		{
 			map[string]string{"in-cluster": "true", "kubernetes-omit": "nodes"},
-			"wireguard: needs the keys of nodes, and kubernetes-omit names nodes",
+			"wireguard: needs the keys of nodes, and kubernetes-omit names nodes: remove nodes from kubernetes-omit",
 		},
 	} {
 		values := map[string]string{"node": "n", "wireguard": "true"}
@@ -126,6 +127,6 @@ func TestWireguardIsLocal(t *testing.T) {
 		_, err := settings.Resolve(settings.Layer{
 			Source: "test", Datastore: true, Values: map[string]string{key: "x"},
 		})
-		require.EqualError(t, err, "test: "+key+": cannot be set in the datastore")
+		require.EqualError(t, err, "test: "+key+": cannot be set in the datastore: set it on the node itself")
 	}
 }
