@@ -18,7 +18,7 @@ func TestOutputFitsTerminal(t *testing.T) {
 	dir := folderOf(t, map[string]string{"pods.yaml": onePod, "deny.yaml": denyAll})
 	startAnAgent(t, dir)
 	for _, args := range []string{
-		"status", "endpoints", "policies", "sets", "routes", "health", "explain 2001:db8::7 shop/six tcp/80",
+		"status", "endpoints", "policies", "sets", "routes", "health", "verify", "explain 2001:db8::7 shop/six tcp/80",
 		"explain --manifests " + dir + " 2001:db8::7 shop/six tcp/80",
 	} {
 		_, full, errs := call(t, strings.Fields(args)...)
@@ -33,7 +33,7 @@ func TestOutputFitsTerminal(t *testing.T) {
 			require.LessOrEqual(t, utf8.RuneCountInString(line)-1, 72, "%s: %q", args, line)
 		}
 		require.NotContains(t, text, "\x1b", "a quick command shows no progress")
-		if strings.HasPrefix(args, "explain") || args == "endpoints" {
+		if strings.HasPrefix(args, "explain") || args == "endpoints" || args == "verify" {
 			require.Greater(t, strings.Count(text, "\n"), strings.Count(full, "\n"), args)
 		}
 	}

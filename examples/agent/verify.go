@@ -8,11 +8,16 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 
 	"github.com/wayleave/wayleave/examples/agent/internal/pipeline"
 	"github.com/wayleave/wayleave/examples/agent/internal/settings"
 	"github.com/wayleave/wayleave/examples/internal/api"
 	"github.com/wayleave/wayleave/examples/internal/cli"
+	"github.com/wayleave/wayleave/policy"
+	"github.com/wayleave/wayleave/policy/verdict"
 )
 
 // The exit statuses of verify besides 0.
@@ -57,7 +62,7 @@ The exit status is 0 if there is no difference, 1 if there is one, and 2 if the 
 				v, err := verification(ctx, o, s, *limit, progress)
 				progress.End()
 				if err == nil {
-					err = o.print(c, v.Result, v.Text)
+					err = o.print(c, v.Result, cli.Fold(v.Text, c.Width()))
 				}
 				switch {
 				case err != nil:
@@ -106,6 +111,9 @@ func verifyOffline(
 		return v, err
 	}
 	world, rejected := pipeline.Load(cfg)
+	if err := hasNode(world, s.Node); err != nil {
+		return v, errors.Join(append(rejected, err)...)
+	}
 	table, err := pipeline.Render(cfg, world)
 	if err = errors.Join(append(rejected, err)...); err != nil {
 		return v, err
@@ -120,4 +128,33 @@ func verifyOffline(
 	v = api.Verification{Last: true, Differs: result.Differs(), Text: result.String()}
 	v.Result, err = json.Marshal(result)
 	return v, err
+}
+
+// hasNode returns an error that lists the nodes of the world if the world has no object of the node.
+func hasNode(world verdict.World, node string) error {
+	nodes := map[string]bool{}
+	for _, r := range world {
+		switch r := r.(type) {
+		case *policy.Node:
+			nodes[r.Name] = true
+		case *policy.WorkloadEndpoint:
+			nodes[r.Node] = true
+		case *policy.HostEndpoint:
+			nodes[r.Node] = true
+		}
+	}
+	const listed = 5
+	names := slices.Sorted(maps.Keys(nodes))
+	text := strings.Join(names[:min(len(names), listed)], ", ")
+	if more := len(names) - listed; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	switch {
+	case nodes[node]:
+		return nil
+	case len(names) == 0:
+		return fmt.Errorf("no object of node %q in the manifests: give them a Pod with spec.nodeName and "+
+			"status.podIPs, a Node or a HostEndpoint", node)
+	}
+	return fmt.Errorf("no object of node %q in the manifests: give --node; they have: %s", node, text)
 }

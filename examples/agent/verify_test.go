@@ -94,6 +94,35 @@ func TestVerifyManifests(t *testing.T) {
 	require.Contains(t, out, `{ "br0", "br1" }`)
 }
 
+// A node that is not in the manifests is an error, not a difference. The error lists the nodes that are there.
+func TestVerifyManifestsOfAnotherNode(t *testing.T) {
+	code, out, errs := call(t, "verify", "--manifests", "demo", "--node", "vm")
+	require.Equal(t, statusFailed, code)
+	require.Empty(t, out)
+	require.Equal(t, "agent verify: no object of node \"vm\" in the manifests: give --node; they have: demo\n", errs)
+
+	pods := folderOf(t, map[string]string{"deny.yaml": denyAll})
+	code, _, errs = call(t, "verify", "--manifests", pods, "--node", "vm")
+	require.Equal(t, statusFailed, code)
+	require.Contains(t, errs, `no object of node "vm" in the manifests: give them a Pod`)
+
+	files := map[string]string{}
+	for _, name := range []string{"a", "b", "c", "d", "e", "f", "g"} {
+		files[name+".yaml"] = "apiVersion: v1\nkind: Node\nmetadata: {name: " + name + "}\n"
+	}
+	code, _, errs = call(t, "verify", "--manifests", folderOf(t, files), "--node", "vm")
+	require.Equal(t, statusFailed, code)
+	require.Contains(t, errs, "they have: a, b, c, d, e and 2 more\n")
+}
+
+// On a node without endpoints, the table and policy agree, too.
+func TestVerifyNodeWithoutObjects(t *testing.T) {
+	startAnAgent(t, folderOf(t, map[string]string{"deny.yaml": denyAll}))
+	code, out, errs := call(t, "verify")
+	require.Zero(t, code, "%s%s", out, errs)
+	require.Contains(t, out, "policy and table agree\n")
+}
+
 func TestVerifyFails(t *testing.T) {
 	code, _, errs := call(t, "verify", "--socket", filepath.Join(t.TempDir(), "none.sock"))
 	require.Equal(t, statusFailed, code)

@@ -71,8 +71,20 @@ type group struct {
 	in, out *mentions
 }
 
+// withNode returns the world with a Node resource for the node. A node without objects has a table,
+// too, but the evaluator has no verdicts about a node of which the world has no object.
+func withNode(world verdict.World, name string) verdict.World {
+	node := &policy.Node{Name: name}
+	if world[node.Key()] != nil {
+		return world
+	}
+	world = maps.Clone(world)
+	world.Set(node)
+	return world
+}
+
 func newProver(ctx context.Context, cfg Config) (*prover, error) {
-	full, err := verdict.NewConfigured(cfg.World, cfg.Verdict)
+	full, err := verdict.NewConfigured(withNode(cfg.World, cfg.Node), cfg.Verdict)
 	if err != nil {
 		return nil, fmt.Errorf("prove: %w", err)
 	}

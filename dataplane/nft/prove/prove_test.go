@@ -30,6 +30,17 @@ func TestConfigIsChecked(t *testing.T) {
 	require.Error(t, err)
 }
 
+// A node of which the world has no objects forwards the packets of others, as policy allows.
+func TestNodeWithoutObjects(t *testing.T) {
+	for name, w := range map[string]verdict.World{"no objects": {}, "objects of another node": shop()} {
+		table := rendered(t, render.Config{}, verdict.World{})
+		r, err := prove.Table(t.Context(), prove.Config{World: w, Node: "new", Table: table})
+		require.NoError(t, err, name)
+		require.Positive(t, r.Packets, name)
+		require.True(t, r.Agrees(), "%s: %s", name, r)
+	}
+}
+
 // The proof ends when the context is done, and when Progress returns an error.
 func TestProofEnds(t *testing.T) {
 	w := shop()
