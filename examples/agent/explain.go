@@ -23,8 +23,9 @@ func explainCommand() cli.Command {
 		Summary: "show whether policy lets one party reach another, and why",
 		About: `Prints the verdict of policy for a flow, and each tier, policy and rule that led to it. For
 each rule it prints where the rule comes from: the file and line, or the object of the Kubernetes API, and the
-field with the peer and the port. FROM and TO are addresses or pods (NAMESPACE/NAME; * matches any text). If
-both have IPv4 and IPv6 addresses, the command explains a flow of each.
+field with the peer and the port. For a policy without rules, it prints where the policy comes from. FROM and
+TO are addresses or pods (NAMESPACE/NAME; * matches any text). If both have IPv4 and IPv6 addresses, the
+command explains a flow of each.
 
 The command uses the running agent. With --manifests, it reads the manifests instead, and needs neither an
 agent nor root. With -o json, it prints a JSON object for each flow, one on each line.
@@ -83,7 +84,7 @@ func explainOffline(c cli.Console, o output, s offlineSettings, q api.Question) 
 	list, err := flows.Explain(world, parsed, func([]policy.Key) flows.Origins {
 		progress := cli.NewProgress(c, "finding the lines of the rules")
 		defer progress.End()
-		return pipeline.RuleOrigins(cfg)
+		return pipeline.Origins(cfg)
 	})
 	if err != nil {
 		return err

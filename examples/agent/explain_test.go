@@ -56,6 +56,33 @@ func TestExplainNamesTheManifest(t *testing.T) {
 	require.Contains(t, out, " of Policy/guard in tier default, "+file+":22: ingress[0]\n")
 }
 
+// explain names the file and line of a policy without rules. In JSON, the place also has the object.
+func TestExplainNamesTheManifestOfAPolicyWithoutRules(t *testing.T) {
+	dir := folderOf(t, map[string]string{"pods.yaml": onePod, "deny.yaml": denyAll})
+	at := " (" + filepath.Join(dir, "deny.yaml") + ":1)\n"
+	code, out, errs := call(t, "explain", "--manifests", dir, "2001:db8::7", "shop/six", "tcp/80")
+	require.Zero(t, code, errs)
+	require.Contains(t, out, ": nothing matches"+at)
+	startAnAgent(t, dir)
+	code, out, errs = call(t, "explain", "2001:db8::7", "shop/six", "tcp/80")
+	require.Zero(t, code, errs)
+	require.Contains(t, out, ": nothing matches"+at)
+	code, out, errs = call(t, "explain", "-o", "json", "2001:db8::7", "shop/six", "tcp/80")
+	require.Zero(t, code, errs)
+	var got struct {
+		PolicyOrigins map[string]struct {
+			Line   int
+			Object struct{ Kind, Namespace string }
+		}
+	}
+	require.NoError(t, json.Unmarshal([]byte(out), &got))
+	require.Len(t, got.PolicyOrigins, 1)
+	for _, origin := range got.PolicyOrigins {
+		require.Equal(t, 1, origin.Line)
+		require.Equal(t, "NetworkPolicy shop", origin.Object.Kind+" "+origin.Object.Namespace)
+	}
+}
+
 // A running agent finds the line of the rule in its manifests.
 func TestExplainOfAgentNamesTheManifest(t *testing.T) {
 	const six = `apiVersion: networking.k8s.io/v1

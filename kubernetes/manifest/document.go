@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/wayleave/wayleave/kubernetes/convert"
+	"github.com/wayleave/wayleave/policy"
 	"go.yaml.in/yaml/v3"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -28,9 +29,10 @@ var (
 // document is the state of decoding one document.
 type document struct {
 	converter convert.Converter
-	rule      func(string, RuleOrigin) // Reader.Rule
-	origin    Error                    // the file and the document of every error
-	first     int                      // the line of the file at which the document begins
+	rule      func(string, RuleOrigin)       // Reader.Rule
+	policy    func(policy.Key, PolicyOrigin) // Reader.Policy
+	origin    Error                          // the file and the document of every error
+	first     int                            // the line of the file at which the document begins
 	root      *yaml.Node
 	values    reader
 	entries   []entry
@@ -232,7 +234,20 @@ func (d *document) convert(
 	d.reportRules(object, path)
 	origin := d.origin
 	origin.Line, origin.Object = d.first+lineOf(d.root, path)-1, name
+	d.reportPolicies(resources, origin)
 	d.entries = append(d.entries, entry{resources: resources, origin: origin})
+}
+
+// reportPolicies reports the place of each policy among the resources of an object.
+func (d *document) reportPolicies(resources []policy.Resource, at Error) {
+	if d.policy == nil {
+		return
+	}
+	for _, r := range resources {
+		if p, ok := r.(*policy.Policy); ok {
+			d.policy(p.Key(), PolicyOrigin{Object: at.Object, File: at.File, Line: at.Line})
+		}
+	}
 }
 
 // reportRules reports the places of the rules of an object at a path of the document.

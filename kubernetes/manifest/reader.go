@@ -19,13 +19,33 @@ import (
 )
 
 // Reader has the settings with which its methods read manifests. The zero value is ready to use. A Reader is safe for
-// concurrent use if its function Rule is.
+// concurrent use if its functions are.
 type Reader struct {
 	// Converter converts the objects. The zero value is valid.
 	Converter convert.Converter
 	// Rule is called for each rule of the policies in manifests, with the rule's ID (see policy.RuleIDs) and its place.
 	// If an object is given twice, Rule is called for the rules of both. Nil means that the places are not computed.
 	Rule func(id string, at RuleOrigin)
+	// Policy is called for each policy in manifests, with its key and its place. If an object is given twice, Policy is
+	// called for both. Optional.
+	Policy func(key policy.Key, at PolicyOrigin)
+}
+
+// PolicyOrigin is the place of a policy in a manifest.
+type PolicyOrigin struct {
+	Object convert.Object `json:"object"`
+	// File is the name of the file as it was given.
+	File string `json:"file,omitempty"`
+	// Line is the line of the file, counted from 1, with which the object begins.
+	Line int `json:"line,omitempty"`
+}
+
+// String returns the place of the policy, as in "shop.yaml:36". If File is empty, it returns the object.
+func (o PolicyOrigin) String() string {
+	if o.File == "" {
+		return o.Object.String()
+	}
+	return fmt.Sprintf("%s:%d", o.File, o.Line)
 }
 
 // RuleOrigin is the place of a policy's rule in a manifest.
@@ -180,7 +200,10 @@ func (r Reader) decodeFile(file string, data []byte) ([]entry, []error) {
 	var entries []entry
 	var errs []error
 	for i, c := range split(data) {
-		d := document{converter: r.Converter, rule: r.Rule, origin: Error{File: file, Document: i + 1}, first: c.line}
+		d := document{
+			converter: r.Converter, rule: r.Rule, policy: r.Policy,
+			origin: Error{File: file, Document: i + 1}, first: c.line,
+		}
 		d.decode(c)
 		entries = append(entries, d.entries...)
 		errs = append(errs, d.errs...)

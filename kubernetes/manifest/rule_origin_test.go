@@ -78,6 +78,23 @@ func TestRuleOrigins(t *testing.T) {
 	require.Equal(t, "shop.yaml:21: ingress[2].from[1]", narrowed)
 }
 
+// Policy receives the first line of each policy, in all documents of a file and in lists.
+func TestPolicyOrigins(t *testing.T) {
+	found := map[string]string{}
+	reader := manifest.Reader{Policy: func(key policy.Key, at manifest.PolicyOrigin) {
+		found[key.String()] = at.Object.Kind + " " + at.String()
+	}}
+	_, problems := reader.Decode("shop.yaml", []byte(authored))
+	require.Empty(t, problems)
+	require.Equal(t, map[string]string{
+		"Policy/shop/knp.default.web": "NetworkPolicy shop.yaml:5", "Policy/guard": "GlobalNetworkPolicy shop.yaml:26",
+	}, found)
+	_, problems = reader.Decode("", []byte("apiVersion: networking.k8s.io/v1\nkind: NetworkPolicy\n"+
+		"metadata: {namespace: shop, name: deny}\nspec: {podSelector: {}}\n"))
+	require.Empty(t, problems)
+	require.Equal(t, "NetworkPolicy NetworkPolicy shop/deny", found["Policy/shop/knp.default.deny"])
+}
+
 // Without a file, the text of an origin has the object instead. A rule that cannot be read also has
 // an origin.
 func TestRuleOriginWithoutFile(t *testing.T) {

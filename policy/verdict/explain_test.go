@@ -67,16 +67,27 @@ func TestExplainText(t *testing.T) {
 // The text has the origins of the rules that have one, beside the rules and in the decisions.
 func TestExplainTextWithOrigins(t *testing.T) {
 	x := verdict.Explain(blocked(t), flowOf(t, "tcp 10.0.0.2 10.0.0.1:80"))
-	require.Equal(t, x.String(), x.Text(func(string) string { return "" }))
+	require.Equal(t, x.String(), x.Text(verdict.Origins{Rule: func(string) string { return "" }}))
 	decided := x.Ingress.IfStagedDecision.RuleID
 	first := x.Ingress.Tiers[1].Policies[0].Rules[0].ID
-	text := x.Text(func(id string) string {
+	text := x.Text(verdict.Origins{Rule: func(id string) string {
 		return map[string]string{decided: "soon.yaml:7: ingress[0]", first: "web.yaml:9: ingress[0].from[1]"}[id]
-	})
+	}})
 	require.Contains(t, text, `rule 1 Allow [by="ops" why="the shop"] (web.yaml:9: ingress[0].from[1]): no: `)
 	require.Contains(t, text, "rule 1 Allow (soon.yaml:7: ingress[0]): matches\n")
 	require.Contains(t, text, "of StagedPolicy/shop/soon in tier default, soon.yaml:7: ingress[0]\n")
 	require.Contains(t, text, "rule 2 Allow: no: ")
+}
+
+// A policy without rules has its own origin in the text. A policy with rules has only those of its rules.
+func TestExplainTextWithOriginsOfPolicies(t *testing.T) {
+	w := blocked(t)
+	w.Set(in("", 3, ingress("shop/default-deny")))
+	x := verdict.Explain(w, flowOf(t, "tcp 10.0.0.2 10.0.0.1:80"))
+	text := x.Text(verdict.Origins{Policy: func(key policy.Key) string { return key.Name + ".yaml:1" }})
+	require.Contains(t, text, "    Policy/shop/default-deny: nothing matches (default-deny.yaml:1)\n")
+	require.Contains(t, text, "    Policy/shop/web: nothing matches\n")
+	require.Contains(t, x.String(), "    Policy/shop/default-deny: nothing matches\n")
 }
 
 func TestExplainJSON(t *testing.T) {

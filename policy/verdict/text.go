@@ -13,12 +13,27 @@ import (
 
 // String returns the explanation in several lines, with a final line break. The text is for people and may change. The
 // JSON encoding is for programs.
-func (x *Explanation) String() string { return x.Text(func(string) string { return "" }) }
+func (x *Explanation) String() string { return x.Text(Origins{}) }
 
-// Text returns the text of String, with the origin of each rule, for example the line of its manifest. The function
-// origin returns the origin of the rule with the given ID, or "" if it is not known.
-func (x *Explanation) Text(origin func(ruleID string) string) string {
-	t := &text{origin: origin}
+// Origins finds the origins of rules and policies, for example lines of manifests. A function returns "" if the origin
+// is not known. If a function is nil, it knows no origin.
+type Origins struct {
+	// Rule returns the origin of the rule with the given ID.
+	Rule func(ruleID string) string
+	// Policy returns the origin of a policy. It is called only for a policy of which the explanation has no rule.
+	Policy func(policy.Key) string
+}
+
+// Text returns the text of String, with the origin of each rule. A policy without rules in the explanation has its own
+// origin in the text.
+func (x *Explanation) Text(o Origins) string {
+	if o.Rule == nil {
+		o.Rule = func(string) string { return "" }
+	}
+	if o.Policy == nil {
+		o.Policy = func(policy.Key) string { return "" }
+	}
+	t := &text{origins: o}
 	t.line(0, "%s: %s", x.Flow, x.Result.Combined)
 	if x.Flow.Node == "" || len(x.Stages) == 0 && x.Result.Combined == Deny {
 		t.direction(x.Egress)
@@ -36,7 +51,7 @@ func (x *Explanation) Text(origin func(ruleID string) string) string {
 // text builds indented lines.
 type text struct {
 	strings.Builder
-	origin func(ruleID string) string
+	origins Origins
 }
 
 func (t *text) line(depth int, format string, args ...any) {
@@ -74,7 +89,7 @@ func (t *text) direction(d *Direction) {
 
 // decision returns the text of a decision, with the origin of its rule.
 func (t *text) decision(d Decision) string {
-	if at := t.origin(d.RuleID); d.RuleID != "" && at != "" {
+	if at := t.origins.Rule(d.RuleID); d.RuleID != "" && at != "" {
 		return d.String() + ", " + at
 	}
 	return d.String()
@@ -118,17 +133,18 @@ func (t *text) tier(tier TierStep) {
 		if p.Staged {
 			would = " (if it were enforced)"
 		}
-		t.line(2, "%s%s: %s", p.Policy, would, actionOr(p.Action, "nothing matches"))
+		at := ""
+		if len(p.Rules) == 0 {
+			at = inBrackets(t.origins.Policy(p.Policy))
+		}
+		t.line(2, "%s%s: %s%s", p.Policy, would, actionOr(p.Action, "nothing matches"), at)
 		t.rules(3, p.Rules)
 	}
 }
 
 func (t *text) rules(depth int, rules []RuleStep) {
 	for i, r := range rules {
-		what := string(r.Action) + annotationText(r.Annotations)
-		if at := t.origin(r.ID); at != "" {
-			what += " (" + at + ")"
-		}
+		what := string(r.Action) + annotationText(r.Annotations) + inBrackets(t.origins.Rule(r.ID))
 		switch {
 		case len(r.Doubts) > 0 && r.Mismatch == nil:
 			t.line(depth, "rule %d %s%s: matches everything", i+1, what, doubtText(r.Doubts))
@@ -140,6 +156,14 @@ func (t *text) rules(depth int, rules []RuleStep) {
 			t.line(depth, "rule %d %s: no: %s: %s", i+1, what, r.Mismatch.Field, r.Mismatch.Reason)
 		}
 	}
+}
+
+// inBrackets returns an origin to append; empty if it is not known.
+func inBrackets(origin string) string {
+	if origin == "" {
+		return ""
+	}
+	return " (" + origin + ")"
 }
 
 // doubtText returns the text for a closed rule, with the reasons.

@@ -278,20 +278,21 @@ func (d *Daemon) explain(r *http.Request, p *pipeline.Pipeline) (any, error) {
 		return nil, err
 	}
 	return flows.Explain(world, parsed, func(policies []policy.Key) flows.Origins {
-		return d.ruleOrigins(r.Context(), p, policies)
+		return d.origins(r.Context(), p, policies)
 	})
 }
 
-// ruleOrigins returns the places of the rules of policies: in the manifests, and in the Kubernetes
+// origins returns the places of policies and their rules: in the manifests, and in the Kubernetes
 // API.
-func (d *Daemon) ruleOrigins(ctx context.Context, p *pipeline.Pipeline, policies []policy.Key) flows.Origins {
-	origins := flows.Origins{}
+func (d *Daemon) origins(ctx context.Context, p *pipeline.Pipeline, policies []policy.Key) flows.Origins {
+	origins := p.Origins()
 	if d.kube != nil {
-		origins = d.kube.RuleOrigins(ctx, slices.DeleteFunc(policies, func(key policy.Key) bool {
+		rules := d.kube.RuleOrigins(ctx, slices.DeleteFunc(policies, func(key policy.Key) bool {
 			return !p.Has(kube.Name, key)
 		}))
+		maps.Copy(rules, origins.Rules) // manifests come before the API
+		origins.Rules = rules
 	}
-	maps.Copy(origins, p.RuleOrigins()) // manifests come before the API
 	return origins
 }
 

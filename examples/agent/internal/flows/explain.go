@@ -7,25 +7,34 @@ import (
 	"slices"
 
 	"github.com/wayleave/wayleave/examples/internal/api"
+	"github.com/wayleave/wayleave/kubernetes/convert"
 	"github.com/wayleave/wayleave/kubernetes/manifest"
 	"github.com/wayleave/wayleave/policy"
 	"github.com/wayleave/wayleave/policy/verdict"
 )
 
-// Origins has the place (file and line) of each rule in the manifests, by the rule's ID.
-type Origins map[string]manifest.RuleOrigin
+// Origins has the places (file and line) of rules and policies in the manifests.
+type Origins struct {
+	// Rules has the places of rules, by the rule's ID.
+	Rules map[string]manifest.RuleOrigin
+	// Policies has the places of policies.
+	Policies map[policy.Key]manifest.PolicyOrigin
+}
 
 // explanation is the JSON form of an explanation. Origins has the places of the explanation's rules
-// in manifests.
+// in manifests, and PolicyOrigins those of its policies without rules.
 type explanation struct {
 	*verdict.Explanation
-	Origins Origins `json:"origins,omitempty"`
+	Origins       map[string]manifest.RuleOrigin   `json:"origins,omitempty"`
+	PolicyOrigins map[string]manifest.PolicyOrigin `json:"policyOrigins,omitempty"`
 }
 
 // Explain explains the decisions of policy about flows. An explanation also has the places (file
 // and line) of its rules in manifests. To get them, Explain calls the function find once, with the
 // policies of all explanations. If find does not return the place of a rule, the explanation shows
-// the rule without a place.
+// the rule without a place. For a policy of which the explanation has no rule, Explain shows the
+// place of the policy. If find does not return it, Explain shows the object from which the policy
+// was made.
 func Explain(
 	world verdict.World, list []verdict.Flow, find func(policies []policy.Key) Origins,
 ) (out []api.Explanation, err error) {
@@ -39,17 +48,27 @@ func Explain(
 	slices.SortFunc(policies, policy.Key.Compare)
 	known := find(slices.Compact(policies))
 	for _, x := range explained {
-		used := Origins{}
-		text := x.Text(func(ruleID string) string {
-			origin, ok := known[ruleID]
+		used := explanation{x, map[string]manifest.RuleOrigin{}, map[string]manifest.PolicyOrigin{}}
+		text := x.Text(verdict.Origins{Rule: func(ruleID string) string {
+			origin, ok := known.Rules[ruleID]
 			if !ok {
 				return ""
 			}
 			origin = origin.Narrow(x.Flow.Src, x.Flow.Dst, x.Flow.DstPort)
-			used[ruleID] = origin
+			used.Origins[ruleID] = origin
 			return origin.String()
-		})
-		data, err := json.Marshal(explanation{x, used})
+		}, Policy: func(key policy.Key) string {
+			origin, ok := known.Policies[key]
+			if !ok {
+				origin.Object, ok = convert.Origin(key)
+			}
+			if !ok {
+				return ""
+			}
+			used.PolicyOrigins[key.String()] = origin
+			return origin.String()
+		}})
+		data, err := json.Marshal(used)
 		if err != nil {
 			return nil, err
 		}

@@ -12,8 +12,8 @@ import (
 	"github.com/wayleave/wayleave/calcgraph"
 	"github.com/wayleave/wayleave/dataplane"
 	"github.com/wayleave/wayleave/dataplane/nft/render"
+	"github.com/wayleave/wayleave/examples/agent/internal/flows"
 	"github.com/wayleave/wayleave/internal/packed"
-	"github.com/wayleave/wayleave/kubernetes/manifest"
 	"github.com/wayleave/wayleave/policy"
 	"github.com/wayleave/wayleave/policy/verdict"
 )
@@ -143,10 +143,10 @@ func (p *Pipeline) compute(world verdict.World) (*calcgraph.Graph, error) {
 	return g, nil
 }
 
-// RuleOrigins returns the place of each rule in the manifests, by the rule's ID. It reads the
-// files. If the files have more than 1 MiB in total, it returns nil, because reading them would
-// take too long.
-func (p *Pipeline) RuleOrigins() map[string]manifest.RuleOrigin {
+// Origins returns the place of each rule and each policy in the manifests. It reads the files. If
+// the files have more than 1 MiB in total, it returns no places, because reading them would take
+// too long.
+func (p *Pipeline) Origins() flows.Origins {
 	const maxSize = 1 << 20 // takes some seconds
 	entries, _ := os.ReadDir(p.cfg.Manifests)
 	size := int64(0)
@@ -156,9 +156,9 @@ func (p *Pipeline) RuleOrigins() map[string]manifest.RuleOrigin {
 		}
 	}
 	if size > maxSize {
-		return nil
+		return flows.Origins{}
 	}
-	return RuleOrigins(p.cfg)
+	return Origins(p.cfg)
 }
 
 // Has reports whether a source has an object.

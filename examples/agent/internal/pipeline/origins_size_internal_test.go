@@ -11,14 +11,15 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// RuleOrigins does not read large folders.
-func TestRuleOriginsOfLargeFolder(t *testing.T) {
+// Origins does not read large folders.
+func TestOriginsOfLargeFolder(t *testing.T) {
 	p := &Pipeline{cfg: Config{Manifests: t.TempDir()}}
 	policy := `{apiVersion: networking.k8s.io/v1, kind: NetworkPolicy, metadata: {namespace: n, name: p},
   spec: {podSelector: {}, ingress: [{}]}}`
 	require.NoError(t, os.WriteFile(filepath.Join(p.cfg.Manifests, "p.yaml"), []byte(policy), 0o600))
-	require.Len(t, p.RuleOrigins(), 1)
+	require.Len(t, p.Origins().Rules, 1)
+	require.Len(t, p.Origins().Policies, 1)
 	large := "# " + strings.Repeat("x", 1<<20)
 	require.NoError(t, os.WriteFile(filepath.Join(p.cfg.Manifests, "q.yaml"), []byte(large), 0o600))
-	require.Nil(t, p.RuleOrigins())
+	require.Empty(t, p.Origins())
 }

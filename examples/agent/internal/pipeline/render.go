@@ -12,6 +12,7 @@ import (
 	"github.com/wayleave/wayleave/calcgraph"
 	"github.com/wayleave/wayleave/dataplane/nft/render"
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
+	"github.com/wayleave/wayleave/examples/agent/internal/flows"
 	"github.com/wayleave/wayleave/examples/agent/internal/settings"
 	"github.com/wayleave/wayleave/kubernetes/convert"
 	"github.com/wayleave/wayleave/kubernetes/manifest"
@@ -41,17 +42,24 @@ func Load(cfg Config) (verdict.World, []error) {
 	})
 }
 
-// RuleOrigins returns the place of each rule in the manifests (file, line and field), by the rule's
-// ID. It reads the directory at each call. When a rule is changed, its ID changes.
-func RuleOrigins(cfg Config) map[string]manifest.RuleOrigin {
-	origins := map[string]manifest.RuleOrigin{}
+// Origins returns the place of each rule and each policy in the manifests. It reads the directory
+// at each call. When a rule is changed, its ID changes.
+func Origins(cfg Config) flows.Origins {
+	origins := flows.Origins{
+		Rules: map[string]manifest.RuleOrigin{}, Policies: map[policy.Key]manifest.PolicyOrigin{},
+	}
 	if cfg.Manifests == "" {
 		return origins
 	}
 	reader := cfg.reader()
 	reader.Rule = func(id string, at manifest.RuleOrigin) {
-		if _, twice := origins[id]; !twice { // of two objects with one name, the first is used
-			origins[id] = at
+		if _, twice := origins.Rules[id]; !twice { // of two objects with one name, the first is used
+			origins.Rules[id] = at
+		}
+	}
+	reader.Policy = func(key policy.Key, at manifest.PolicyOrigin) {
+		if _, twice := origins.Policies[key]; !twice {
+			origins.Policies[key] = at
 		}
 	}
 	_, _ = reader.ReadDir(cfg.Manifests) // the errors were reported when the objects were read
