@@ -62,7 +62,8 @@ func Example() {
 	// in-sync
 }
 
-// The same with the kernel's nftables and routes. It needs CAP_NET_ADMIN, so it does not run as a test.
+// The same with the kernel's nftables and routes. It needs CAP_NET_ADMIN, so it does not run as a
+// test.
 func Example_kernel() {
 	ctx, store := context.Background(), &datastore.Memory{}
 	graph, err := calcgraph.New(calcgraph.Config{Node: "node-1"})

@@ -10,26 +10,28 @@ import (
 	"github.com/wayleave/wayleave/selector/labelindex"
 )
 
-// PolicyReceiver receives the active policies. A policy is active if it selects a local endpoint, or has the
-// performance hint policy.AssumeNeededOnEveryNode. PolicyActive is called again if an active policy changes.
+// PolicyReceiver receives the active policies. A policy is active if it selects a local endpoint,
+// or has the performance hint policy.AssumeNeededOnEveryNode. PolicyActive is called again if an
+// active policy changes.
 type PolicyReceiver interface {
 	PolicyActive(p *policy.Policy)
 	PolicyInactive(key policy.Key)
 }
 
-// ProfileReceiver receives the active profiles. A profile is active if a local endpoint lists it. If the profile does
-// not exist, ProfileActive receives another profile with the same name. This is the profile that policy.BuiltinProfile
-// returns for the name, or else a profile that denies everything. ProfileActive is called again if an active profile
-// changes.
+// ProfileReceiver receives the active profiles. A profile is active if a local endpoint lists it.
+// If the profile does not exist, ProfileActive receives another profile with the same name. This is
+// the profile that policy.BuiltinProfile returns for the name, or else a profile that denies
+// everything. ProfileActive is called again if an active profile changes.
 type ProfileReceiver interface {
 	ProfileActive(p *policy.Profile)
 	ProfileInactive(name string)
 }
 
-// MatchReceiver is notified of which policies select which local endpoints. All policies of a Selection have the same
-// selector, so one call is for all of them. SelectionChanged is called if a policy is added to a selection or removed
-// from it. It is also called if the tier, order, direction or stage (such as untracked) of a policy changes. It is not
-// called if only rules change.
+// MatchReceiver is notified of which policies select which local endpoints. All policies of a
+// Selection have the same selector, so one call is for all of them. SelectionChanged is called if a
+// policy is added to a selection or removed from it. It is also called if the tier, order,
+// direction or stage (such as untracked) of a policy changes. It is not called if only rules
+// change.
 type MatchReceiver interface {
 	MatchStarted(s *Selection, endpoint policy.Key)
 	MatchStopped(s *Selection, endpoint policy.Key)
@@ -43,14 +45,15 @@ type ActiveRulesConfig struct {
 	Matches  MatchReceiver
 }
 
-// ActiveRules computes which policies and profiles the endpoints of this node need. The RuleScanner and the
-// PolicyResolver receive only these policies and profiles. So their cost does not depend on the size of the cluster.
-// When a policy selects its first local endpoint, ActiveRules calls PolicyActive, and then MatchStarted for the
-// endpoint. When the policy selects no local endpoint any more, ActiveRules calls MatchStopped for the last endpoint,
-// and then PolicyInactive. A policy with the hint policy.AssumeNeededOnEveryNode is active all the time.
+// ActiveRules computes which policies and profiles the endpoints of this node need. The RuleScanner
+// and the PolicyResolver receive only these policies and profiles. So their cost does not depend on
+// the size of the cluster. When a policy selects its first local endpoint, ActiveRules calls
+// PolicyActive, and then MatchStarted for the endpoint. When the policy selects no local endpoint
+// any more, ActiveRules calls MatchStopped for the last endpoint, and then PolicyInactive. A policy
+// with the hint policy.AssumeNeededOnEveryNode is active all the time.
 //
-// Policies with equal selectors are in one Selection. So the cost of ActiveRules depends on the number of distinct
-// selectors.
+// Policies with equal selectors are in one Selection. So the cost of ActiveRules depends on the
+// number of distinct selectors.
 //
 // An ActiveRules is not safe for concurrent use.
 type ActiveRules struct {
@@ -60,12 +63,13 @@ type ActiveRules struct {
 	selectors  selectorCache
 	selections map[string]*Selection // by canonical selector
 	policies   map[policy.Key]selected
-	// deferred has the policies of namespaces without a local endpoint. They cannot select a local endpoint, so their
-	// selectors are not parsed. In a large cluster, nearly all policies are deferred. indexed has the policies of the
-	// other namespaces.
+	// deferred has the policies of namespaces without a local endpoint. They cannot select a local
+	// endpoint, so their selectors are not parsed. In a large cluster, nearly all policies are
+	// deferred. indexed has the policies of the other namespaces.
 	deferred, indexed policiesByNamespace
 	profiles          map[string]*activeProfile
-	// endpoints has the namespace and the profiles of each local endpoint. They are released when it is removed.
+	// endpoints has the namespace and the profiles of each local endpoint. They are released when
+	// it is removed.
 	endpoints  map[policy.Key]localEndpoint
 	parentsBuf []string // buffer
 }
@@ -114,9 +118,9 @@ func NewActiveRules(cfg ActiveRulesConfig) (*ActiveRules, error) {
 	return a, nil
 }
 
-// UpdatePolicy adds or replaces a policy. If its selectors are invalid, UpdatePolicy removes the policy, and returns
-// the error of PolicySelector. If the policy's namespace has no local endpoint, UpdatePolicy does not parse the
-// selectors yet.
+// UpdatePolicy adds or replaces a policy. If its selectors are invalid, UpdatePolicy removes the
+// policy, and returns the error of PolicySelector. If the policy's namespace has no local endpoint,
+// UpdatePolicy does not parse the selectors yet.
 func (a *ActiveRules) UpdatePolicy(p *policy.Policy) error {
 	key := p.Key()
 	if a.deferPolicy(key, p) {
@@ -182,8 +186,8 @@ func (a *ActiveRules) DeletePolicy(key policy.Key) {
 	}
 }
 
-// deferPolicy stores a policy without parsing the policy's selector, if the policy cannot select a local endpoint.
-// Otherwise it does nothing and returns false.
+// deferPolicy stores a policy without parsing the policy's selector, if the policy cannot select a
+// local endpoint. Otherwise it does nothing and returns false.
 func (a *ActiveRules) deferPolicy(key policy.Key, p *policy.Policy) bool {
 	if p.Namespace == "" || p.NeededOnEveryNode() {
 		return false
@@ -198,7 +202,8 @@ func (a *ActiveRules) deferPolicy(key policy.Key, p *policy.Policy) bool {
 	return true
 }
 
-// indexNamespace indexes the deferred policies of a namespace after its first local endpoint was added.
+// indexNamespace indexes the deferred policies of a namespace after its first local endpoint was
+// added.
 func (a *ActiveRules) indexNamespace(namespace string) {
 	for _, p := range a.deferred.take(namespace) {
 		_ = a.UpdatePolicy(p) // with an error, the policy is absent
@@ -224,7 +229,8 @@ func (a *ActiveRules) removeSelected(p selected) {
 	}
 }
 
-// replaceSelected replaces a policy in a selection, and reports the change if the selection has matches.
+// replaceSelected replaces a policy in a selection, and reports the change if the selection has
+// matches.
 func (a *ActiveRules) replaceSelected(s *Selection, old, p *policy.Policy) {
 	if s.Replace(old, p) && s.matches > 0 {
 		a.out.Matches.SelectionChanged(s)
@@ -241,8 +247,9 @@ func (a *ActiveRules) UpdateProfile(p *policy.Profile) {
 	}
 }
 
-// DeleteProfile removes a profile, if it exists. If an endpoint still lists the profile, ProfileActive receives the
-// built-in profile of this name, or else a profile that denies everything.
+// DeleteProfile removes a profile, if it exists. If an endpoint still lists the profile,
+// ProfileActive receives the built-in profile of this name, or else a profile that denies
+// everything.
 func (a *ActiveRules) DeleteProfile(name string) {
 	state := a.profiles[name]
 	if state == nil || state.profile == nil {

@@ -17,8 +17,8 @@ func (a *ActiveRules) profile(name string) *activeProfile {
 	return state
 }
 
-// useProfile counts an endpoint that lists a profile. The label index has only profiles that a local endpoint lists,
-// because most profiles of a cluster have no local endpoint.
+// useProfile counts an endpoint that lists a profile. The label index has only profiles that a
+// local endpoint lists, because most profiles of a cluster have no local endpoint.
 func (a *ActiveRules) useProfile(name string) {
 	state := a.profile(name)
 	state.users++
@@ -46,8 +46,8 @@ func (a *ActiveRules) releaseProfile(name string) {
 	}
 }
 
-// missingProfile returns the rules for a profile without a resource. Unless it is built in, it denies everything, also
-// what a later profile in the endpoint's list allows.
+// missingProfile returns the rules for a profile without a resource. Unless it is built in, it
+// denies everything, also what a later profile in the endpoint's list allows.
 func missingProfile(name string) *policy.Profile {
 	if p, ok := policy.BuiltinProfile(name); ok {
 		return p
@@ -56,7 +56,8 @@ func missingProfile(name string) *policy.Profile {
 	return &policy.Profile{Name: name, Ingress: deny, Egress: deny}
 }
 
-// distinct returns the names without duplicates, in order. If there are none, it returns the same slice.
+// distinct returns the names without duplicates, in order. If there are none, it returns the same
+// slice.
 func distinct(names []string) []string {
 	for i, name := range names {
 		if slices.Contains(names[:i], name) {

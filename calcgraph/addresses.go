@@ -36,7 +36,8 @@ func routable(a netip.Addr) bool {
 		!(a.Is6() && a.IsLinkLocalUnicast())
 }
 
-// firstAddresses returns the first address of each family of a node with the length of its subnet, or the zero prefix.
+// firstAddresses returns the first address of each family of a node with the length of its subnet,
+// or the zero prefix.
 func firstAddresses(n *policy.Node) (first [2]netip.Prefix) {
 	if n == nil {
 		return first
@@ -63,8 +64,8 @@ func eachNodeClaim(n *policy.Node, f func(netip.Prefix, claim)) {
 	first := firstAddresses(n)
 	for _, a := range n.TunnelAddresses() {
 		a = a.Unmap()
-		// A VXLAN or IP-in-IP device needs an address of the node in its family, see TunnelResolver. A WireGuard device
-		// does not.
+		// A VXLAN or IP-in-IP device needs an address of the node in its family, see
+		// TunnelResolver. A WireGuard device does not.
 		wireguard := a == n.IPv4WireguardAddr.Unmap() || a == n.IPv6WireguardAddr.Unmap()
 		if routable(a) && (wireguard || first[familyOf(a)].IsValid()) {
 			f(single(a), claim{kind: claimTunnel, node: n.Name})
@@ -72,8 +73,8 @@ func eachNodeClaim(n *policy.Node, f func(netip.Prefix, claim)) {
 	}
 }
 
-// inSubnet reports whether another node's address is in the subnet of this node. A full-length prefix is a subnet of
-// its own, on both sides.
+// inSubnet reports whether another node's address is in the subnet of this node. A full-length
+// prefix is a subnet of its own, on both sides.
 func inSubnet(own, other netip.Prefix) bool {
 	return own.IsValid() && other.IsValid() && !own.IsSingleIP() && !other.IsSingleIP() && own.Contains(other.Addr())
 }

@@ -22,18 +22,21 @@ import (
 type churn struct {
 	// setup is applied before the first step, and restore after the last one.
 	setup, restore []policy.Update
-	// steps are the changes, applied in a cycle. Each has an effect, also the first one after the last one.
+	// steps are the changes, applied in a cycle. Each has an effect, also the first one after the
+	// last one.
 	steps []policy.Update
-	// undo is applied after each step and not measured. Without undo, the steps themselves return to the initial state.
+	// undo is applied after each step and not measured. Without undo, the steps themselves return
+	// to the initial state.
 	undo []policy.Update
 	// per is the number of steps of a flush; 0 means 1.
 	per int
-	// want has the number of events of the first step by kind, and of the added and removed members.
+	// want has the number of events of the first step by kind, and of the added and removed
+	// members.
 	want map[string]int
 }
 
-// churns returns the changes by name. Changes of remote endpoints iterate over many of them, so that their data is not
-// in the processor's cache.
+// churns returns the changes by name. Changes of remote endpoints iterate over many of them, so
+// that their data is not in the processor's cache.
 func churns(w snapshot) map[string]churn {
 	m := workload.Markers()
 	seven := sevenOf(m, w)
@@ -55,8 +58,8 @@ func churns(w snapshot) map[string]churn {
 	}
 }
 
-// BenchmarkChurn measures single changes to a loaded W1, each with a flush. Besides the mean of all steps, it reports
-// the minimum and the median, which depend less on other load of the machine.
+// BenchmarkChurn measures single changes to a loaded W1, each with a flush. Besides the mean of all
+// steps, it reports the minimum and the median, which depend less on other load of the machine.
 func BenchmarkChurn(b *testing.B) {
 	for _, w := range sizes([]snapshot{{25_000, 1_000}}, snapshot{250_000, 10_000}) {
 		graph := newBenchGraph(b)
@@ -105,8 +108,8 @@ func benchmarkChurn(b *testing.B, graph *calcgraph.Graph, c churn) {
 	b.ReportMetric(float64(took[len(took)/2]), "median-ns/step")
 }
 
-// TestChurn checks with small workloads that each change has the effect of its name, and that the initial state
-// returns.
+// TestChurn checks with small workloads that each change has the effect of its name, and that the
+// initial state returns.
 func TestChurn(t *testing.T) {
 	w := snapshot{remote: 3100, policies: 310}
 	p := newPipeline(t)
@@ -139,8 +142,9 @@ func TestChurn(t *testing.T) {
 	}
 }
 
-// TestChurnAllocations limits the allocations of a step and its undo. The limits are the numbers with the race
-// detector. Unlike times, they do not depend on the machine. One more allocation per update is 250,000 more at a start.
+// TestChurnAllocations limits the allocations of a step and its undo. The limits are the numbers
+// with the race detector. Unlike times, they do not depend on the machine. One more allocation per
+// update is 250,000 more at a start.
 func TestChurnAllocations(t *testing.T) {
 	w := snapshot{remote: 3100, policies: 310}
 	graph := newGraph(t)
@@ -225,8 +229,8 @@ func sevenOf(m []string, w snapshot) string {
 // irrelevant gives an endpoint a label that no selector mentions.
 func irrelevant(labels map[string]string, _ int) { labels["one-in-10"] = "value-irrelevant" }
 
-// relabelled returns updates that change the labels of some thousands of remote endpoints one after the other, and then
-// restore them.
+// relabelled returns updates that change the labels of some thousands of remote endpoints one after
+// the other, and then restore them.
 func relabelled(w snapshot, change func(labels map[string]string, s int)) []policy.Update {
 	m := workload.Markers()
 	const prime = 7919 // so that neighbours are far apart
@@ -332,8 +336,8 @@ func setAdded(w snapshot, seven string) churn {
 	}
 }
 
-// namespaceRelabelled changes a label that a hundredth of the endpoints inherit. They move between two sets, if these
-// exist.
+// namespaceRelabelled changes a label that a hundredth of the endpoints inherit. They move between
+// two sets, if these exist.
 func namespaceRelabelled(w snapshot, seven string, interested bool) churn {
 	const n = 42
 	a, b := workload.Profile(n, "a"), workload.Profile(n, "b")

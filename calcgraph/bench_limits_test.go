@@ -13,13 +13,14 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// The memory of a graph stays below a limit if the caller keeps no updates. The limits are those of the figures at full
-// size.
+// The memory of a graph stays below a limit if the caller keeps no updates. The limits are those of
+// the figures at full size.
 func TestGraphMemoryIsBounded(t *testing.T) {
 	for _, test := range []struct {
 		name string
 		w    load
-		// setup reports whether an update is applied before the measurement. The others are applied after it.
+		// setup reports whether an update is applied before the measurement. The others are applied
+		// after it.
 		setup func(u policy.Update) bool
 		units int
 		limit float64 // bytes a unit
@@ -61,8 +62,8 @@ func TestGraphMemoryIsBounded(t *testing.T) {
 	}
 }
 
-// Worlds with new names are added and removed, in either order. The memory after each removal does not grow. It varies,
-// because selectors are cached.
+// Worlds with new names are added and removed, in either order. The memory after each removal does
+// not grow. It varies, because selectors are cached.
 func TestMemoryIsReleased(t *testing.T) {
 	graph := newGraph(t)
 	graph.InSync()

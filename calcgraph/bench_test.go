@@ -18,8 +18,8 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// fullSize adds the benchmarks at the size of the figures in docs/benchmarks.md. Without it, they run at a tenth of the
-// size.
+// fullSize adds the benchmarks at the size of the figures in docs/benchmarks.md. Without it, they
+// run at a tenth of the size.
 var fullSize = flag.Bool("full", false, "run the benchmarks at full size too")
 
 // load is one of W1 to W4 at some scale.
@@ -52,7 +52,8 @@ func BenchmarkW1(b *testing.B) {
 	}
 }
 
-// BenchmarkW1Floor measures a minimal index of W1's labels, two Go maps: each name, value and key is looked up once.
+// BenchmarkW1Floor measures a minimal index of W1's labels, two Go maps: each name, value and key
+// is looked up once.
 func BenchmarkW1Floor(b *testing.B) {
 	for _, w := range sizes([]snapshot{{25_000, 1_000}}, snapshot{250_000, 10_000}) {
 		b.Run(w.String(), func(b *testing.B) {
@@ -75,7 +76,8 @@ func BenchmarkW1Floor(b *testing.B) {
 	}
 }
 
-// BenchmarkW1DeleteLocal loads W1, then deletes the local endpoints, so that all events are reverted.
+// BenchmarkW1DeleteLocal loads W1, then deletes the local endpoints, so that all events are
+// reverted.
 func BenchmarkW1DeleteLocal(b *testing.B) {
 	for _, w := range sizes([]snapshot{{25_000, 1_000}}, snapshot{250_000, 10_000}) {
 		deletes := w.deleteLocal()
@@ -96,7 +98,8 @@ func BenchmarkW1DeleteLocal(b *testing.B) {
 	}
 }
 
-// BenchmarkW2 loads 1,000 network sets of 111,800 addresses that 1,000 policies on 200 endpoints use.
+// BenchmarkW2 loads 1,000 network sets of 111,800 addresses that 1,000 policies on 200 endpoints
+// use.
 func BenchmarkW2(b *testing.B) {
 	for _, w := range sizes([]networkSets{{1_000, 100}}, networkSets{10_000, 1_000}) {
 		b.Run(w.String(), func(b *testing.B) { benchmarkLoad(b, w, nil) })
@@ -110,16 +113,16 @@ func BenchmarkW3(b *testing.B) {
 	}
 }
 
-// BenchmarkW4 loads namespaces with a pod and a policy each, of which 100 are on this node. The time must be linear in
-// their number.
+// BenchmarkW4 loads namespaces with a pod and a policy each, of which 100 are on this node. The
+// time must be linear in their number.
 func BenchmarkW4(b *testing.B) {
 	for _, w := range sizes([]isolated{{namespaces: 1_000}, {namespaces: 10_000}}, isolated{namespaces: 100_000}) {
 		b.Run(w.String(), func(b *testing.B) { benchmarkLoad(b, w, nil) })
 	}
 }
 
-// benchmarkLoad measures the time from an empty graph to the first batch, and then afterwards. The updates are made
-// before.
+// benchmarkLoad measures the time from an empty graph to the first batch, and then afterwards. The
+// updates are made before.
 func benchmarkLoad(b *testing.B, w load, afterwards func(*testing.B, *calcgraph.Graph)) {
 	updates := slices.Collect(w.updates())
 	want := w.want()
@@ -142,8 +145,8 @@ func benchmarkLoad(b *testing.B, w load, afterwards func(*testing.B, *calcgraph.
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(len(updates)), "ns/update")
 }
 
-// BenchmarkHeap measures the memory of a graph if the caller keeps no updates. The time is that of the graph only,
-// without making the updates.
+// BenchmarkHeap measures the memory of a graph if the caller keeps no updates. The time is that of
+// the graph only, without making the updates.
 func BenchmarkHeap(b *testing.B) {
 	var everyday, full []load
 	everyday = append(everyday, snapshot{25_000, 1_000}, networkSets{1_000, 1_000}, isolated{namespaces: 10_000})
@@ -209,8 +212,8 @@ func BenchmarkHeapEndpoints(b *testing.B) {
 	}
 }
 
-// heapKept loads a workload and drops each update. It returns the heap memory of the graph, and of the graph with its
-// first batch. The timer must be running, and measures only the graph.
+// heapKept loads a workload and drops each update. It returns the heap memory of the graph, and of
+// the graph with its first batch. The timer must be running, and measures only the graph.
 func heapKept(b *testing.B, w load) (graphOnly, withBatch uint64) {
 	b.StopTimer()
 	before := heap()
@@ -231,8 +234,8 @@ func heapKept(b *testing.B, w load) (graphOnly, withBatch uint64) {
 	return graphOnly, withBatch
 }
 
-// feed applies updates to a graph in portions. The timer is stopped while a portion is made. Portions are dropped
-// afterwards.
+// feed applies updates to a graph in portions. The timer is stopped while a portion is made.
+// Portions are dropped afterwards.
 func feed(b *testing.B, graph *calcgraph.Graph, updates iter.Seq[policy.Update]) {
 	portion := make([]policy.Update, 0, 10_000)
 	give := func() {
@@ -255,7 +258,8 @@ func feed(b *testing.B, graph *calcgraph.Graph, updates iter.Seq[policy.Update])
 
 // heap returns the bytes in use on the heap.
 func heap() uint64 {
-	// The second collection frees memory that finalizers and cleanups of the first one have released.
+	// The second collection frees memory that finalizers and cleanups of the first one have
+	// released.
 	runtime.GC()
 	runtime.GC()
 	var stats runtime.MemStats

@@ -12,7 +12,8 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// The built-in profile exists without a resource. A resource replaces it, and denies everything if it is invalid (S34).
+// The built-in profile exists without a resource. A resource replaces it, and denies everything if
+// it is invalid (S34).
 func TestBuiltinProfile(t *testing.T) {
 	graph, err := calcgraph.New(calcgraph.Config{Node: node})
 	require.NoError(t, err)

@@ -23,7 +23,8 @@ type resolved struct {
 
 func (r *resolved) RulesUpdate(_ policy.Key, rules calcgraph.Rules) { r.rules = rules }
 
-// The scanner resolves every field of a rule except its metadata. A rule that loses a field would match too much.
+// The scanner resolves every field of a rule except its metadata. A rule that loses a field would
+// match too much.
 func TestEveryFieldOfRulesIsResolved(t *testing.T) {
 	resolve := func(rule policy.Rule) dataplane.Rule {
 		var out resolved

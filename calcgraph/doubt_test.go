@@ -80,8 +80,8 @@ func TestChangedDoubtSendsNoEvents(t *testing.T) {
 	require.Empty(t, graph.Flush().Events)
 }
 
-// S167: if any field of any rule of a random world is corrupted, denied flows stay denied, and the graph agrees with
-// the evaluator.
+// S167: if any field of any rule of a random world is corrupted, denied flows stay denied, and the
+// graph agrees with the evaluator.
 func TestCorruptRule(t *testing.T) {
 	corrupted, denied, allowed := 0, 0, 0
 	for seed := range *doubtSeeds {
@@ -135,7 +135,8 @@ func TestCorruptRule(t *testing.T) {
 	require.Positive(t, allowed)
 }
 
-// corruptPolicy returns a copy of an admitted policy with one rule corrupted, or nil if no policy has a rule.
+// corruptPolicy returns a copy of an admitted policy with one rule corrupted, or nil if no policy
+// has a rule.
 func (g *opGen) corruptPolicy(w verdict.World, e *verdict.Evaluator) *policy.Policy {
 	var candidates []*policy.Policy
 	for _, key := range slices.SortedFunc(maps.Keys(w), policy.Key.Compare) {

@@ -71,7 +71,8 @@ func ExamplePolicyResolver() {
 	// HostEndpoint/h gone
 }
 
-// Nodes report in any order. Batches have the order that a dataplane needs. Changes without a net effect are omitted.
+// Nodes report in any order. Batches have the order that a dataplane needs. Changes without a net
+// effect are omitted.
 func ExampleSequencer() {
 	seq := calcgraph.NewSequencer()
 	seq.InSync()

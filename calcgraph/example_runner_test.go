@@ -11,8 +11,8 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// Any goroutine can send updates. Out receives batches. Barrier waits until Out has received the effects of all earlier
-// updates.
+// Any goroutine can send updates. Out receives batches. Barrier waits until Out has received the
+// effects of all earlier updates.
 func ExampleRunner() {
 	graph, err := calcgraph.New(calcgraph.Config{Node: "n1"})
 	if err != nil {

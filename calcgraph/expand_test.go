@@ -15,8 +15,8 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// expanders apply the same scripts in other ways. Each must result in the state of the script, and the mirror checks
-// every step.
+// expanders apply the same scripts in other ways. Each must result in the state of the script, and
+// the mirror checks every step.
 var expanders = map[string]func(p *pipeline, steps []step){
 	"flush at the end": func(p *pipeline, steps []step) {
 		for _, s := range steps {
@@ -129,8 +129,8 @@ func TestExpandedScripts(t *testing.T) {
 	}
 }
 
-// TestTeardownOrders deletes the objects of each script in several orders, with a flush after each. At the end, the
-// state must be that of an empty graph. No order may cause a missing reference.
+// TestTeardownOrders deletes the objects of each script in several orders, with a flush after each.
+// At the end, the state must be that of an empty graph. No order may cause a missing reference.
 func TestTeardownOrders(t *testing.T) {
 	for _, path := range scripts(t) {
 		s := readScript(t, path)
@@ -174,7 +174,8 @@ func deletionsByKind(steps []step) []policy.Update {
 	return out
 }
 
-// latest returns the last update of each object, and deletions a deletion of each, in the order of the first updates.
+// latest returns the last update of each object, and deletions a deletion of each, in the order of
+// the first updates.
 func latest(steps []step) []policy.Update { return worldtext.Latest(updatesOf(steps)) }
 
 func deletions(steps []step) []policy.Update { return worldtext.Deletions(updatesOf(steps)) }

@@ -13,15 +13,16 @@ import (
 
 // Config configures a Graph.
 type Config struct {
-	// Node is the name of the node for which events are computed. Endpoints with this Node are local. Required.
+	// Node is the name of the node for which events are computed. Endpoints with this Node are
+	// local. Required.
 	Node string
-	// Names adds events for namespaces, service accounts and services, for dataplanes that use their names and labels.
-	// The graph then needs memory for each of these objects. The default is false. Events for nodes and pools are
-	// always included.
+	// Names adds events for namespaces, service accounts and services, for dataplanes that use
+	// their names and labels. The graph then needs memory for each of these objects. The default is
+	// false. Events for nodes and pools are always included.
 	Names bool
-	// UnreachableRoutes sends routes of type RouteRemoteUnreachable also while this node's Node resource has no
-	// WireGuard keys. Set it if a wireguard.Dataplane gets the events: it still encrypts if the keys are removed, and
-	// without these routes, packets would leave unencrypted.
+	// UnreachableRoutes sends routes of type RouteRemoteUnreachable also while this node's Node
+	// resource has no WireGuard keys. Set it if a wireguard.Dataplane gets the events: it still
+	// encrypts if the keys are removed, and without these routes, packets would leave unencrypted.
 	UnreachableRoutes bool
 	// Hooks report events to the caller. Optional.
 	Hooks Hooks
@@ -29,12 +30,13 @@ type Config struct {
 
 // Hooks are optional functions that the graph calls from Update, in the caller's goroutine.
 type Hooks struct {
-	// Rejected is called for each update whose resource is invalid, except in the cases that Doubt reports. The graph
-	// treats such a resource as if it did not exist.
+	// Rejected is called for each update whose resource is invalid, except in the cases that Doubt
+	// reports. The graph treats such a resource as if it did not exist.
 	Rejected func(key policy.Key, err error)
-	// Doubt is called when a policy has other doubts than before. A doubt is a part of a rule, or a performance hint,
-	// that the graph does not understand. Doubt is called with nil when the policy has no doubts any more, or is
-	// deleted or invalid. An invalid profile with the name of a built-in profile is in doubt, too.
+	// Doubt is called when a policy has other doubts than before. A doubt is a part of a rule, or a
+	// performance hint, that the graph does not understand. Doubt is called with nil when the
+	// policy has no doubts any more, or is deleted or invalid. An invalid profile with the name of
+	// a built-in profile is in doubt, too.
 	Doubt func(key policy.Key, doubt *policy.DoubtError)
 }
 
@@ -45,11 +47,12 @@ func (c Config) validate() error {
 	return nil
 }
 
-// Graph computes the events for one node from updates of resources. The caller calls Update, InSync and Flush, or uses
-// a Runner.
+// Graph computes the events for one node from updates of resources. The caller calls Update, InSync
+// and Flush, or uses a Runner.
 //
-// A Graph keeps references to these resources: policies, profiles, tiers, pools, blocks, nodes, service backends and
-// local endpoints. Of all other resources, it stores only labels and addresses, in a compact form.
+// A Graph keeps references to these resources: policies, profiles, tiers, pools, blocks, nodes,
+// service backends and local endpoints. Of all other resources, it stores only labels and
+// addresses, in a compact form.
 //
 // A Graph is not safe for concurrent use.
 type Graph struct {
@@ -68,8 +71,8 @@ type Graph struct {
 	seq      *Sequencer
 }
 
-// New returns an empty graph. The package documentation shows how the parts of a graph are connected. New fails if the
-// configuration is invalid.
+// New returns an empty graph. The package documentation shows how the parts of a graph are
+// connected. New fails if the configuration is invalid.
 func New(cfg Config) (*Graph, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
@@ -79,8 +82,8 @@ func New(cfg Config) (*Graph, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Policy: ActiveRules sends matches to the PolicyResolver, and policies and profiles to the RuleScanner, which
-	// sends sets to IPSets.
+	// Policy: ActiveRules sends matches to the PolicyResolver, and policies and profiles to the
+	// RuleScanner, which sends sets to IPSets.
 	resolver := NewPolicyResolver(seq)
 	scanner := NewRuleScanner(RuleScannerConfig{Sets: sets, Rules: seq})
 	active, err := NewActiveRules(ActiveRulesConfig{Policies: scanner, Profiles: scanner, Matches: resolver})
@@ -108,14 +111,14 @@ func New(cfg Config) (*Graph, error) {
 	}, nil
 }
 
-// Update sets the latest state of one object. The resource must not be changed afterwards. If the resource is invalid,
-// or its key differs from the update's key, the graph deletes the object with the update's key. There are two
-// exceptions:
+// Update sets the latest state of one object. The resource must not be changed afterwards. If the
+// resource is invalid, or its key differs from the update's key, the graph deletes the object with
+// the update's key. There are two exceptions:
 //
-//   - If the graph does not understand a rule of a policy, the rule is closed. A closed Allow or Log matches nothing,
-//     and any other closed rule denies everything.
-//   - If the invalid resource is a profile, and its update names a built-in profile, the graph uses a profile that
-//     denies everything.
+//   - If the graph does not understand a rule of a policy, the rule is closed. A closed Allow or
+//     Log matches nothing, and any other closed rule denies everything.
+//   - If the invalid resource is a profile, and its update names a built-in profile, the graph uses
+//     a profile that denies everything.
 func (g *Graph) Update(u policy.Update) {
 	resource, err := u.Admit()
 	var doubt *policy.DoubtError
@@ -135,8 +138,8 @@ func (g *Graph) Update(u policy.Update) {
 	g.setDoubt(u.Key, doubt)
 }
 
-// InSync marks the end of the initial state: Update has received everything that the datastore had. Endpoints, tunnels
-// and routes are emitted from the next flush on. Further calls have no effect.
+// InSync marks the end of the initial state: Update has received everything that the datastore had.
+// Endpoints, tunnels and routes are emitted from the next flush on. Further calls have no effect.
 func (g *Graph) InSync() {
 	g.inSync = true
 	g.seq.InSync()
@@ -173,7 +176,8 @@ func (g *Graph) setDoubt(key policy.Key, doubt *policy.DoubtError) {
 	}
 }
 
-// set sends a resource to the nodes that process its kind. If it returns an error, the resource is absent.
+// set sends a resource to the nodes that process its kind. If it returns an error, the resource is
+// absent.
 func (g *Graph) set(resource policy.Resource) error {
 	switch r := resource.(type) {
 	case *policy.Policy:
@@ -221,7 +225,8 @@ func (g *Graph) set(resource policy.Resource) error {
 	return nil
 }
 
-// remove deletes a key in the nodes that process its kind. Deleting a key that does not exist has no effect.
+// remove deletes a key in the nodes that process its kind. Deleting a key that does not exist has
+// no effect.
 func (g *Graph) remove(key policy.Key) {
 	if key.Namespace != "" && !namespaced(key.Kind) {
 		return // no object has such a key

@@ -11,9 +11,10 @@ import (
 	"github.com/wayleave/wayleave/selector/labelindex"
 )
 
-// Snapshot returns one batch with the state after the last flush, for a dataplane that is added later. The batch has
-// the same effect as all batches so far together. Updates since the last flush are not in it: the next flush returns
-// them. Snapshot computes the members of IP sets again, so its cost is proportional to the size of the state.
+// Snapshot returns one batch with the state after the last flush, for a dataplane that is added
+// later. The batch has the same effect as all batches so far together. Updates since the last flush
+// are not in it: the next flush returns them. Snapshot computes the members of IP sets again, so
+// its cost is proportional to the size of the state.
 func (g *Graph) Snapshot() dataplane.Batch { return g.seq.Snapshot(g.sets.Members) }
 
 // State is the state of a graph, for debugging tools. It is a copy. Lists are sorted.
@@ -51,23 +52,24 @@ type SetState struct {
 type PolicyState struct {
 	Key  policy.Key
 	Tier string
-	// Selector is the effective selector in its canonical form: it includes the namespace and the other selectors of
-	// the policy.
+	// Selector is the effective selector in its canonical form: it includes the namespace and the
+	// other selectors of the policy.
 	Selector string
-	// Endpoints is the number of local endpoints that the policy selects. It is 0 if the policy is active only because
-	// of the hint policy.AssumeNeededOnEveryNode.
+	// Endpoints is the number of local endpoints that the policy selects. It is 0 if the policy is
+	// active only because of the hint policy.AssumeNeededOnEveryNode.
 	Endpoints int
 }
 
 // EndpointState is a local endpoint.
 type EndpointState struct {
 	Key policy.Key
-	// Selectors are the selectors that select the endpoint, in canonical form. Each has one or more policies.
+	// Selectors are the selectors that select the endpoint, in canonical form. Each has one or more
+	// policies.
 	Selectors []string
 }
 
-// State returns the state of the graph. It takes time in proportion to the number of policies, profiles, active IP sets
-// and local endpoints.
+// State returns the state of the graph. It takes time in proportion to the number of policies,
+// profiles, active IP sets and local endpoints.
 func (g *Graph) State() State {
 	s := State{Node: g.cfg.Node, InSync: g.inSync}
 	for _, id := range slices.Sorted(maps.Keys(g.scanner.sets)) {
@@ -110,8 +112,8 @@ func (u *usedSet) state() SetState {
 
 // Stats has counts of the contents and the work of a graph.
 type Stats struct {
-	// Policies counts all policies. Selections counts the distinct selectors of the policies that can select an
-	// endpoint of this node. ActivePolicies counts the active policies.
+	// Policies counts all policies. Selections counts the distinct selectors of the policies that
+	// can select an endpoint of this node. ActivePolicies counts the active policies.
 	Policies, Selections, ActivePolicies int
 	// ActiveProfiles counts the active profiles, including missing ones.
 	ActiveProfiles int
@@ -129,8 +131,9 @@ type Stats struct {
 	Rejected uint64
 	// Doubts counts the policies and profiles that are in doubt (see Hooks.Doubt).
 	Doubts int
-	// ActiveIndex has the counts of the label index of ActiveRules. SetIndex has the counts of the label index with
-	// which IPSets finds the members of sets that have a selector. The sets of services have another index.
+	// ActiveIndex has the counts of the label index of ActiveRules. SetIndex has the counts of the
+	// label index with which IPSets finds the members of sets that have a selector. The sets of
+	// services have another index.
 	ActiveIndex, SetIndex labelindex.Stats
 	// Routes has the counts of the RouteResolver.
 	Routes RouteStats

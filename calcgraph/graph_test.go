@@ -83,8 +83,8 @@ func TestRepeatedUpdates(t *testing.T) {
 	require.Equal(t, stats.SetIndex.Matches, graph.Stats().SetIndex.Matches)
 }
 
-// TestSharedLists: endpoints that the same policies select share the same lists. A change of rules does not replace
-// them.
+// TestSharedLists: endpoints that the same policies select share the same lists. A change of rules
+// does not replace them.
 func TestSharedLists(t *testing.T) {
 	graph := newGraph(t)
 	graph.InSync()

@@ -12,30 +12,31 @@ import (
 	"github.com/wayleave/wayleave/selector"
 )
 
-// IPSetSpec defines which members an IP set has. Make one with SelectorSet, NamedPortSet or ServiceSet. Equal specs
-// have equal ids, also in other processes. An IPSetSpec is immutable.
+// IPSetSpec defines which members an IP set has. Make one with SelectorSet, NamedPortSet or
+// ServiceSet. Equal specs have equal ids, also in other processes. An IPSetSpec is immutable.
 type IPSetSpec struct {
 	ID   dataplane.IPSetID
 	Type dataplane.IPSetType
 	// Selector on the effective labels of endpoints and network sets. Nil for the set of a service.
 	Selector *selector.Selector
-	// PortName and Protocol are for sets of type IPSetPorts with a selector. Members are the ports with this name and
-	// protocol. A zero Protocol means any protocol.
+	// PortName and Protocol are for sets of type IPSetPorts with a selector. Members are the ports
+	// with this name and protocol. A zero Protocol means any protocol.
 	PortName string
 	Protocol policy.Protocol
-	// ServiceNamespace and ServiceName are for the set of a service. Members are the backends of the service, with
-	// their ports if the type is IPSetPorts.
+	// ServiceNamespace and ServiceName are for the set of a service. Members are the backends of
+	// the service, with their ports if the type is IPSetPorts.
 	ServiceNamespace, ServiceName string
 }
 
-// SelectorSet returns the spec of a set with the addresses of the endpoints and network sets that match a selector.
+// SelectorSet returns the spec of a set with the addresses of the endpoints and network sets that
+// match a selector.
 func SelectorSet(sel *selector.Selector) *IPSetSpec {
 	return &IPSetSpec{ID: dataplane.IPSetID(sel.ID()), Type: dataplane.IPSetNets, Selector: sel}
 }
 
-// NamedPortSet returns the spec of a set with the named ports of endpoints. Its members are the ports with the given
-// name and protocol, of all endpoints that match the selector. A nil selector matches every endpoint. A zero protocol
-// means any protocol.
+// NamedPortSet returns the spec of a set with the named ports of endpoints. Its members are the
+// ports with the given name and protocol, of all endpoints that match the selector. A nil selector
+// matches every endpoint. A zero protocol means any protocol.
 func NamedPortSet(sel *selector.Selector, name string, proto policy.Protocol) *IPSetSpec {
 	if sel == nil {
 		sel = selector.All()
@@ -49,8 +50,8 @@ func NamedPortSet(sel *selector.Selector, name string, proto policy.Protocol) *I
 	}
 }
 
-// ServiceSet returns the spec of a set with the backends of a service. The members are addresses if typ is IPSetNets,
-// and combinations of address, protocol and port if typ is IPSetPorts.
+// ServiceSet returns the spec of a set with the backends of a service. The members are addresses if
+// typ is IPSetNets, and combinations of address, protocol and port if typ is IPSetPorts.
 func ServiceSet(namespace, name string, typ dataplane.IPSetType) *IPSetSpec {
 	return &IPSetSpec{
 		ID:               setID("v:", "%d,%s/%s", typ, namespace, name),

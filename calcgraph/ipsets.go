@@ -8,23 +8,24 @@ import (
 	"github.com/wayleave/wayleave/selector"
 )
 
-// MemberReceiver receives the members of IP sets. IPSetAdded is called before the first member of a set is added, and
-// IPSetRemoved after the last one is removed. A member is added only if it is not in the set, and removed only if it is
-// in the set. The order of members is unspecified.
+// MemberReceiver receives the members of IP sets. IPSetAdded is called before the first member of a
+// set is added, and IPSetRemoved after the last one is removed. A member is added only if it is not
+// in the set, and removed only if it is in the set. The order of members is unspecified.
 type MemberReceiver interface {
 	IPSetAdded(id dataplane.IPSetID, typ dataplane.IPSetType)
 	MemberChanged(id dataplane.IPSetID, m dataplane.Member, present bool)
 	IPSetRemoved(id dataplane.IPSetID)
 }
 
-// IPSets computes the members of the active IP sets. For a selector, these are the addresses or ports of all endpoints,
-// host endpoints and network sets of the cluster that match it. For a service, these are its backends. If several
-// objects have the same member, the member stays in the set until the last of these objects no longer has it.
+// IPSets computes the members of the active IP sets. For a selector, these are the addresses or
+// ports of all endpoints, host endpoints and network sets of the cluster that match it. For a
+// service, these are its backends. If several objects have the same member, the member stays in the
+// set until the last of these objects no longer has it.
 //
-// IPSets stores no lists of members. It computes them from the selectors of the sets, and from the labels and prefixes
-// of the objects. So the memory for an object depends on its labels and addresses, and not on the number of sets that
-// it is in. IPSets stores counts only for a prefix that several objects have: for each set, how many of these objects
-// are in the set.
+// IPSets stores no lists of members. It computes them from the selectors of the sets, and from the
+// labels and prefixes of the objects. So the memory for an object depends on its labels and
+// addresses, and not on the number of sets that it is in. IPSets stores counts only for a prefix
+// that several objects have: for each set, how many of these objects are in the set.
 //
 // An IPSets is not safe for concurrent use.
 type IPSets struct {
@@ -92,7 +93,8 @@ func (s *IPSets) UpdateNetworkSet(n *policy.NetworkSet) {
 	s.selected.update(n.Key(), list, nil, n.Labels, nil)
 }
 
-// UpdateService adds or replaces some of the backends of a service: those of one ServiceBackends resource.
+// UpdateService adds or replaces some of the backends of a service: those of one ServiceBackends
+// resource.
 func (s *IPSets) UpdateService(part *policy.ServiceBackends) {
 	ports := make([]policy.EndpointPort, len(part.Ports))
 	for i, p := range part.Ports {
@@ -102,8 +104,8 @@ func (s *IPSets) UpdateService(part *policy.ServiceBackends) {
 	s.services.update(part.Key(), appendAddrs(s.services.nets, part.Addresses), ports, labels, nil)
 }
 
-// UpdateProfile adds or replaces the labels that endpoints inherit from a profile. It ignores a profile whose name has
-// a slash, because such a name is invalid.
+// UpdateProfile adds or replaces the labels that endpoints inherit from a profile. It ignores a
+// profile whose name has a slash, because such a name is invalid.
 func (s *IPSets) UpdateProfile(p *policy.Profile) {
 	if isProfileName(p.Name) {
 		s.selected.index.UpdateParent(p.Name, p.LabelsToApply)

@@ -9,8 +9,8 @@ import (
 	"github.com/wayleave/wayleave/internal/idtable"
 )
 
-// contributors maps each prefix to the objects that have it. For most prefixes, this is one object, whose number is
-// stored:
+// contributors maps each prefix to the objects that have it. For most prefixes, this is one object,
+// whose number is stored:
 //
 //	10.0.0.1     ──▶ 17
 //	10.0.0.2     ──▶ group 3 ──▶ 4, 18
@@ -77,7 +77,8 @@ func (c *contributors) addToGroup(group, object uint32) bool {
 	return true
 }
 
-// removeFromGroup removes an object from a group. It returns the number of remaining objects and the first of them.
+// removeFromGroup removes an object from a group. It returns the number of remaining objects and
+// the first of them.
 func (c *contributors) removeFromGroup(group, object uint32) (left int, first uint32) {
 	objects := c.groups.At(group)
 	if at, found := slices.BinarySearch(*objects, object); found {
@@ -92,7 +93,8 @@ func (c *contributors) freeGroup(group uint32) {
 	c.groups.Clear(group, &c.ids)
 }
 
-// shrinkingMap is a map that frees memory when entries are deleted, which Go maps do not. The zero value is empty.
+// shrinkingMap is a map that frees memory when entries are deleted, which Go maps do not. The zero
+// value is empty.
 type shrinkingMap[K comparable, V any] struct {
 	m    map[K]V
 	peak int // maximum number of entries since the map was allocated

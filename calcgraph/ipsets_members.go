@@ -36,7 +36,8 @@ type ipSet struct {
 	number uint32
 }
 
-// sharedMember is a member of a set with a prefix of several objects. Matching objects that have it are counted.
+// sharedMember is a member of a set with a prefix of several objects. Matching objects that have it
+// are counted.
 type sharedMember struct {
 	set, group uint32
 	protocol   policy.Protocol
@@ -125,8 +126,8 @@ func (s *memberIndex) delete(key policy.Key) {
 	s.namespaces.release(namespace)
 }
 
-// update replaces the prefixes and ports of an object in its current sets, then its labels, which may change its sets.
-// Members that the object has before and after are never removed in between.
+// update replaces the prefixes and ports of an object in its current sets, then its labels, which
+// may change its sets. Members that the object has before and after are never removed in between.
 func (s *memberIndex) update(
 	key policy.Key, nets netList, ports []policy.EndpointPort, labels map[string]string, profiles []string,
 ) {
@@ -190,7 +191,8 @@ func (s *memberIndex) change(set *ipSet, o *object, k *netKey, present bool) {
 	}
 }
 
-// changeMember adds or removes one member. It sends the change if no other matching object has the member.
+// changeMember adds or removes one member. It sends the change if no other matching object has the
+// member.
 func (s *memberIndex) changeMember(set *ipSet, o *object, k *netKey, p policy.EndpointPort, present bool) {
 	if o.shared > 0 {
 		if group, ok := s.contributors.group(k); ok && !s.count(set, group, p, present) {
@@ -200,7 +202,8 @@ func (s *memberIndex) changeMember(set *ipSet, o *object, k *netKey, p policy.En
 	s.out.MemberChanged(set.spec.ID, dataplane.Member{Prefix: k.prefix(), Protocol: p.Protocol, Port: p.Port}, present)
 }
 
-// count increments or decrements the count of a shared member. It reports whether the member is now added or removed.
+// count increments or decrements the count of a shared member. It reports whether the member is now
+// added or removed.
 func (s *memberIndex) count(set *ipSet, group uint32, p policy.EndpointPort, present bool) bool {
 	m := sharedMember{set.number, group, p.Protocol, p.Port}
 	n := s.shared.m[m]

@@ -44,8 +44,8 @@ func (k *netKey) prefix() netip.Prefix {
 // host returns a full-length IPv4 address.
 func (k *netKey) host() (addr uint32, ok bool) { return binary.BigEndian.Uint32(k[1:5]), k[0] == 32 }
 
-// netList is a list of prefixes in few bytes and without pointers, in the order of the caller. Each prefix has narrow
-// bytes if all are IPv4, else wide. The zero list is empty.
+// netList is a list of prefixes in few bytes and without pointers, in the order of the caller. Each
+// prefix has narrow bytes if all are IPv4, else wide. The zero list is empty.
 type netList struct {
 	data []byte
 	wide bool
@@ -106,8 +106,8 @@ func appendAddrs(buf []byte, addrs []netip.Addr) netList {
 	return appendNets(buf, nets)
 }
 
-// keys returns the prefixes from index from to index to, sorted and without duplicates. It reports whether there were
-// duplicates.
+// keys returns the prefixes from index from to index to, sorted and without duplicates. It reports
+// whether there were duplicates.
 func (l netList) keys(from, to int) (keys []netKey, repeated bool) {
 	keys = make([]netKey, 0, to-from)
 	for i := from; i < to; i++ {
@@ -127,8 +127,8 @@ func (l netList) has(k netKey) bool {
 	return false
 }
 
-// common returns the lengths of the common prefix of two lists, and of the common suffix of the rest. Lists with
-// different encodings have none.
+// common returns the lengths of the common prefix of two lists, and of the common suffix of the
+// rest. Lists with different encodings have none.
 func (l netList) common(o netList) (head, tail int) {
 	if l.wide != o.wide {
 		return 0, 0

@@ -11,8 +11,8 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// object is an endpoint, network set or ServiceBackends with its prefixes and ports. Most objects have one IPv4 address
-// and no named port: these need no further memory.
+// object is an endpoint, network set or ServiceBackends with its prefixes and ports. Most objects
+// have one IPv4 address and no named port: these need no further memory.
 type object struct {
 	single bool    // addr is the only prefix, and there are no ports
 	addr   [4]byte // the only address
@@ -50,7 +50,8 @@ func (o *object) ports() []policy.EndpointPort {
 
 func (o *object) repeated() bool { return o.more != nil && o.more.repeated }
 
-// store replaces the prefixes and ports of the object. It copies the list, but not the ports, which the object owns.
+// store replaces the prefixes and ports of the object. It copies the list, but not the ports, which
+// the object owns.
 func (o *object) store(nets netList, repeated bool, ports []policy.EndpointPort) {
 	o.single = false
 	if len(ports) == 0 && len(nets.data) <= narrow && !nets.wide {
@@ -115,8 +116,8 @@ func (s *memberIndex) setPorts(number uint32, o *object, ports []policy.Endpoint
 	o.store(list, o.repeated(), ports)
 }
 
-// setNets replaces the prefixes of an object, and updates its current sets. It compares only the parts of both lists
-// between the common prefix and suffix.
+// setNets replaces the prefixes of an object, and updates its current sets. It compares only the
+// parts of both lists between the common prefix and suffix.
 func (s *memberIndex) setNets(number uint32, o *object, now netList) {
 	old := o.list(&s.one)
 	if old.equal(now) {
@@ -155,7 +156,8 @@ func (s *memberIndex) setNets(number uint32, o *object, now netList) {
 	o.store(now, repeated, o.ports())
 }
 
-// fewRepeated is the number of changed prefixes up to which searching for duplicates is faster than sorting the list.
+// fewRepeated is the number of changed prefixes up to which searching for duplicates is faster than
+// sorting the list.
 const fewRepeated = 16
 
 // setFirstNets sets the prefixes of an object that has none.
@@ -174,8 +176,8 @@ func (s *memberIndex) setFirstNets(number uint32, o *object, now netList) {
 	o.store(now, repeated, o.ports())
 }
 
-// addContributor makes an object a contributor of a prefix, before its members are added to sets. It reports false if
-// the object already was one.
+// addContributor makes an object a contributor of a prefix, before its members are added to sets.
+// It reports false if the object already was one.
 func (s *memberIndex) addContributor(number uint32, o *object, k *netKey) bool {
 	contributor, found := s.contributors.get(k)
 	switch {
@@ -199,7 +201,8 @@ func (s *memberIndex) addContributor(number uint32, o *object, k *netKey) bool {
 	return true
 }
 
-// removeContributor removes an object from the contributors of a prefix, after its members were removed from sets.
+// removeContributor removes an object from the contributors of a prefix, after its members were
+// removed from sets.
 func (s *memberIndex) removeContributor(number uint32, o *object, k *netKey) {
 	group, shared := s.contributors.group(k)
 	if !shared {
@@ -218,8 +221,8 @@ func (s *memberIndex) removeContributor(number uint32, o *object, k *netKey) {
 	s.contributors.freeGroup(group)
 }
 
-// recount adds the counts of shared members for the only contributor of a prefix, in its sets, or removes them. The
-// matches in the index must not change during the call.
+// recount adds the counts of shared members for the only contributor of a prefix, in its sets, or
+// removes them. The matches in the index must not change during the call.
 func (s *memberIndex) recount(number uint32, o *object, group uint32, present bool) {
 	for n := range s.index.Selectors(number) {
 		set := s.sets.At(n)

@@ -45,8 +45,8 @@ func (h *memberRecorder) MemberChanged(id dataplane.IPSetID, m dataplane.Member,
 	}
 }
 
-// TestManyObjects adds, changes and removes thousands of objects with few addresses, and compares the members with
-// those of the matching objects (S80, S85, S94).
+// TestManyObjects adds, changes and removes thousands of objects with few addresses, and compares
+// the members with those of the matching objects (S80, S85, S94).
 func TestManyObjects(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 0))
 	out := &memberRecorder{t: t, sets: map[dataplane.IPSetID]map[dataplane.Member]bool{}}

@@ -10,9 +10,9 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// namespaces adds the implied namespace label of objects. Each namespace is a parent in the label index, before the
-// profiles. So the labels of an object need not be copied. The parent's name begins with a slash, which no name of a
-// profile does.
+// namespaces adds the implied namespace label of objects. Each namespace is a parent in the label
+// index, before the profiles. So the labels of an object need not be copied. The parent's name
+// begins with a slash, which no name of a profile does.
 type namespaces struct {
 	index  parentIndex
 	known  idtable.Map[string, namespace] // by number minus one: number 0 means no namespace
@@ -75,8 +75,8 @@ func (n *namespaces) release(number uint32) {
 	n.known.Remove(number - 1)
 }
 
-// isProfileName reports whether a name can be that of a profile. Keys of deletions are not validated, so they can have
-// the name of a namespace's parent.
+// isProfileName reports whether a name can be that of a profile. Keys of deletions are not
+// validated, so they can have the name of a namespace's parent.
 func isProfileName(name string) bool { return !strings.HasPrefix(name, "/") }
 
 // appendParents appends the parents of an object: its namespace, then its profiles.

@@ -70,8 +70,8 @@ func newActiveRules(t *testing.T) (*calcgraph.ActiveRules, *recorder) {
 	return active, out
 }
 
-// A policy is active before it matches, and inactive after its matches have stopped. Policies with the same selector do
-// so together.
+// A policy is active before it matches, and inactive after its matches have stopped. Policies with
+// the same selector do so together.
 func TestActiveRulesOrder(t *testing.T) {
 	active, out := newActiveRules(t)
 	update := func(p policy.Policy) { require.NoError(t, active.UpdatePolicy(&p)) }
@@ -182,7 +182,8 @@ func TestPolicyResolverTiers(t *testing.T) {
 	require.Equal(t, []string{"WorkloadEndpoint/one gone"}, out.take())
 }
 
-// A selection sorts its policies, in whatever order they are added, and reports changes that can affect endpoints.
+// A selection sorts its policies, in whatever order they are added, and reports changes that can
+// affect endpoints.
 func TestSelection(t *testing.T) {
 	s := calcgraph.NewSelection(selector.All())
 	order := 1.0

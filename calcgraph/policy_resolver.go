@@ -12,8 +12,8 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// EndpointReceiver receives the local endpoints with the policies that apply to them. An update may repeat the previous
-// one.
+// EndpointReceiver receives the local endpoints with the policies that apply to them. An update may
+// repeat the previous one.
 type EndpointReceiver interface {
 	EndpointUpdate(key policy.Key, e *dataplane.Endpoint)
 	EndpointRemove(key policy.Key)
@@ -21,12 +21,14 @@ type EndpointReceiver interface {
 	HostEndpointRemove(key policy.Key)
 }
 
-// PolicyResolver orders the policies that select a local endpoint: by tier, then by precedence, for each direction. It
-// receives the matches from ActiveRules, and the tiers and local endpoints from the Graph.
+// PolicyResolver orders the policies that select a local endpoint: by tier, then by precedence, for
+// each direction. It receives the matches from ActiveRules, and the tiers and local endpoints from
+// the Graph.
 //
-// The ordered lists of an endpoint depend only on the selections that select it. (A Selection is a group of policies
-// with the same selector.) Endpoints with the same selections share these lists, in a struct called stack. The lists
-// are built again only if one of the selections or tiers changes:
+// The ordered lists of an endpoint depend only on the selections that select it. (A Selection is a
+// group of policies with the same selector.) Endpoints with the same selections share these lists,
+// in a struct called stack. The lists are built again only if one of the selections or tiers
+// changes:
 //
 //	endpoint a ──┐
 //	endpoint b ──┴─▶ stack {s1, s3} ──▶ tiers, per direction
@@ -84,7 +86,8 @@ func (r *PolicyResolver) UpdateTier(t *policy.Tier) {
 	r.tierChanged(t.Name)
 }
 
-// DeleteTier removes a tier. The policies of the tier still apply, after the policies of all tiers that exist.
+// DeleteTier removes a tier. The policies of the tier still apply, after the policies of all tiers
+// that exist.
 func (r *PolicyResolver) DeleteTier(name string) {
 	if r.tiers[name] == nil {
 		return
@@ -149,8 +152,8 @@ func (r *PolicyResolver) MatchStopped(s *Selection, endpoint policy.Key) {
 	r.markDirty(e)
 }
 
-// SelectionChanged records that the policies of a selection have changed. At the next Flush, the policy lists of its
-// endpoints are built again. MatchReceiver describes which changes count.
+// SelectionChanged records that the policies of a selection have changed. At the next Flush, the
+// policy lists of its endpoints are built again. MatchReceiver describes which changes count.
 func (r *PolicyResolver) SelectionChanged(s *Selection) {
 	if m := r.selections[s]; m != nil {
 		for st := range m.stacks {

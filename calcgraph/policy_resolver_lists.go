@@ -19,7 +19,8 @@ type stack struct {
 	lists      policyLists
 }
 
-// policyLists are the lists that the endpoints of a stack share. A list is never changed, only replaced.
+// policyLists are the lists that the endpoints of a stack share. A list is never changed, only
+// replaced.
 type policyLists [listCount][]dataplane.TierPolicies
 
 // The lists of an endpoint's policies.
@@ -34,7 +35,8 @@ const (
 	listCount
 )
 
-// assignStack assigns an endpoint to the stack of its selections. It removes a deleted endpoint from its stack.
+// assignStack assigns an endpoint to the stack of its selections. It removes a deleted endpoint
+// from its stack.
 func (r *PolicyResolver) assignStack(e *resolved) {
 	if e.workload == nil && e.host == nil {
 		r.leaveStack(e)
@@ -84,8 +86,8 @@ func (r *PolicyResolver) leaveStack(e *resolved) {
 	}
 }
 
-// tierChanged marks the stacks with a policy of the tier, and their endpoints. It checks all stacks, of which there are
-// at most as many as local endpoints.
+// tierChanged marks the stacks with a policy of the tier, and their endpoints. It checks all
+// stacks, of which there are at most as many as local endpoints.
 func (r *PolicyResolver) tierChanged(name string) {
 	for _, st := range r.stacks {
 		if !st.lists.has(name) {

@@ -8,8 +8,8 @@ import (
 	"net/netip"
 )
 
-// prefixes maps prefixes of one family to values, and finds the prefixes around a prefix and inside it. It is a binary
-// trie with compressed paths.
+// prefixes maps prefixes of one family to values, and finds the prefixes around a prefix and inside
+// it. It is a binary trie with compressed paths.
 //
 //	10.0.0.0/8 ──┬─ 10.0.0.0/29 ─── 10.0.0.2/32
 //	             └─ 10.64.0.0/26
@@ -128,7 +128,8 @@ func shorten[V any](link **prefixNode[V]) {
 	}
 }
 
-// around calls yield for the values of the prefixes that contain p, including p, the broadest first.
+// around calls yield for the values of the prefixes that contain p, including p, the broadest
+// first.
 func (t *prefixes[V]) around(p netip.Prefix, yield func(*V)) {
 	b, length := bitsOf(p.Addr()), p.Bits()
 	n := t.root

@@ -16,7 +16,8 @@ import (
 	"github.com/wayleave/wayleave/dataplane"
 )
 
-// TestPrefixesAgainstList sets and deletes at random, and compares each result with a scan of a map.
+// TestPrefixesAgainstList sets and deletes at random, and compares each result with a scan of a
+// map.
 func TestPrefixesAgainstList(t *testing.T) {
 	for family, make := range map[string]func(uint64, int) netip.Prefix{"v4": randomV4, "v6": randomV6} {
 		t.Run(family, func(t *testing.T) {
@@ -78,8 +79,8 @@ func randomV6(bits uint64, length int) netip.Prefix {
 	return netip.PrefixFrom(netip.AddrFrom16(b), length%129).Masked()
 }
 
-// TestClaimsOfManyNodes: if many nodes claim an address, the search for the claims of one node does not iterate over
-// all.
+// TestClaimsOfManyNodes: if many nodes claim an address, the search for the claims of one node does
+// not iterate over all.
 func TestClaimsOfManyNodes(t *testing.T) {
 	const count = 100_000
 	r := &RouteResolver{cfg: RouteResolverConfig{Node: "me"}}

@@ -30,9 +30,9 @@ func valid[R policy.Resource](world verdict.World) []R {
 	return out
 }
 
-// forWorkloads returns a world with the same meaning for workloads, but without host endpoints, and without policies
-// for host endpoints only. Host endpoints become workload endpoints of another node. If services is set, forWorkloads
-// also replaces the rules that have services.
+// forWorkloads returns a world with the same meaning for workloads, but without host endpoints, and
+// without policies for host endpoints only. Host endpoints become workload endpoints of another
+// node. If services is set, forWorkloads also replaces the rules that have services.
 func forWorkloads(world verdict.World, services bool) verdict.World {
 	out := verdict.World{}
 	for key, r := range world {
@@ -68,7 +68,8 @@ func forWorkloads(world verdict.World, services bool) verdict.World {
 	return out
 }
 
-// writtenOut replaces rules with services by rules with the addresses and ports of their backends (S77).
+// writtenOut replaces rules with services by rules with the addresses and ports of their backends
+// (S77).
 func writtenOut(namespace string, rules []policy.Rule, parts []*policy.ServiceBackends) []policy.Rule {
 	var out []policy.Rule
 	for _, r := range rules {
@@ -104,8 +105,8 @@ func writtenOut(namespace string, rules []policy.Rule, parts []*policy.ServiceBa
 	return out
 }
 
-// checkVerdicts compares the evaluator with the resolved state in the mirror, for flows between the endpoints of this
-// node and all others.
+// checkVerdicts compares the evaluator with the resolved state in the mirror, for flows between the
+// endpoints of this node and all others.
 func (r *run) checkVerdicts(flows int) error {
 	evaluator, plain := verdict.New(forWorkloads(r.world, false)), verdict.New(forWorkloads(r.world, true))
 	state := r.mirror.State()
@@ -117,8 +118,8 @@ func (r *run) checkVerdicts(flows int) error {
 	for range flows {
 		pkt := r.gen.Packet()
 		from, to := worlds.Pick(r.gen.Generator, local), worlds.Pick(r.gen.Generator, local)
-		// Most packets are between addresses of endpoints. The flow names the endpoints, because addresses can be
-		// shared.
+		// Most packets are between addresses of endpoints. The flow names the endpoints, because
+		// addresses can be shared.
 		pkt.Src = sameFamily(pkt.Src, state.Endpoints[from].Addresses)
 		if r.gen.rng.IntN(3) > 0 {
 			pkt.Dst = sameFamily(pkt.Dst, state.Endpoints[to].Addresses)
@@ -172,8 +173,8 @@ func sameFamily(addr netip.Addr, addrs []netip.Addr) netip.Addr {
 	return addr
 }
 
-// checkHosts compares the host endpoints of the mirror with their definition. It evaluates every policy for every host
-// endpoint of the node, and sorts the lists from scratch (S36 to S40).
+// checkHosts compares the host endpoints of the mirror with their definition. It evaluates every
+// policy for every host endpoint of the node, and sorts the lists from scratch (S36 to S40).
 func (r *run) checkHosts() error {
 	want := map[policy.Key]*dataplane.HostEndpoint{}
 	for _, h := range valid[*policy.HostEndpoint](r.world) {

@@ -34,8 +34,8 @@ func (o op) String() string {
 	return fmt.Sprintf("%+v", o.update.Resource)
 }
 
-// opGen makes random steps: updates of package worlds; host endpoints, services, and rules and policies for them; and
-// earlier updates again.
+// opGen makes random steps: updates of package worlds; host endpoints, services, and rules and
+// policies for them; and earlier updates again.
 type opGen struct {
 	*worlds.Generator
 	rng  *rand.Rand
@@ -75,7 +75,8 @@ func (g *opGen) update() policy.Update {
 	return u
 }
 
-// edited returns an update with a small change: of a network set, one prefix more, possibly a duplicate, or one less.
+// edited returns an update with a small change: of a network set, one prefix more, possibly a
+// duplicate, or one less.
 func (g *opGen) edited(u policy.Update) policy.Update {
 	old, ok := u.Resource.(*policy.NetworkSet)
 	if !ok || len(old.Nets) == 0 {
@@ -194,8 +195,8 @@ func (g *opGen) enrich(p *policy.Policy) {
 
 func pickOne[T any](g *opGen, list ...T) T { return list[g.rng.IntN(len(list))] }
 
-// minimised returns a minimal part of the steps that still fails, in order. It removes parts of decreasing size (delta
-// debugging).
+// minimised returns a minimal part of the steps that still fails, in order. It removes parts of
+// decreasing size (delta debugging).
 func minimised(ops []op, fails func([]op) bool) []op {
 	for size := (len(ops) + 1) / 2; size >= 1; {
 		shorter := false

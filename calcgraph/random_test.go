@@ -24,8 +24,8 @@ var (
 	seedCount = flag.Int("seeds", 200, "how many random worlds to run, of some 120 updates each; more is a soak")
 )
 
-// TestRandomWorlds applies random updates to the graphs of two nodes, with random flushes. It compares the state of
-// their mirrors with:
+// TestRandomWorlds applies random updates to the graphs of two nodes, with random flushes. It
+// compares the state of their mirrors with:
 //
 //   - the reference evaluator, packet by packet;
 //   - the lists of host endpoints computed from their definition;
@@ -47,7 +47,8 @@ func FuzzGraph(f *testing.F) {
 	f.Fuzz(func(t *testing.T, seed uint64) { checkSeed(t, seed) })
 }
 
-// checkSeed runs a world. If that fails, it searches for a short script that fails, too, and prints both.
+// checkSeed runs a world. If that fails, it searches for a short script that fails, too, and prints
+// both.
 func checkSeed(t *testing.T, seed uint64) {
 	t.Helper()
 	ops := newOpGen(seed).ops()

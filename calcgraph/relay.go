@@ -28,23 +28,23 @@ type ServiceReceiver interface {
 	ServiceRemove(key policy.Key)
 }
 
-// NamespaceReceiver receives the namespaces. An update may repeat an earlier one. A removal may be sent although no
-// update was sent before.
+// NamespaceReceiver receives the namespaces. An update may repeat an earlier one. A removal may be
+// sent although no update was sent before.
 type NamespaceReceiver interface {
 	NamespaceUpdate(n *dataplane.Namespace)
 	NamespaceRemove(name string)
 }
 
-// ServiceAccountReceiver receives the service accounts. An update may repeat an earlier one. A removal may be sent
-// although no update was sent before.
+// ServiceAccountReceiver receives the service accounts. An update may repeat an earlier one. A
+// removal may be sent although no update was sent before.
 type ServiceAccountReceiver interface {
 	ServiceAccountUpdate(a *dataplane.ServiceAccount)
 	ServiceAccountRemove(k dataplane.ServiceAccountKey)
 }
 
-// Relay passes on resources for dataplanes that use the names, labels or addresses of these resources. It converts each
-// resource to an event for the receiver of its kind. If that receiver is nil, it ignores the resource. A Relay has no
-// state.
+// Relay passes on resources for dataplanes that use the names, labels or addresses of these
+// resources. It converts each resource to an event for the receiver of its kind. If that receiver
+// is nil, it ignores the resource. A Relay has no state.
 //
 // A Relay is safe for concurrent use if its receivers are.
 type Relay struct {
@@ -56,8 +56,8 @@ type Relay struct {
 	ServiceAccounts ServiceAccountReceiver
 }
 
-// The prefixes of the names of profiles for namespaces and service accounts. Converters of Kubernetes objects name
-// these profiles "kns.NAMESPACE" and "ksa.NAMESPACE.NAME".
+// The prefixes of the names of profiles for namespaces and service accounts. Converters of
+// Kubernetes objects name these profiles "kns.NAMESPACE" and "ksa.NAMESPACE.NAME".
 const (
 	namespaceProfile      = "kns."
 	serviceAccountProfile = "ksa."
@@ -92,7 +92,8 @@ func (p *Relay) DeleteNode(name string) {
 	}
 }
 
-// UpdatePool sends an update of a pool. If the pool has no CIDR, UpdatePool sends the removal of the pool instead.
+// UpdatePool sends an update of a pool. If the pool has no CIDR, UpdatePool sends the removal of
+// the pool instead.
 func (p *Relay) UpdatePool(pool *policy.IPPool) {
 	cidr := canonical(pool.CIDR)
 	switch {
@@ -113,8 +114,8 @@ func (p *Relay) DeletePool(name string) {
 	}
 }
 
-// UpdateService sends an update of the backends of one ServiceBackends resource. A service may have several of these
-// resources.
+// UpdateService sends an update of the backends of one ServiceBackends resource. A service may have
+// several of these resources.
 func (p *Relay) UpdateService(s *policy.ServiceBackends) {
 	if p.Services != nil {
 		p.Services.ServiceUpdate(&dataplane.Service{
@@ -130,9 +131,9 @@ func (p *Relay) DeleteService(key policy.Key) {
 	}
 }
 
-// UpdateProfile sends an update of a namespace or service account, with the labels from the profile. The profile of a
-// namespace is named kns.NAMESPACE. The profile of a service account is named ksa.NAMESPACE.NAME. UpdateProfile ignores
-// profiles with other names.
+// UpdateProfile sends an update of a namespace or service account, with the labels from the
+// profile. The profile of a namespace is named kns.NAMESPACE. The profile of a service account is
+// named ksa.NAMESPACE.NAME. UpdateProfile ignores profiles with other names.
 func (p *Relay) UpdateProfile(profile *policy.Profile) {
 	if name, ok := namespaceOf(profile.Name); ok && p.Namespaces != nil {
 		p.Namespaces.NamespaceUpdate(&dataplane.Namespace{
@@ -146,8 +147,8 @@ func (p *Relay) UpdateProfile(profile *policy.Profile) {
 	}
 }
 
-// DeleteProfile sends the removal of the namespace or service account to which the profile belongs. DeleteProfile
-// ignores the same profiles as UpdateProfile.
+// DeleteProfile sends the removal of the namespace or service account to which the profile belongs.
+// DeleteProfile ignores the same profiles as UpdateProfile.
 func (p *Relay) DeleteProfile(name string) {
 	if namespace, ok := namespaceOf(name); ok && p.Namespaces != nil {
 		p.Namespaces.NamespaceRemove(namespace)

@@ -33,7 +33,8 @@ func (p *relayed) ServiceAccountRemove(k dataplane.ServiceAccountKey) {
 	*p = append(*p, "no account "+k.String())
 }
 
-// updateAndDeleteAll updates and deletes one resource of each kind, in forms that are not canonical.
+// updateAndDeleteAll updates and deletes one resource of each kind, in forms that are not
+// canonical.
 func updateAndDeleteAll(p *calcgraph.Relay) {
 	p.UpdateNode(&policy.Node{
 		Name: "n", Addresses: []netip.Prefix{{}, netip.MustParsePrefix("::ffff:192.168.0.2/120")},

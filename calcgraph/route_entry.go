@@ -25,7 +25,8 @@ const (
 // claim is the assignment of a prefix to a node, with the number of resources that make it.
 type claim struct {
 	kind claimKind
-	// own means that the prefix is an address of this node. Claims of other nodes do not take precedence over it.
+	// own means that the prefix is an address of this node. Claims of other nodes do not take
+	// precedence over it.
 	own bool
 	// lender is the prefix length of the block with the borrowed address, for claimBorrowed.
 	lender uint8
@@ -33,7 +34,8 @@ type claim struct {
 	node   string
 }
 
-// rank orders claims to one destination. An address of this node comes before an address of another node.
+// rank orders claims to one destination. An address of this node comes before an address of another
+// node.
 func (c claim) rank() claimKind {
 	if c.own {
 		return claimTunnel
@@ -68,7 +70,8 @@ type routePool struct {
 	natOutgoing bool
 }
 
-// routeEntry has the claims and pools of a prefix. After the last one is removed, it exists until the next flush.
+// routeEntry has the claims and pools of a prefix. After the last one is removed, it exists until
+// the next flush.
 type routeEntry struct {
 	dst netip.Prefix
 	// claims are sorted by precedence. The first one in effect determines the route.
@@ -92,8 +95,9 @@ func (e *routeEntry) block() (node string, ok bool) {
 	return "", false
 }
 
-// winner returns the claim that determines the route, or nil. block is the prefix length of the innermost block around
-// the prefix, or noBlock. Borrowed addresses of an outer block do not count. A block without a node has no route.
+// winner returns the claim that determines the route, or nil. block is the prefix length of the
+// innermost block around the prefix, or noBlock. Borrowed addresses of an outer block do not count.
+// A block without a node has no route.
 func (e *routeEntry) winner(block int) *claim {
 	for i := range e.claims {
 		c := &e.claims[i]
@@ -166,9 +170,9 @@ func (c *claim) routeType(local bool) dataplane.RouteType {
 	}
 }
 
-// setPath sets the node address of a route to a remote node, and whether both nodes are in one subnet. It reports
-// whether there is a path, or none is needed: outside all pools, and for addresses of nodes, a route only describes the
-// owner.
+// setPath sets the node address of a route to a remote node, and whether both nodes are in one
+// subnet. It reports whether there is a path, or none is needed: outside all pools, and for
+// addresses of nodes, a route only describes the owner.
 func (r *RouteResolver) setPath(route *dataplane.Route) bool {
 	family := familyOf(route.Dst.Addr())
 	info := r.nodes.m[route.Node] // not nil, because the node has a claim
@@ -255,8 +259,8 @@ func (r *RouteResolver) unclaim(p netip.Prefix, c claim) {
 	})
 }
 
-// claimed reports whether a node has a claim to an entry. It does not iterate over all claims, because many nodes may
-// have one.
+// claimed reports whether a node has a claim to an entry. It does not iterate over all claims,
+// because many nodes may have one.
 func (r *RouteResolver) claimed(e *routeEntry, node string) bool {
 	for kind := claimLocalWorkload; kind <= claimBlock; kind++ {
 		c := r.owned(claim{kind: kind, node: node})

@@ -23,8 +23,8 @@ func (networkPrinter) NodeRemove(name string)                 { fmt.Println("no 
 func (networkPrinter) NamespaceUpdate(n *dataplane.Namespace) { fmt.Println("namespace", n) }
 func (networkPrinter) NamespaceRemove(name string)            { fmt.Println("no namespace", name) }
 
-// Routes to the blocks of other nodes, of a pool without encapsulation. A pool with VXLAN also needs a TunnelResolver,
-// whose receiver is the RouteResolver.
+// Routes to the blocks of other nodes, of a pool without encapsulation. A pool with VXLAN also
+// needs a TunnelResolver, whose receiver is the RouteResolver.
 func ExampleRouteResolver() {
 	routes, err := calcgraph.NewRouteResolver(calcgraph.RouteResolverConfig{Node: "n1", Routes: networkPrinter{}})
 	if err != nil {

@@ -18,8 +18,9 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// TestRandomNetworksThroughGraph is TestRandomNetworks for the whole graph: the mirror checks the order and the
-// references of every batch (S96). At the end, its state equals a computation from scratch.
+// TestRandomNetworksThroughGraph is TestRandomNetworks for the whole graph: the mirror checks the
+// order and the references of every batch (S96). At the end, its state equals a computation from
+// scratch.
 func TestRandomNetworksThroughGraph(t *testing.T) {
 	for seed := uint64(1); seed <= 8; seed++ {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) { runNetworkThroughGraph(t, seed) })
@@ -78,8 +79,8 @@ func networkOf(s dptest.State) string {
 	return networkState(tunnels, routes)
 }
 
-// TestNamesAreRelayed: namespaces and service accounts are those of the profiles with their names, with the original
-// labels. They and services have events only if configured.
+// TestNamesAreRelayed: namespaces and service accounts are those of the profiles with their names,
+// with the original labels. They and services have events only if configured.
 func TestNamesAreRelayed(t *testing.T) {
 	updates := []policy.Update{
 		{Resource: &policy.Profile{
@@ -153,7 +154,8 @@ func TestSnapshotOfNetwork(t *testing.T) {
 	require.Equal(t, p.state(), late.State().String())
 }
 
-// TestRouteStats counts resources and routes of a graph. After all are removed, the counts are zero.
+// TestRouteStats counts resources and routes of a graph. After all are removed, the counts are
+// zero.
 func TestRouteStats(t *testing.T) {
 	p := newPipeline(t)
 	p.graph.InSync()

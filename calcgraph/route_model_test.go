@@ -23,8 +23,8 @@ import (
 
 var routeSteps = flag.Int("routesteps", 1500, "how many steps each random network of routes takes")
 
-// TestRandomNetworks changes networks at random, with random flushes, and compares the output with a computation from
-// scratch: 24 seeds of 1,500 steps.
+// TestRandomNetworks changes networks at random, with random flushes, and compares the output with
+// a computation from scratch: 24 seeds of 1,500 steps.
 func TestRandomNetworks(t *testing.T) {
 	for seed := uint64(1); seed <= 24; seed++ {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) { runNetwork(t, seed, *routeSteps) })

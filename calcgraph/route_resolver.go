@@ -11,7 +11,8 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// RouteReceiver receives the routes. RouteUpdate is called only for a route that is new or has changed.
+// RouteReceiver receives the routes. RouteUpdate is called only for a route that is new or has
+// changed.
 type RouteReceiver interface {
 	RouteUpdate(r *dataplane.Route)
 	RouteRemove(dst netip.Prefix)
@@ -38,36 +39,39 @@ func (c RouteResolverConfig) validate() error {
 	return errors.Join(errs...)
 }
 
-// RouteResolver computes routes: one for each prefix that a pool, block, node or endpoint has. If several resources
-// have the same prefix, the route leads to the first of these:
+// RouteResolver computes routes: one for each prefix that a pool, block, node or endpoint has. If
+// several resources have the same prefix, the route leads to the first of these:
 //
 //   - a local endpoint with the address;
 //   - a node whose tunnel device has the address;
 //   - a node with the address;
-//   - a node that borrowed the address: it uses the address for a workload, although the address is in the block of
-//     another node;
+//   - a node that borrowed the address: it uses the address for a workload, although the address is
+//     in the block of another node;
 //   - the node of the block;
 //   - a pool.
 //
-// There is one exception to this order. If this node or one of its tunnel devices has the address, this node comes
-// directly after its local endpoints. So this node also comes before the tunnel devices of other nodes. If several
-// nodes are at the same place of the order, the node with the smallest name takes precedence. If several blocks contain
-// an address, "the block" in this list is the innermost one. It also decides whether a node has borrowed the address.
+// There is one exception to this order. If this node or one of its tunnel devices has the address,
+// this node comes directly after its local endpoints. So this node also comes before the tunnel
+// devices of other nodes. If several nodes are at the same place of the order, the node with the
+// smallest name takes precedence. If several blocks contain an address, "the block" in this list is
+// the innermost one. It also decides whether a node has borrowed the address.
 //
-// The innermost pool around a prefix decides how packets to the prefix travel, for example through a VXLAN tunnel. If a
-// route leads to a workload or a tunnel device of another node, the pool also decides when the route exists:
+// The innermost pool around a prefix decides how packets to the prefix travel, for example through
+// a VXLAN tunnel. If a route leads to a workload or a tunnel device of another node, the pool also
+// decides when the route exists:
 //
-//   - If packets travel through a tunnel, the route exists as long as the tunnel endpoint of that node exists (see
-//     TunnelUpdate).
-//   - If packets travel without a tunnel, the route exists as long as that node has an address of the same IP version.
+//   - If packets travel through a tunnel, the route exists as long as the tunnel endpoint of that
+//     node exists (see TunnelUpdate).
+//   - If packets travel without a tunnel, the route exists as long as that node has an address of
+//     the same IP version.
 //   - If no pool contains the prefix, the route always exists.
 //
-// If this node has WireGuard keys, or if UnreachableRoutes is set, a route that would not exist by these rules has the
-// type RouteRemoteUnreachable.
+// If this node has WireGuard keys, or if UnreachableRoutes is set, a route that would not exist by
+// these rules has the type RouteRemoteUnreachable.
 //
-// The cost of a change of a pool or block is proportional to the number of routes inside it. The cost of a change of a
-// node is proportional to the number of routes to it. Addresses that cannot have a route (unspecified, loopback,
-// multicast, IPv6 link-local) are ignored.
+// The cost of a change of a pool or block is proportional to the number of routes inside it. The
+// cost of a change of a node is proportional to the number of routes to it. Addresses that cannot
+// have a route (unspecified, loopback, multicast, IPv6 link-local) are ignored.
 //
 // A RouteResolver is not safe for concurrent use.
 type RouteResolver struct {
@@ -86,10 +90,12 @@ type RouteResolver struct {
 	entries, sent int
 }
 
-// routeNode has a node and the prefixes that it claims. It can have blocks before the Node resource exists.
+// routeNode has a node and the prefixes that it claims. It can have blocks before the Node resource
+// exists.
 type routeNode struct {
 	node *policy.Node // nil if it does not exist
-	// first has the node's first IPv4 address and its first IPv6 address, each with the length of its subnet.
+	// first has the node's first IPv4 address and its first IPv6 address, each with the length of
+	// its subnet.
 	first [2]netip.Prefix
 	// entries are the entries with a claim of the node.
 	entries shrinkingMap[*routeEntry, struct{}]
@@ -97,7 +103,8 @@ type routeNode struct {
 
 var _ TunnelReceiver = (*RouteResolver)(nil)
 
-// NewRouteResolver returns a RouteResolver without routes. It fails if the configuration is invalid.
+// NewRouteResolver returns a RouteResolver without routes. It fails if the configuration is
+// invalid.
 func NewRouteResolver(cfg RouteResolverConfig) (*RouteResolver, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
@@ -176,8 +183,8 @@ func (r *RouteResolver) eachBorrowed(cidr netip.Prefix, b *policy.Block, f func(
 	}
 }
 
-// UpdateEndpoint adds or replaces an endpoint. An endpoint of another node has no route of its own: the route of its
-// block leads to it.
+// UpdateEndpoint adds or replaces an endpoint. An endpoint of another node has no route of its own:
+// the route of its block leads to it.
 func (r *RouteResolver) UpdateEndpoint(w *policy.WorkloadEndpoint) {
 	key := w.Key()
 	if w.Node != r.cfg.Node {
@@ -241,7 +248,8 @@ func (r *RouteResolver) setNode(name string, n *policy.Node) {
 	r.dropNode(name)
 }
 
-// setEncrypts records whether this node has WireGuard keys. If this has changed, it marks the entries without a path.
+// setEncrypts records whether this node has WireGuard keys. If this has changed, it marks the
+// entries without a path.
 func (r *RouteResolver) setEncrypts(encrypts bool) {
 	if r.encrypts == encrypts {
 		return
@@ -256,7 +264,8 @@ func (r *RouteResolver) setEncrypts(encrypts bool) {
 	}
 }
 
-// markSubnet marks the entries of the nodes that enter or leave the subnet of this node when it changes from was to is.
+// markSubnet marks the entries of the nodes that enter or leave the subnet of this node when it
+// changes from was to is.
 func (r *RouteResolver) markSubnet(family int, was, is netip.Prefix) {
 	for name, info := range r.nodes.m {
 		if other := info.first[family]; name != r.cfg.Node && inSubnet(was, other) != inSubnet(is, other) {
@@ -265,7 +274,8 @@ func (r *RouteResolver) markSubnet(family int, was, is netip.Prefix) {
 	}
 }
 
-// TunnelUpdate records that a tunnel endpoint exists. Routes through this tunnel are sent from then on.
+// TunnelUpdate records that a tunnel endpoint exists. Routes through this tunnel are sent from then
+// on.
 func (r *RouteResolver) TunnelUpdate(t *dataplane.Tunnel) {
 	k := t.Key()
 	if _, had := r.tunnels.m[k]; had || k.Node == r.cfg.Node { // no route uses a tunnel to this node
@@ -327,11 +337,11 @@ func (r *RouteResolver) send(e *routeEntry) {
 
 // RouteStats has counts of the contents of a RouteResolver.
 type RouteStats struct {
-	// Pools, Blocks and Nodes count resources. If a block or an endpoint refers to a node that does not exist, Nodes
-	// counts this node, too.
+	// Pools, Blocks and Nodes count resources. If a block or an endpoint refers to a node that does
+	// not exist, Nodes counts this node, too.
 	Pools, Blocks, Nodes int
-	// Prefixes counts the distinct prefixes that pools, blocks, nodes and endpoints have. Routes counts the routes that
-	// existed after the last flush.
+	// Prefixes counts the distinct prefixes that pools, blocks, nodes and endpoints have. Routes
+	// counts the routes that existed after the last flush.
 	Prefixes, Routes int
 }
 

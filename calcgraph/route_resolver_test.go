@@ -18,7 +18,8 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// Resources of several cases: this node and a remote one in one subnet, a VXLAN pool, a block of each.
+// Resources of several cases: this node and a remote one in one subnet, a VXLAN pool, a block of
+// each.
 const (
 	vxlanPool  = "pool p cidr 10.0.0.0/16 vxlan Always nat\n"
 	remoteNode = "node remotehostname addrs 192.168.0.2/24 tunnel 10.0.1.1\n"
@@ -28,8 +29,9 @@ const (
 	localBlock  = "block 10.0.0.0/29 node n1\n"
 )
 
-// TestRouteScripts plays the scripts of the numbered cases to these two nodes alone. The output equals that of the
-// graph in TestScripts, without repetitions. After all resources are removed, the nodes are empty.
+// TestRouteScripts plays the scripts of the numbered cases to these two nodes alone. The output
+// equals that of the graph in TestScripts, without repetitions. After all resources are removed,
+// the nodes are empty.
 func TestRouteScripts(t *testing.T) {
 	paths, err := filepath.Glob(filepath.Join("testdata", "route_*.txtar"))
 	require.NoError(t, err)
@@ -75,7 +77,8 @@ func TestTunnelMAC(t *testing.T) {
 	require.Equal(t, "02:aa:00:00:00:06", mac("set", 6))
 }
 
-// TestRoutePermutations applies a few updates in all orders, with a flush after each or at the end (S100, S163).
+// TestRoutePermutations applies a few updates in all orders, with a flush after each or at the end
+// (S100, S163).
 func TestRoutePermutations(t *testing.T) {
 	for name, text := range map[string]string{
 		"pool, block and borrower": vxlanPool + localNode + remoteNode +
@@ -162,8 +165,8 @@ func TestRouteWork(t *testing.T) {
 		{"node r7 addrs 192.168.2.8/24 tunnel 10.0.7.1", 5},
 		// Two host routes, the tunnel, its address and two blocks.
 		{"node r20 addrs 192.168.0.20/24 tunnel 10.0.20.1", 6},
-		// Two host routes, the tunnel, and the one block in a pool with CrossSubnet, because r20 is now in another
-		// subnet.
+		// Two host routes, the tunnel, and the one block in a pool with CrossSubnet, because r20 is
+		// now in another subnet.
 		{"node n1 addrs 192.168.7.1/24 tunnel 10.2.0.1", 4},
 		{"pool q cidr 10.1.0.0/16 vxlan CrossSubnet nat", 51},
 		{"endpoint n/w addrs 10.0.3.3", 1},

@@ -11,7 +11,8 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// IPSetReceiver receives the IP sets that rules refer to. A set that is active is not activated again.
+// IPSetReceiver receives the IP sets that rules refer to. A set that is active is not activated
+// again.
 type IPSetReceiver interface {
 	IPSetActive(spec *IPSetSpec)
 	IPSetInactive(id dataplane.IPSetID)
@@ -19,7 +20,8 @@ type IPSetReceiver interface {
 
 var errNoService = errors.New("services: a name and a namespace are required")
 
-// RulesReceiver receives the resolved rules of active policies and profiles. An update may repeat an earlier one.
+// RulesReceiver receives the resolved rules of active policies and profiles. An update may repeat
+// an earlier one.
 type RulesReceiver interface {
 	RulesUpdate(owner policy.Key, rules Rules)
 	RulesRemove(owner policy.Key)
@@ -27,8 +29,8 @@ type RulesReceiver interface {
 
 // Rules are the resolved rules of a policy or profile.
 type Rules struct {
-	// Tier, Staged, Forward, Untracked and PreDNAT are the fields of the policy, as in dataplane.Policy. They are zero
-	// for a profile.
+	// Tier, Staged, Forward, Untracked and PreDNAT are the fields of the policy, as in
+	// dataplane.Policy. They are zero for a profile.
 	Tier                                string
 	Staged, Forward, Untracked, PreDNAT bool
 	// Ingress and Egress rules in order.
@@ -41,9 +43,10 @@ type RuleScannerConfig struct {
 	Rules RulesReceiver
 }
 
-// RuleScanner replaces selectors, named ports and services in rules by IP sets. It receives the active policies and
-// profiles from ActiveRules. Rules with equal conditions share sets. A set is activated before the first rules that
-// refer to it are sent, and deactivated after the last ones are removed.
+// RuleScanner replaces selectors, named ports and services in rules by IP sets. It receives the
+// active policies and profiles from ActiveRules. Rules with equal conditions share sets. A set is
+// activated before the first rules that refer to it are sent, and deactivated after the last ones
+// are removed.
 //
 // The cost of an update of a policy or profile is proportional to the number of its rules.
 //
@@ -110,7 +113,8 @@ func (r *RuleScanner) ProfileInactive(name string) {
 	r.remove((&policy.Profile{Name: name}).Key())
 }
 
-// update adds the new references before it releases the old ones, so that a set that is still in use stays active.
+// update adds the new references before it releases the old ones, so that a set that is still in
+// use stays active.
 func (r *RuleScanner) update(s *scan, rules Rules) {
 	old := r.owners[s.owner]
 	if slices.Equal(old, s.used) {
@@ -146,7 +150,8 @@ func (r *RuleScanner) release(sets []*usedSet) {
 	}
 }
 
-// scan collects the sets that the rules of one owner refer to, without duplicates, in order of appearance.
+// scan collects the sets that the rules of one owner refer to, without duplicates, in order of
+// appearance.
 type scan struct {
 	scanner   *RuleScanner
 	owner     policy.Key
@@ -176,9 +181,10 @@ func (s *scan) rules(dir policy.Type, rules []policy.Rule) []dataplane.Rule {
 	return out
 }
 
-// rule resolves one rule. It reports false for a rule that matches nothing: a closed Allow or Log (S167). A Graph has
-// already closed rules whose selectors do not parse. If a RuleScanner is used without a Graph, this function closes
-// such a rule itself. A closed Allow or Log matches nothing, and any other closed rule denies everything.
+// rule resolves one rule. It reports false for a rule that matches nothing: a closed Allow or Log
+// (S167). A Graph has already closed rules whose selectors do not parse. If a RuleScanner is used
+// without a Graph, this function closes such a rule itself. A closed Allow or Log matches nothing,
+// and any other closed rule denies everything.
 func (s *scan) rule(r *policy.Rule) (dataplane.Rule, bool) {
 	if len(r.Doubts) > 0 && r.Action != policy.Deny {
 		return dataplane.Rule{}, false
@@ -223,9 +229,9 @@ func (s *scan) match(m *dataplane.Match, e *policy.EntityRule, proto policy.Prot
 	return nil
 }
 
-// service resolves a service: to addresses if the side is the source, and to addresses with ports if it is the
-// destination (S77). Validation ensures that the side has no other conditions. Otherwise, the rule would match if
-// either the ports or the service match.
+// service resolves a service: to addresses if the side is the source, and to addresses with ports
+// if it is the destination (S77). Validation ensures that the side has no other conditions.
+// Otherwise, the rule would match if either the ports or the service match.
 func (s *scan) service(m *dataplane.Match, service *policy.ServiceMatch, destination bool) error {
 	namespace := cmp.Or(service.Namespace, s.namespace)
 	if namespace == "" || service.Name == "" {

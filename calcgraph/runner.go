@@ -27,16 +27,18 @@ var ErrStarted = errors.New("calcgraph: runner was already started")
 type RunnerConfig struct {
 	// Graph to update. Only the Runner may use it during Run. Required.
 	Graph *Graph
-	// Out receives each batch that is not empty, in order. The next batch follows after Out returns. During a call of
-	// Out, the Runner keeps only the latest update of each object. If Out returns an error, Run returns this error.
-	// Required.
+	// Out receives each batch that is not empty, in order. The next batch follows after Out
+	// returns. During a call of Out, the Runner keeps only the latest update of each object. If Out
+	// returns an error, Run returns this error. Required.
 	Out func(context.Context, dataplane.Batch) error
-	// MaxPending limits the number of objects with a pending update: Update blocks while there are so many. The updates
-	// of one call are accepted together, even if they exceed the limit. 0 means DefaultMaxPending.
+	// MaxPending limits the number of objects with a pending update: Update blocks while there are
+	// so many. The updates of one call are accepted together, even if they exceed the limit. 0
+	// means DefaultMaxPending.
 	MaxPending int
-	// Record receives a recording of the Runner's work: each update, InSync and flush as a line of JSON, before the
-	// graph receives it. Package calcgraph/replay describes the format, and can repeat the recorded work. Updates that
-	// the graph received before Run are not included. Run waits for each write to Record. Nil means no recording.
+	// Record receives a recording of the Runner's work: each update, InSync and flush as a line of
+	// JSON, before the graph receives it. Package calcgraph/replay describes the format, and can
+	// repeat the recorded work. Updates that the graph received before Run are not included. Run
+	// waits for each write to Record. Nil means no recording.
 	Record io.Writer
 	// Hooks report events to the caller. Optional.
 	Hooks RunnerHooks
@@ -44,8 +46,8 @@ type RunnerConfig struct {
 
 // RunnerHooks are optional functions that a Runner calls in the goroutine of Run.
 type RunnerHooks struct {
-	// RecordFailed is called once if the recording ends early. err is the reason: a write to Record failed, or the
-	// format cannot represent an update. The Runner itself continues.
+	// RecordFailed is called once if the recording ends early. err is the reason: a write to Record
+	// failed, or the format cannot represent an update. The Runner itself continues.
 	RecordFailed func(err error)
 }
 
@@ -70,15 +72,16 @@ func (c RunnerConfig) validate() error {
 	return errors.Join(errs...)
 }
 
-// Runner drives a Graph. It accepts updates from a source at any time. While the dataplane is busy, the Runner keeps
-// only the latest update of each object. When the dataplane is free, the Runner gives the updates to the graph, and
-// calls RunnerConfig.Out with the resulting batch. A Runner is a datastore.Receiver.
+// Runner drives a Graph. It accepts updates from a source at any time. While the dataplane is busy,
+// the Runner keeps only the latest update of each object. When the dataplane is free, the Runner
+// gives the updates to the graph, and calls RunnerConfig.Out with the resulting batch. A Runner is
+// a datastore.Receiver.
 //
 //	source ──Update──▶ latest update of each object ──▶ Graph ──Flush──▶ Out
 //	       ◀─blocks──  (MaxPending of them)             ◀──── blocks ────
 //
-// If a source is faster than the dataplane, its calls of Update block. A call does not block if each of its updates
-// replaces a pending update of the same object.
+// If a source is faster than the dataplane, its calls of Update block. A call does not block if
+// each of its updates replaces a pending update of the same object.
 //
 // Update, InSync, Barrier and Stats are safe for concurrent use. Run must be called once.
 type Runner struct {
@@ -105,12 +108,13 @@ type RunnerStats struct {
 	Updates uint64
 	// Coalesced is the number of updates that a later one replaced before the graph received them.
 	Coalesced uint64
-	// Flushes is the number of flushes. Batches is the number of batches with events that Out has received.
+	// Flushes is the number of flushes. Batches is the number of batches with events that Out has
+	// received.
 	Flushes, Batches uint64
 }
 
-// NewRunner returns a Runner. The Runner accepts updates at once, and processes them when Run is called. NewRunner
-// fails if the configuration is invalid.
+// NewRunner returns a Runner. The Runner accepts updates at once, and processes them when Run is
+// called. NewRunner fails if the configuration is invalid.
 func NewRunner(cfg RunnerConfig) (*Runner, error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.validate(); err != nil {
@@ -125,9 +129,10 @@ func NewRunner(cfg RunnerConfig) (*Runner, error) {
 	}, nil
 }
 
-// Update adds updates. The effects of the updates of one call are in one batch. While MaxPending objects or more have
-// pending updates, Update blocks. It does not block if all of its updates replace pending ones. Errors are the
-// context's, or ErrStopped. If Update returns an error, it has added no update.
+// Update adds updates. The effects of the updates of one call are in one batch. While MaxPending
+// objects or more have pending updates, Update blocks. It does not block if all of its updates
+// replace pending ones. Errors are the context's, or ErrStopped. If Update returns an error, it has
+// added no update.
 func (r *Runner) Update(ctx context.Context, updates []policy.Update) error {
 	for {
 		accepted, space, err := r.put(updates)
@@ -143,8 +148,8 @@ func (r *Runner) Update(ctx context.Context, updates []policy.Update) error {
 	}
 }
 
-// InSync marks the end of the initial state: Update has received everything that the source had. The error is
-// ErrStopped if Run has returned, otherwise nil.
+// InSync marks the end of the initial state: Update has received everything that the source had.
+// The error is ErrStopped if Run has returned, otherwise nil.
 func (r *Runner) InSync(context.Context) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -156,9 +161,10 @@ func (r *Runner) InSync(context.Context) error {
 	return nil
 }
 
-// Barrier waits until the graph has processed all earlier calls of Update and InSync, and until Out has returned for
-// the resulting batch. Until InSync is called, batches have no endpoints, tunnels or routes, so Barrier does not wait
-// for these. Until Run is called, Barrier blocks. Errors are the context's, or ErrStopped.
+// Barrier waits until the graph has processed all earlier calls of Update and InSync, and until Out
+// has returned for the resulting batch. Until InSync is called, batches have no endpoints, tunnels
+// or routes, so Barrier does not wait for these. Until Run is called, Barrier blocks. Errors are
+// the context's, or ErrStopped.
 func (r *Runner) Barrier(ctx context.Context) error {
 	barrier, err := r.addBarrier()
 	if err != nil {
@@ -196,8 +202,9 @@ func (r *Runner) Stats() RunnerStats {
 	return stats
 }
 
-// Run processes updates until the context is done or Out returns an error. It returns the context's error or that of
-// Out. It leaves no goroutine behind. If Run was called before, it returns ErrStarted.
+// Run processes updates until the context is done or Out returns an error. It returns the context's
+// error or that of Out. It leaves no goroutine behind. If Run was called before, it returns
+// ErrStarted.
 func (r *Runner) Run(ctx context.Context) error {
 	if r.started.Swap(true) {
 		return ErrStarted
@@ -209,7 +216,8 @@ func (r *Runner) Run(ctx context.Context) error {
 		case <-ctx.Done():
 		case <-r.wake:
 		}
-		// If both are ready, select chooses at random. After the context is done, no batch may be sent.
+		// If both are ready, select chooses at random. After the context is done, no batch may be
+		// sent.
 		if err := ctx.Err(); err != nil {
 			return err
 		}
@@ -225,7 +233,8 @@ func (r *Runner) Run(ctx context.Context) error {
 	}
 }
 
-// flush sends the pending updates to the graph and flushes it. It returns the batch and the barriers to close.
+// flush sends the pending updates to the graph and flushes it. It returns the batch and the
+// barriers to close.
 func (r *Runner) flush(rec *recorder) (dataplane.Batch, []chan struct{}) {
 	updates, inSync, barriers := r.take()
 	rec.round(updates, inSync)
@@ -254,8 +263,8 @@ func (r *Runner) stop() {
 	close(r.done)
 }
 
-// put merges updates into pending. If pending is full, put does not accept the updates, and returns a channel that is
-// closed when there is space again.
+// put merges updates into pending. If pending is full, put does not accept the updates, and returns
+// a channel that is closed when there is space again.
 func (r *Runner) put(updates []policy.Update) (accepted bool, space <-chan struct{}, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -282,8 +291,8 @@ func (r *Runner) put(updates []policy.Update) (accepted bool, space <-chan struc
 	return true, nil, nil
 }
 
-// take returns the pending updates and resets pending. It does not reuse the memory, which would stay large after the
-// initial state.
+// take returns the pending updates and resets pending. It does not reuse the memory, which would
+// stay large after the initial state.
 func (r *Runner) take() ([]policy.Update, bool, []chan struct{}) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

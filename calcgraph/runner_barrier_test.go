@@ -14,7 +14,8 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// TestRunnerBarrier: Barrier returns after Out has returned for all earlier updates, and not before.
+// TestRunnerBarrier: Barrier returns after Out has returned for all earlier updates, and not
+// before.
 func TestRunnerBarrier(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())

@@ -15,7 +15,8 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// BenchmarkRunner loads a tenth of W1 through a runner, in calls of 100 updates, for comparison with BenchmarkW1.
+// BenchmarkRunner loads a tenth of W1 through a runner, in calls of 100 updates, for comparison
+// with BenchmarkW1.
 func BenchmarkRunner(b *testing.B) {
 	w := snapshot{25_000, 1_000}
 	updates := slices.Collect(w.updates())

@@ -28,8 +28,8 @@ func newRunner(t *testing.T, cfg calcgraph.RunnerConfig) *calcgraph.Runner {
 	return runner
 }
 
-// TestRunnerKeepsLatestUpdate: replaced pending updates are garbage, and so are, during Out, resources that the graph
-// does not store.
+// TestRunnerKeepsLatestUpdate: replaced pending updates are garbage, and so are, during Out,
+// resources that the graph does not store.
 func TestRunnerKeepsLatestUpdate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -73,8 +73,8 @@ func TestRunnerKeepsLatestUpdate(t *testing.T) {
 	})
 }
 
-// TestRunnerCoalescesBacklog: a source that changes the same objects all the time neither delays the dataplane nor uses
-// more and more memory. A batch has each object at most once.
+// TestRunnerCoalescesBacklog: a source that changes the same objects all the time neither delays
+// the dataplane nor uses more and more memory. A batch has each object at most once.
 func TestRunnerCoalescesBacklog(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	const objects = 3
@@ -114,8 +114,8 @@ func TestRunnerCoalescesBacklog(t *testing.T) {
 	require.Equal(t, 50, batches)
 }
 
-// TestRunnerManySources: with several concurrent sources, the graph receives all objects, and uses the last update of
-// each.
+// TestRunnerManySources: with several concurrent sources, the graph receives all objects, and uses
+// the last update of each.
 func TestRunnerManySources(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -217,8 +217,8 @@ func TestRunnerDoesNothingWithADoneContext(t *testing.T) {
 	}
 }
 
-// TestRunnerKeepsCallsWhole: the updates of one call reach the graph in one flush. This also holds if the updates are
-// more than the limit, and if some replace pending ones.
+// TestRunnerKeepsCallsWhole: the updates of one call reach the graph in one flush. This also holds
+// if the updates are more than the limit, and if some replace pending ones.
 func TestRunnerKeepsCallsWhole(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())

@@ -13,10 +13,12 @@ import (
 )
 
 const (
-	// RecordVersion is the version of the format of RunnerConfig.Record. The first line of a recording has it.
+	// RecordVersion is the version of the format of RunnerConfig.Record. The first line of a
+	// recording has it.
 	RecordVersion = 1
-	// MaxRecordLine is the maximum length in bytes of a line of a recording, without the newline. An object with some
-	// millions of prefixes fits. If a line would be longer, the recording ends early: see RunnerHooks.RecordFailed.
+	// MaxRecordLine is the maximum length in bytes of a line of a recording, without the newline.
+	// An object with some millions of prefixes fits. If a line would be longer, the recording ends
+	// early: see RunnerHooks.RecordFailed.
 	MaxRecordLine = 64 << 20
 )
 
@@ -57,9 +59,9 @@ func newRecorder(cfg RunnerConfig) *recorder {
 	return &recorder{out: bufio.NewWriterSize(cfg.Record, 64<<10), failed: cfg.Hooks.RecordFailed, graph: cfg.Graph.cfg}
 }
 
-// round records the updates of one flush, before the graph receives them: so the recording has an update that makes the
-// graph panic. An update that would be decoded to another resource is replaced, in the slice, by the equal one that is
-// decoded.
+// round records the updates of one flush, before the graph receives them: so the recording has an
+// update that makes the graph panic. An update that would be decoded to another resource is
+// replaced, in the slice, by the equal one that is decoded.
 func (r *recorder) round(updates []policy.Update, inSync bool) {
 	if r == nil || r.err != nil {
 		return
@@ -92,9 +94,9 @@ func (r *recorder) round(updates []policy.Update, inSync bool) {
 	}
 }
 
-// update records one update. An invalid resource, which is absent for the graph, may have no JSON form, or one that
-// decodes to a valid resource. So it is recorded as rejected. A policy with rules in doubt is recorded with these rules
-// closed.
+// update records one update. An invalid resource, which is absent for the graph, may have no JSON
+// form, or one that decodes to a valid resource. So it is recorded as rejected. A policy with rules
+// in doubt is recorded with these rules closed.
 func (r *recorder) update(u *policy.Update) {
 	resource, err := u.Admit()
 	if resource == nil && err != nil {

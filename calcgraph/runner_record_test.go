@@ -85,7 +85,8 @@ func (f *failing) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// TestRunnerContinuesAfterFailedRecording: a writer that fails is reported once, and not called again.
+// TestRunnerContinuesAfterFailedRecording: a writer that fails is reported once, and not called
+// again.
 func TestRunnerContinuesAfterFailedRecording(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())

@@ -44,7 +44,8 @@ func TestRunnerConfig(t *testing.T) {
 	require.ErrorContains(t, err, "Node: required")
 }
 
-// TestRunnerCoalesces: during Out, only the latest update of each object is stored. All of them are in one batch.
+// TestRunnerCoalesces: during Out, only the latest update of each object is stored. All of them are
+// in one batch.
 func TestRunnerCoalesces(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -85,8 +86,8 @@ func TestRunnerCoalesces(t *testing.T) {
 	})
 }
 
-// TestRunnerBlocksOverLimit: a source that is faster than the dataplane blocks until there is space or its context is
-// done.
+// TestRunnerBlocksOverLimit: a source that is faster than the dataplane blocks until there is space
+// or its context is done.
 func TestRunnerBlocksOverLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())

@@ -34,9 +34,9 @@ type step struct {
 	output, want string
 }
 
-// script is a parsed testdata/*.txtar: sections "update", each followed by "events" (of the flush) or "state" (of a
-// mirror). Updates are in the language of internal/worldtext. The node is in sync from the first flush, unless a later
-// update has the line "insync".
+// script is a parsed testdata/*.txtar: sections "update", each followed by "events" (of the flush)
+// or "state" (of a mirror). Updates are in the language of internal/worldtext. The node is in sync
+// from the first flush, unless a later update has the line "insync".
 type script struct {
 	archive txtar.Archive
 	steps   []step
@@ -137,8 +137,9 @@ func TestScripts(t *testing.T) {
 	}
 }
 
-// TestCasesHaveScripts: if scripts can show a numbered case, a script names it. The cases are about selection, order
-// and tiers, IP sets, order of events, host endpoints, services and routes. The expanders test S100.
+// TestCasesHaveScripts: if scripts can show a numbered case, a script names it. The cases are about
+// selection, order and tiers, IP sets, order of events, host endpoints, services and routes. The
+// expanders test S100.
 func TestCasesHaveScripts(t *testing.T) {
 	named := map[int]bool{100: true}
 	for _, path := range scripts(t) {

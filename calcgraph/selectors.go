@@ -9,9 +9,10 @@ import (
 	"github.com/wayleave/wayleave/selector"
 )
 
-// PolicySelector combines into one selector all conditions by which a policy selects endpoints. The conditions are the
-// field Selector, the namespace of the policy or its NamespaceSelector, and its ServiceAccountSelector. The selector is
-// for the effective labels of endpoints, which include the labels of their profiles.
+// PolicySelector combines into one selector all conditions by which a policy selects endpoints. The
+// conditions are the field Selector, the namespace of the policy or its NamespaceSelector, and its
+// ServiceAccountSelector. The selector is for the effective labels of endpoints, which include the
+// labels of their profiles.
 //
 // Errors: a *selector.ParseError, wrapped with the name of the field.
 func PolicySelector(p *policy.Policy) (*selector.Selector, error) {
@@ -32,12 +33,14 @@ func PolicySelector(p *policy.Policy) (*selector.Selector, error) {
 
 // peers has the selectors of one side of a rule. A nil selector means no limit.
 type peers struct {
-	// Match is the selector for peers. It combines the conditions for namespaces, service accounts and labels. If there
-	// is at least one of these, it also excludes what the negated selector matches.
+	// Match is the selector for peers. It combines the conditions for namespaces, service accounts
+	// and labels. If there is at least one of these, it also excludes what the negated selector
+	// matches.
 	Match *selector.Selector
 	// Not is the selector that peers must not match. It is set only if Match is nil.
 	Not *selector.Selector
-	// Ports is the selector for endpoints whose named ports are looked up: Match without the negated selector.
+	// Ports is the selector for endpoints whose named ports are looked up: Match without the
+	// negated selector.
 	Ports *selector.Selector
 }
 
@@ -90,9 +93,9 @@ func positiveParts(namespace string, e *policy.EntityRule) ([]*selector.Selector
 	return parts, nil
 }
 
-// scope returns the part of a selector that limits it to namespaces. A namespace selector is for the labels of a
-// namespace. Endpoints have these labels, too, with a prefix. In a namespace selector, all() matches objects in any
-// namespace, and global() matches objects that are in none.
+// scope returns the part of a selector that limits it to namespaces. A namespace selector is for
+// the labels of a namespace. Endpoints have these labels, too, with a prefix. In a namespace
+// selector, all() matches objects in any namespace, and global() matches objects that are in none.
 func scope(namespace, namespaceSelector, field string) ([]*selector.Selector, error) {
 	if namespaceSelector == "" {
 		if namespace == "" {

@@ -9,7 +9,8 @@ import (
 	"github.com/wayleave/wayleave/selector"
 )
 
-// maxCached is the minimum number of recently used values that a cache keeps. It has at most twice as many.
+// maxCached is the minimum number of recently used values that a cache keeps. It has at most twice
+// as many.
 const maxCached = 512
 
 // cache keeps recently computed values. The zero value is empty.
@@ -38,8 +39,8 @@ func (c *cache[K, V]) put(k K, v V) {
 	c.young[k] = v
 }
 
-// selectorCache caches the selectors of policies: clusters have many policies and few distinct selectors. The zero
-// value is empty.
+// selectorCache caches the selectors of policies: clusters have many policies and few distinct
+// selectors. The zero value is empty.
 type selectorCache struct {
 	parsed cache[selectorText, *selector.Selector]
 }
@@ -80,7 +81,8 @@ type peerSets struct {
 	ports      *selector.Selector // as in peers
 }
 
-// of returns the sets for one side of a rule, in a policy of the namespace. Errors are those of peersOf.
+// of returns the sets for one side of a rule, in a policy of the namespace. Errors are those of
+// peersOf.
 func (c *peerCache) of(namespace string, e *policy.EntityRule) (*peerSets, error) {
 	text := peerText{
 		namespace: namespace, selector: e.Selector, notSelector: e.NotSelector, namespaceSelector: e.NamespaceSelector,

@@ -9,12 +9,13 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// Sequencer collects the output of the other nodes of the graph until the next flush. Then it leaves out changes that
-// cancel each other, and sorts the rest in the order that dataplane.Batch documents.
+// Sequencer collects the output of the other nodes of the graph until the next flush. Then it
+// leaves out changes that cancel each other, and sorts the rest in the order that dataplane.Batch
+// documents.
 //
-// A Sequencer stores the events that it has emitted. So it ignores an update that changes nothing. There is one
-// exception: a Sequencer does not store the members of sets. So callers must not add a member that is already in the
-// set, or remove one that is not in the set.
+// A Sequencer stores the events that it has emitted. So it ignores an update that changes nothing.
+// There is one exception: a Sequencer does not store the members of sets. So callers must not add a
+// member that is already in the set, or remove one that is not in the set.
 //
 // A Sequencer is not safe for concurrent use.
 type Sequencer struct {
@@ -72,8 +73,8 @@ func NewSequencer() *Sequencer {
 // IPSetAdded adds an empty set.
 func (s *Sequencer) IPSetAdded(id dataplane.IPSetID, typ dataplane.IPSetType) { s.sets.start(id, typ) }
 
-// MemberChanged adds the member m to a set if present is true, and otherwise removes m from the set. The set must
-// exist.
+// MemberChanged adds the member m to a set if present is true, and otherwise removes m from the
+// set. The set must exist.
 func (s *Sequencer) MemberChanged(id dataplane.IPSetID, m dataplane.Member, present bool) {
 	s.sets.change(id, m, present)
 }
@@ -123,7 +124,8 @@ func (s *Sequencer) InSync() {
 	}
 }
 
-// Flush returns the changes since the last flush. If there are none, the batch is empty, and Flush takes constant time.
+// Flush returns the changes since the last flush. If there are none, the batch is empty, and Flush
+// takes constant time.
 func (s *Sequencer) Flush() dataplane.Batch {
 	setUpdates, setDeltas, setRemoves := s.sets.flush()
 	events := append(setUpdates, setDeltas...)
@@ -147,12 +149,12 @@ func (s *Sequencer) Flush() dataplane.Batch {
 	return dataplane.Batch{Events: events}
 }
 
-// Snapshot returns one batch that creates the state after the last flush. If the event InSync was emitted, the batch
-// has it, too.
+// Snapshot returns one batch that creates the state after the last flush. If the event InSync was
+// emitted, the batch has it, too.
 //
-// A Sequencer does not store the members of sets. So the caller passes a function that returns the present members of a
-// set, and Snapshot calls it for each set. The members may have changed since the last flush: Snapshot knows these
-// changes, and undoes them in the batch.
+// A Sequencer does not store the members of sets. So the caller passes a function that returns the
+// present members of a set, and Snapshot calls it for each set. The members may have changed since
+// the last flush: Snapshot knows these changes, and undoes them in the batch.
 func (s *Sequencer) Snapshot(members func(id dataplane.IPSetID) []dataplane.Member) dataplane.Batch {
 	events := s.sets.snapshot(members)
 	events = s.policies.appendAll(events)

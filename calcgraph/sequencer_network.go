@@ -63,7 +63,8 @@ func newNetworkStream() networkStream {
 	}
 }
 
-// appendChanges appends the events of changes. A route is removed before its tunnel, and added after it (S96).
+// appendChanges appends the events of changes. A route is removed before its tunnel, and added
+// after it (S96).
 func (n *networkStream) appendChanges(events []dataplane.Event) []dataplane.Event {
 	tunnels := n.tunnels.appendUpdates(nil)
 	routes := n.routes.appendUpdates(nil)

@@ -32,8 +32,8 @@ func newObjects[K comparable, V any](
 
 func (o *objects[K, V]) set(k K, v *V) { o.pending[k] = v }
 
-// appendUpdates appends the events of new or changed objects. It collects removed objects for appendRemoves, and clears
-// pending.
+// appendUpdates appends the events of new or changed objects. It collects removed objects for
+// appendRemoves, and clears pending.
 func (o *objects[K, V]) appendUpdates(events []dataplane.Event) []dataplane.Event {
 	o.removed = o.removed[:0]
 	if len(o.pending) == 0 {

@@ -10,8 +10,8 @@ import (
 	"github.com/wayleave/wayleave/dataplane"
 )
 
-// setStream orders the changes of IP sets. Between flushes, it only records added and removed members. A flush cancels
-// opposite changes.
+// setStream orders the changes of IP sets. Between flushes, it only records added and removed
+// members. A flush cancels opposite changes.
 type setStream struct {
 	sets  map[dataplane.IPSetID]*setState
 	dirty []*setState
@@ -24,8 +24,8 @@ type setState struct {
 	typ           dataplane.IPSetType
 	exists, known bool
 	dirty         bool
-	// added and removed are the changes since the last flush, unsorted. A member can be in both several times,
-	// alternately.
+	// added and removed are the changes since the last flush, unsorted. A member can be in both
+	// several times, alternately.
 	added, removed []dataplane.Member
 }
 
@@ -66,8 +66,8 @@ func (s *setStream) change(id dataplane.IPSetID, m dataplane.Member, present boo
 	}
 }
 
-// grown returns a list with room for one more member. It doubles the capacity, because a new set may have many members,
-// and append would copy them more often.
+// grown returns a list with room for one more member. It doubles the capacity, because a new set
+// may have many members, and append would copy them more often.
 func grown(list []dataplane.Member) []dataplane.Member {
 	if len(list) == cap(list) {
 		return slices.Grow(list, max(1, len(list)))
@@ -112,8 +112,8 @@ func (s *setStream) flush() (updates, deltas, removes []dataplane.Event) {
 	return updates, deltas, removes
 }
 
-// snapshot returns the events that create the emitted sets: the present members without the changes since the last
-// flush.
+// snapshot returns the events that create the emitted sets: the present members without the changes
+// since the last flush.
 func (s *setStream) snapshot(members func(id dataplane.IPSetID) []dataplane.Member) []dataplane.Event {
 	var events []dataplane.Event
 	for _, id := range slices.Sorted(maps.Keys(s.sets)) {
@@ -169,7 +169,8 @@ func sortMembers(list []dataplane.Member) {
 	slices.SortFunc(list, dataplane.Member.Compare)
 }
 
-// clipped returns the list without unused capacity, because a receiver may keep it. It returns nil for an empty list.
+// clipped returns the list without unused capacity, because a receiver may keep it. It returns nil
+// for an empty list.
 func clipped(list []dataplane.Member) []dataplane.Member {
 	if len(list) == 0 {
 		return nil

@@ -16,8 +16,8 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// TunnelReceiver receives the tunnel endpoints. TunnelUpdate is called only for a tunnel endpoint that is new or has
-// changed.
+// TunnelReceiver receives the tunnel endpoints. TunnelUpdate is called only for a tunnel endpoint
+// that is new or has changed.
 type TunnelReceiver interface {
 	TunnelUpdate(t *dataplane.Tunnel)
 	TunnelRemove(k dataplane.TunnelKey)
@@ -42,28 +42,31 @@ func (c TunnelResolverConfig) validate() error {
 	return errors.Join(errs...)
 }
 
-// TunnelResolver computes the tunnel endpoints of all nodes. A node can have three: VXLAN over IPv4, VXLAN over IPv6,
-// and IP in IP over IPv4. For each tunnel endpoint, the Node resource must have two addresses: the tunnel address, and
-// in the field Addresses another address of the same family.
+// TunnelResolver computes the tunnel endpoints of all nodes. A node can have three: VXLAN over
+// IPv4, VXLAN over IPv6, and IP in IP over IPv4. For each tunnel endpoint, the Node resource must
+// have two addresses: the tunnel address, and in the field Addresses another address of the same
+// family.
 //
-// Several nodes may claim the same MAC address. They may also claim the same tunnel address, even for different
-// encapsulations. Then only one of these nodes can get its tunnel endpoint: the resolver's own node, or else the node
-// with the smallest name.
+// Several nodes may claim the same MAC address. They may also claim the same tunnel address, even
+// for different encapsulations. Then only one of these nodes can get its tunnel endpoint: the
+// resolver's own node, or else the node with the smallest name.
 //
-// If two nodes had the same tunnel address, replies to this address would reach the wrong node. If two VXLAN nodes had
-// the same tunnel address or the same MAC address, all VXLAN traffic for one node would reach the other node.
+// If two nodes had the same tunnel address, replies to this address would reach the wrong node. If
+// two VXLAN nodes had the same tunnel address or the same MAC address, all VXLAN traffic for one
+// node would reach the other node.
 //
 // A TunnelResolver is not safe for concurrent use.
 type TunnelResolver struct {
 	cfg     TunnelResolverConfig
 	tunnels shrinkingMap[dataplane.TunnelKey, tunnelState]
-	// claims has the nodes that claim an address, sorted by compareNodes. The first node gets the address.
+	// claims has the nodes that claim an address, sorted by compareNodes. The first node gets the
+	// address.
 	claims shrinkingMap[tunnelClaim, []string]
 	dirty  shrinkingMap[dataplane.TunnelKey, struct{}]
 }
 
-// tunnelState has the endpoint that a node claims (candidate) and the one last sent to the receiver (sent). Either may
-// be nil. Neither is ever changed.
+// tunnelState has the endpoint that a node claims (candidate) and the one last sent to the receiver
+// (sent). Either may be nil. Neither is ever changed.
 type tunnelState struct{ candidate, sent *dataplane.Tunnel }
 
 // tunnelClaim is an address that only one node can have: a tunnel address or a MAC address.
@@ -73,7 +76,8 @@ type tunnelClaim struct {
 	mac     string
 }
 
-// NewTunnelResolver returns a TunnelResolver without nodes. It fails if the configuration is invalid.
+// NewTunnelResolver returns a TunnelResolver without nodes. It fails if the configuration is
+// invalid.
 func NewTunnelResolver(cfg TunnelResolverConfig) (*TunnelResolver, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
@@ -127,8 +131,8 @@ func (r *TunnelResolver) candidate(k dataplane.TunnelKey, n *policy.Node) *datap
 	}
 }
 
-// hasAddress reports whether an address is one of the node's own. A tunnel with that address would route its packets
-// into itself.
+// hasAddress reports whether an address is one of the node's own. A tunnel with that address would
+// route its packets into itself.
 func hasAddress(n *policy.Node, address netip.Addr) bool {
 	return slices.ContainsFunc(n.Addresses, func(p netip.Prefix) bool { return p.Addr().Unmap() == address })
 }
@@ -151,8 +155,9 @@ func (r *TunnelResolver) set(key dataplane.TunnelKey, candidate *dataplane.Tunne
 	r.dirty.set(key, struct{}{})
 }
 
-// defaultMAC returns the MAC address derived from the name of a node: the letter "f", and the first bytes of a hash.
-// The letter makes the MAC address a locally administered unicast address. All nodes compute the same address.
+// defaultMAC returns the MAC address derived from the name of a node: the letter "f", and the first
+// bytes of a hash. The letter makes the MAC address a locally administered unicast address. All
+// nodes compute the same address.
 func defaultMAC(k dataplane.TunnelKey) string {
 	name := k.Node
 	if k.IPVersion == 6 {
@@ -173,8 +178,8 @@ func claimsOf(t *dataplane.Tunnel) []tunnelClaim {
 	return claims
 }
 
-// compareNodes orders nodes by name, with the resolver's own node before all others, so that no other node gets its
-// addresses.
+// compareNodes orders nodes by name, with the resolver's own node before all others, so that no
+// other node gets its addresses.
 func (r *TunnelResolver) compareNodes(a, b string) int {
 	switch {
 	case a == b:
@@ -187,8 +192,9 @@ func (r *TunnelResolver) compareNodes(a, b string) int {
 	return strings.Compare(a, b)
 }
 
-// claim adds a candidate's claims. A node with one address for both encapsulations may have the same claim several
-// times. The same holds for any node for a moment, while its candidate is replaced.
+// claim adds a candidate's claims. A node with one address for both encapsulations may have the
+// same claim several times. The same holds for any node for a moment, while its candidate is
+// replaced.
 func (r *TunnelResolver) claim(t *dataplane.Tunnel) {
 	for _, c := range claimsOf(t) {
 		at, _ := slices.BinarySearchFunc(r.claims.m[c], t.Node, r.compareNodes)
@@ -224,8 +230,8 @@ func (r *TunnelResolver) markDirty(node string, version int) {
 	}
 }
 
-// Flush sends the tunnel endpoints that have changed since the last flush, sorted by key. Removals come first, because
-// a new endpoint may have the address of a removed one.
+// Flush sends the tunnel endpoints that have changed since the last flush, sorted by key. Removals
+// come first, because a new endpoint may have the address of a removed one.
 func (r *TunnelResolver) Flush() {
 	if len(r.dirty.m) == 0 {
 		return
@@ -262,8 +268,8 @@ func (r *TunnelResolver) put(k dataplane.TunnelKey, state tunnelState) {
 	r.tunnels.set(k, state)
 }
 
-// wins reports whether t is not nil and its node is the first claimant of each of its addresses, in the order of
-// compareNodes.
+// wins reports whether t is not nil and its node is the first claimant of each of its addresses, in
+// the order of compareNodes.
 func (r *TunnelResolver) wins(t *dataplane.Tunnel) bool {
 	return t != nil && !slices.ContainsFunc(claimsOf(t), func(c tunnelClaim) bool { return r.claims.m[c][0] != t.Node })
 }

@@ -17,8 +17,8 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// The workloads of the benchmarks. Each is a sequence of updates in order. Updates are made during iteration, so that a
-// dropped update needs no memory.
+// The workloads of the benchmarks. Each is a sequence of updates in order. Updates are made during
+// iteration, so that a dropped update needs no memory.
 
 const (
 	// localEndpoints is the number of local endpoints of W1 to W3, at any scale.
@@ -27,8 +27,8 @@ const (
 	elsewhere = "remotehost"
 )
 
-// snapshot is W1: a cluster of endpoints with six labels each, 200 of them local. The cluster has policies of five
-// rules. Each rule selects its peers by one of 29 labels.
+// snapshot is W1: a cluster of endpoints with six labels each, 200 of them local. The cluster has
+// policies of five rules. Each rule selects its peers by one of 29 labels.
 type snapshot struct{ remote, policies int }
 
 func (w snapshot) String() string { return "eps=" + short(w.remote) + "/pols=" + short(w.policies) }
@@ -62,8 +62,8 @@ func (w snapshot) want() tally {
 	return t
 }
 
-// networkSets is W2 and W3: the endpoints of W1, and policies that select all of them. Each policy has a network set of
-// its own as the only source.
+// networkSets is W2 and W3: the endpoints of W1, and policies that select all of them. Each policy
+// has a network set of its own as the only source.
 type networkSets struct{ remote, sets int }
 
 func (w networkSets) String() string { return "eps=" + short(w.remote) + "/sets=" + short(w.sets) }
@@ -129,8 +129,8 @@ func networkSetPolicy(i int) *policy.Policy {
 	}
 }
 
-// isolated is W4: namespaces with one pod each, whose traffic is limited to itself and a name server. 100 of the pods
-// are local. The names begin with number first.
+// isolated is W4: namespaces with one pod each, whose traffic is limited to itself and a name
+// server. 100 of the pods are local. The names begin with number first.
 type isolated struct{ namespaces, first int }
 
 func (w isolated) String() string { return "namespaces=" + short(w.namespaces) }
@@ -275,8 +275,8 @@ func references(tiers []dataplane.TierPolicies) int {
 	return n
 }
 
-// TestWorkloads checks the counts of each workload at a small scale, with a mirror. The benchmarks check them at
-// theirs.
+// TestWorkloads checks the counts of each workload at a small scale, with a mirror. The benchmarks
+// check them at theirs.
 func TestWorkloads(t *testing.T) {
 	for _, w := range []load{
 		snapshot{remote: 3100, policies: 310},

@@ -94,6 +94,6 @@
 // object, Apply then returns an ApplyError whose field Pending is true. This is no failure. If the
 // object is an endpoint, or a policy of an endpoint, the endpoint is EndpointPending meanwhile, and
 // is withheld from later dataplanes. When the dataplane is done or has failed, its method Watch
-// reports a [Drift] whose field OnlyFaults is true. The Driver then calls Apply with an empty batch.
-// This call returns the objects that are still pending or at fault.
+// reports a [Drift] whose field OnlyFaults is true. The Driver then calls Apply with an empty
+// batch. This call returns the objects that are still pending or at fault.
 package dataplane

@@ -87,17 +87,18 @@ func newBackend(dp Dataplane) *backend {
 	}
 }
 
-// lags reports whether the kernel may still have a route of this dataplane that was to be removed or
-// replaced. Until that route is gone, an earlier dataplane that encrypts its packets must not make
-// the deletions that it has deferred: see Finisher.
+// lags reports whether the kernel may still have a route of this dataplane that was to be removed
+// or replaced. Until that route is gone, an earlier dataplane that encrypts its packets must not
+// make the deletions that it has deferred: see Finisher.
 func (be *backend) lags() bool {
 	return be.generalError || len(be.withheldRoutes) > 0 || be.inSync // not sent yet
 }
 
 // batch returns the part of a batch to send to the dataplane. Removals of endpoints are left out:
-// remove has made them. batch adds the withheld endpoints and routes that can be sent now. It withholds
-// the endpoints and routes of b that cannot be sent yet. After a general error of an earlier
-// dataplane, it withholds all routes, because that dataplane may have failed to encrypt one.
+// remove has made them. batch adds the withheld endpoints and routes that can be sent now. It
+// withholds the endpoints and routes of b that cannot be sent yet. After a general error of an
+// earlier dataplane, it withholds all routes, because that dataplane may have failed to encrypt
+// one.
 func (be *backend) batch(b Batch, faults *roundResult) Batch {
 	var before, after []Event
 	for _, e := range b.Events {

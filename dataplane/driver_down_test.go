@@ -27,8 +27,8 @@ func downError(name string) error {
 	}
 }
 
-// S124: an endpoint without an interface is down. That is no failure: the driver does not retry, and
-// programs it when the dataplane reports the interface.
+// S124: an endpoint without an interface is down. That is no failure: the driver does not retry,
+// and programs it when the dataplane reports the interface.
 func TestDriverDown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer

@@ -128,8 +128,8 @@ func (b *broken) Watch(context.Context, func(dataplane.Drift)) error {
 
 func (b *broken) Resync(context.Context) error { return nil }
 
-// Watch of a dataplane that cannot watch is called again, with back-off. Each time a resync follows: it may
-// have missed a change.
+// Watch of a dataplane that cannot watch is called again, with back-off. Each time a resync
+// follows: it may have missed a change.
 func TestDriverWatchThatFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dp := &broken{Mirror: dptest.NewMirror()}

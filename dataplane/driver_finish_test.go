@@ -122,7 +122,8 @@ func TestFinish(t *testing.T) {
 	})
 }
 
-// TestFinishInAnyOrder: a dataplane that can finish does not wait for one before it that cannot yet.
+// TestFinishInAnyOrder: a dataplane that can finish does not wait for one before it that cannot
+// yet.
 func TestFinishInAnyOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		late := &finisher{Mirror: dptest.NewMirror(), after: time.Hour}
@@ -142,9 +143,10 @@ func TestFinishInAnyOrder(t *testing.T) {
 	})
 }
 
-// TestFinishWaitsForWithheldRoutes: a dataplane does not finish while the driver withholds InSync or a route from a
-// later one, whichever dataplane has the fault. The later dataplane may still have the old route (S173). A removal of
-// an endpoint does not make a waiting dataplane finish, either.
+// TestFinishWaitsForWithheldRoutes: a dataplane does not finish while the driver withholds InSync
+// or a route from a later one, whichever dataplane has the fault. The later dataplane may still
+// have the old route (S173). A removal of an endpoint does not make a waiting dataplane finish,
+// either.
 func TestFinishWaitsForWithheldRoutes(t *testing.T) {
 	for _, withheld := range []string{"InSync", "route"} {
 		for _, faulty := range []int{0, 1} {

@@ -29,8 +29,9 @@ func (r *rig) report(name string, err error) {
 	synctest.Wait()
 }
 
-// An asynchronous dataplane continues to program an endpoint after Apply. Until it reports the result, the endpoint is
-// pending and withheld from later dataplanes. That is not a failure, and there is no retry.
+// An asynchronous dataplane continues to program an endpoint after Apply. Until it reports the
+// result, the endpoint is pending and withheld from later dataplanes. That is not a failure, and
+// there is no retry.
 func TestDriverPending(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -80,7 +81,8 @@ func TestDriverPending(t *testing.T) {
 	})
 }
 
-// The endpoints that refer to a pending policy are pending. If one of them fails, it is failed instead.
+// The endpoints that refer to a pending policy are pending. If one of them fails, it is failed
+// instead.
 func TestDriverPendingPolicy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -98,7 +100,8 @@ func TestDriverPendingPolicy(t *testing.T) {
 	})
 }
 
-// While a later dataplane is still removing an endpoint, those before keep it without policy and down.
+// While a later dataplane is still removing an endpoint, those before keep it without policy and
+// down.
 func TestDriverPendingRemoval(t *testing.T) {
 	for _, name := range []string{"routes", "policy"} {
 		synctest.Test(t, func(t *testing.T) {
@@ -125,7 +128,8 @@ func TestDriverPendingRemoval(t *testing.T) {
 	}
 }
 
-// A Pending error is a failure if the object is of another kind, or if the dataplane cannot report the result.
+// A Pending error is a failure if the object is of another kind, or if the dataplane cannot report
+// the result.
 func TestDriverPendingIsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)

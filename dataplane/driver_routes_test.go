@@ -17,8 +17,8 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// Routes are withheld from a dataplane while an earlier one has a general error: that one may encrypt their packets.
-// Removals are not withheld.
+// Routes are withheld from a dataplane while an earlier one has a general error: that one may
+// encrypt their packets. Removals are not withheld.
 func TestRoutesAreWithheld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -55,8 +55,8 @@ func TestRoutesAreWithheld(t *testing.T) {
 	})
 }
 
-// A dataplane finishes only while no later one has a general error. An endpoint or a node at fault there does not
-// matter.
+// A dataplane finishes only while no later one has a general error. An endpoint or a node at fault
+// there does not matter.
 func TestFinishWaitsForLaterDataplanes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		first, fault := &finisher{Mirror: dptest.NewMirror()}, error(nil)

@@ -84,7 +84,8 @@ func (d *Driver) watch(ctx context.Context, backend int, w Watcher) {
 	}
 }
 
-// drifted records a drift, and requests a resync of the backend if the dataplane has not repaired it.
+// drifted records a drift, and requests a resync of the backend if the dataplane has not repaired
+// it.
 func (d *Driver) drifted(backend int, drift Drift) {
 	now := time.Now()
 	d.mu.Lock()

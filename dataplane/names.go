@@ -22,7 +22,8 @@ type Node struct {
 	// WireguardAddresses are the addresses of the node's WireGuard devices: at most one of each
 	// family, IPv4 first.
 	WireguardAddresses []netip.Addr
-	// WireguardKeys are the keys of the node's WireGuard devices. Empty if the node does not encrypt.
+	// WireguardKeys are the keys of the node's WireGuard devices. Empty if the node does not
+	// encrypt.
 	WireguardKeys []policy.WireguardKey
 	// Labels of the node.
 	Labels map[string]string

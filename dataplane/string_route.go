@@ -32,8 +32,8 @@ func (r *Route) String() string {
 	return w.String()
 }
 
-// String returns the node in one line, as in "n2 [192.168.0.2/24] wireguard [KEY:51820] [10.0.1.1] labels
-// zone=a".
+// String returns the node in one line, as in "n2 [192.168.0.2/24] wireguard [KEY:51820] [10.0.1.1]
+// labels zone=a".
 func (n *Node) String() string {
 	if n == nil {
 		return "nil"

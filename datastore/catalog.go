@@ -15,9 +15,9 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// ConflictError reports an object that is in several files, or several times in one file. Only one copy of the object
-// is used: the one in File. DirConfig.Rejected receives the error together with the name of the file whose copy is not
-// used.
+// ConflictError reports an object that is in several files, or several times in one file. Only one
+// copy of the object is used: the one in File. DirConfig.Rejected receives the error together with
+// the name of the file whose copy is not used.
 type ConflictError struct {
 	// Key of the object.
 	Key policy.Key
@@ -30,8 +30,9 @@ func (e *ConflictError) Error() string {
 	return fmt.Sprintf("datastore: %s is already in %s", e.Key, printable(e.File))
 }
 
-// printable returns the name of a file. If a character of the name is not printable, printable quotes the name as a Go
-// string. Without quotes, a name with a newline could begin a new line in a log.
+// printable returns the name of a file. If a character of the name is not printable, printable
+// quotes the name as a Go string. Without quotes, a name with a newline could begin a new line in a
+// log.
 func printable(file string) string {
 	if strings.ContainsFunc(file, func(r rune) bool { return !strconv.IsPrint(r) }) {
 		return strconv.Quote(file)
@@ -39,17 +40,18 @@ func printable(file string) string {
 	return file
 }
 
-// catalog has the objects of each file, and computes the updates for the receiver. It does no I/O. There may be
-// hundreds of thousands of objects. Most are endpoints of other nodes, each in one file of its own. They are rarely
-// read again, so the catalog keeps them packed.
+// catalog has the objects of each file, and computes the updates for the receiver. It does no I/O.
+// There may be hundreds of thousands of objects. Most are endpoints of other nodes, each in one
+// file of its own. They are rarely read again, so the catalog keeps them packed.
 type catalog struct {
 	rejected func(file string, err error)
 	files    map[string][]packed.Object // by file; sorted by key, each key once
-	// firstFile has, for each object, the first file by name that has it. Its copy is the one in effect.
+	// firstFile has, for each object, the first file by name that has it. Its copy is the one in
+	// effect.
 	firstFile packed.Index[string]
 	others    map[policy.Key][]string // the other files that have an object, sorted
-	// changed has the keys whose objects may have changed since the last flush, with the object that the receiver has;
-	// nil if it has none.
+	// changed has the keys whose objects may have changed since the last flush, with the object
+	// that the receiver has; nil if it has none.
 	changed  map[policy.Key]packed.Object
 	reported map[policy.Key]map[string]struct{} // reported conflicts: by key, files without effect
 }
@@ -111,8 +113,8 @@ func (c *catalog) markChanged(key policy.Key) {
 	}
 }
 
-// effective returns the object that is used: that of the first file that has the object. It returns nil if no file has
-// it.
+// effective returns the object that is used: that of the first file that has the object. It returns
+// nil if no file has it.
 func (c *catalog) effective(key policy.Key) packed.Object {
 	firstFile, _ := c.firstFile.Get(key)
 	content := c.files[firstFile]
@@ -165,8 +167,8 @@ func (c *catalog) remove(file string) {
 	delete(c.files, file)
 }
 
-// flush reports new conflicts and returns the updates that the receiver lacks. Both are sorted by key. Each slice has
-// at most limit updates. The caller must read the sequence to its end.
+// flush reports new conflicts and returns the updates that the receiver lacks. Both are sorted by
+// key. Each slice has at most limit updates. The caller must read the sequence to its end.
 func (c *catalog) flush(limit int) iter.Seq[[]policy.Update] {
 	return func(yield func([]policy.Update) bool) {
 		changed := c.changed
@@ -186,7 +188,8 @@ func (c *catalog) flush(limit int) iter.Seq[[]policy.Update] {
 	}
 }
 
-// reportConflicts reports each file whose copy of the object has no effect. It reports each file only once.
+// reportConflicts reports each file whose copy of the object has no effect. It reports each file
+// only once.
 func (c *catalog) reportConflicts(key policy.Key) {
 	others := c.others[key]
 	if len(others) == 0 {

@@ -16,10 +16,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Run sends the content of the directory to the receiver, and then each change, as Source describes.
+// Run sends the content of the directory to the receiver, and then each change, as Source
+// describes.
 //
-// Run returns the error of ctx or of the receiver. Without DirConfig.Wait, Run also returns an error if the directory
-// cannot be watched or read at the start. This error wraps the cause, such as fs.ErrNotExist.
+// Run returns the error of ctx or of the receiver. Without DirConfig.Wait, Run also returns an
+// error if the directory cannot be watched or read at the start. This error wraps the cause, such
+// as fs.ErrNotExist.
 func (d *Dir) Run(ctx context.Context, r Receiver) error {
 	run := &dirRun{
 		config:     d.config,
@@ -32,7 +34,8 @@ func (d *Dir) Run(ctx context.Context, r Receiver) error {
 	if err := run.begin(ctx); err != nil {
 		return cmp.Or(ctx.Err(), err)
 	}
-	// Before InSync, the content may arrive in parts. So not all of it is unpacked at the same time.
+	// Before InSync, the content may arrive in parts. So not all of it is unpacked at the same
+	// time.
 	if err := run.deliver(ctx, 5000); err != nil {
 		return err
 	}
@@ -56,16 +59,17 @@ type dirRun struct {
 	receiver   Receiver
 	catalog    *catalog
 	unreadable map[string]struct{} // files that could not be opened or read; new permissions may make them readable
-	// newFiles has new files that their writers have not closed, or that were linked into the directory.
+	// newFiles has new files that their writers have not closed, or that were linked into the
+	// directory.
 	newFiles      map[string]struct{}
 	watch         *watch // nil while the directory cannot be read
 	lostCause     string // the cause that was last reported; empty while the directory can be read
 	eventsMissing bool   // a file is missing, and the event of its removal has not arrived
 }
 
-// open begins to watch the directory at the path, and then reads all of it. In this order, it misses no change. Then it
-// reads again the files that changed while it read the directory. If a file was renamed at that time, open may have
-// found neither the old nor the new name.
+// open begins to watch the directory at the path, and then reads all of it. In this order, it
+// misses no change. Then it reads again the files that changed while it read the directory. If a
+// file was renamed at that time, open may have found neither the old nor the new name.
 func (r *dirRun) open(ctx context.Context) error {
 	w, err := newWatch(ctx, r.config.Path, r.config.matches)
 	if err != nil {
@@ -99,7 +103,8 @@ func (r *dirRun) begin(ctx context.Context) error {
 	return err
 }
 
-// reportUnreadable reports why the directory cannot be read, if the cause has changed. Nil means that it can be read.
+// reportUnreadable reports why the directory cannot be read, if the cause has changed. Nil means
+// that it can be read.
 func (r *dirRun) reportUnreadable(cause error) {
 	text := ""
 	if cause != nil {
@@ -118,8 +123,8 @@ func (r *dirRun) close() {
 	}
 }
 
-// step waits for an event of the directory or a file in it, or for the next check, and updates the catalog. No failure
-// here ends the run.
+// step waits for an event of the directory or a file in it, or for the next check, and updates the
+// catalog. No failure here ends the run.
 func (r *dirRun) step(ctx context.Context) {
 	if r.watch == nil {
 		select {
@@ -148,9 +153,9 @@ func (r *dirRun) step(ctx context.Context) {
 	}
 }
 
-// loadEvents waits for events until the time limit, and reads the files that the events name. If a file is missing, but
-// no event of its removal has arrived, the file may be in the middle of a rename. Then loadEvents waits for more
-// events. It waits only a limited number of times.
+// loadEvents waits for events until the time limit, and reads the files that the events name. If a
+// file is missing, but no event of its removal has arrived, the file may be in the middle of a
+// rename. Then loadEvents waits for more events. It waits only a limited number of times.
 func (r *dirRun) loadEvents(limit time.Duration) error {
 	const rounds = 10
 	for range rounds {
@@ -229,9 +234,9 @@ func (r *dirRun) loadChanged(changes changes) {
 	}
 }
 
-// loadNewFiles reads new files that no process has open for writing. For most new files, the kernel sends an event when
-// the writer closes them. If a file was made without a name (O_TMPFILE) and then linked into the directory, the kernel
-// sends only the event of the link.
+// loadNewFiles reads new files that no process has open for writing. For most new files, the kernel
+// sends an event when the writer closes them. If a file was made without a name (O_TMPFILE) and
+// then linked into the directory, the kernel sends only the event of the link.
 func (r *dirRun) loadNewFiles() {
 	var complete []string
 	for name := range r.newFiles {
@@ -239,8 +244,8 @@ func (r *dirRun) loadNewFiles() {
 			complete = append(complete, name)
 		}
 	}
-	// The kernel queues the event of a close before it grants a lease of the file. So if a close event is due, it is in
-	// the queue now, and the next step processes it.
+	// The kernel queues the event of a close before it grants a lease of the file. So if a close
+	// event is due, it is in the queue now, and the next step processes it.
 	if len(complete) == 0 || r.watch.hasEvents() {
 		return
 	}
@@ -250,8 +255,9 @@ func (r *dirRun) loadNewFiles() {
 	}
 }
 
-// load reads the present content of one file into the catalog. If the file is missing, but no event of its removal has
-// arrived, its objects stay until that event arrives. If the file was renamed, an event of the new name arrives, too.
+// load reads the present content of one file into the catalog. If the file is missing, but no event
+// of its removal has arrived, its objects stay until that event arrives. If the file was renamed,
+// an event of the new name arrives, too.
 func (r *dirRun) load(name string, removed bool) {
 	data, err := r.watch.read(name, r.config.MaxSize)
 	missing := errors.Is(err, fs.ErrNotExist)

@@ -443,8 +443,8 @@ func TestDirReceiverFails(t *testing.T) {
 	require.Equal(t, []string{"in sync", "a=1"}, r.take())
 }
 
-// Run ends at once when its context ends: while it waits, without a directory, and while a receiver blocks. Two runs
-// are independent.
+// Run ends at once when its context ends: while it waits, without a directory, and while a receiver
+// blocks. Two runs are independent.
 func TestDirStops(t *testing.T) {
 	f := newFolder(t)
 	f.config.Recheck = time.Hour

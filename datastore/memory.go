@@ -19,11 +19,12 @@ var (
 
 // Memory keeps the desired state in memory. The zero value is empty and ready to use.
 //
-// The changes of one Update reach each receiver in one call, possibly together with other changes. A slow receiver gets
-// only the latest value of each object, so its backlog is never larger than the state. A receiver never gets a value
-// that it already has.
+// The changes of one Update reach each receiver in one call, possibly together with other changes.
+// A slow receiver gets only the latest value of each object, so its backlog is never larger than
+// the state. A receiver never gets a value that it already has.
 //
-// A Memory is safe for concurrent use. Run may be called several times at once, once for each receiver.
+// A Memory is safe for concurrent use. Run may be called several times at once, once for each
+// receiver.
 type Memory struct {
 	mu      sync.Mutex
 	objects map[policy.Key]policy.Resource
@@ -32,7 +33,8 @@ type Memory struct {
 	changed chan struct{} // closed and replaced when a run has delivered something or ends; nil before the first
 }
 
-// memoryRun is the state of one call of Run. The lock of Memory guards all fields but receiver and wake.
+// memoryRun is the state of one call of Run. The lock of Memory guards all fields but receiver and
+// wake.
 type memoryRun struct {
 	receiver  Receiver
 	sent      map[policy.Key]policy.Resource // the last value of each object that the receiver got
@@ -42,11 +44,11 @@ type memoryRun struct {
 	delivered uint64                         // the number of calls of Update whose values the receiver has
 }
 
-// Update makes all changes at once. If several updates have the same key, Update uses the last one. It never waits for
-// a receiver, and does not validate the resources.
+// Update makes all changes at once. If several updates have the same key, Update uses the last one.
+// It never waits for a receiver, and does not validate the resources.
 //
-// Update returns ErrKeyMismatch if the key of an update is not the key of its resource, and the error of ctx if ctx is
-// done. If it returns an error, it has changed nothing.
+// Update returns ErrKeyMismatch if the key of an update is not the key of its resource, and the
+// error of ctx if ctx is done. If it returns an error, it has changed nothing.
 func (m *Memory) Update(ctx context.Context, updates []policy.Update) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -91,8 +93,9 @@ func (m *Memory) setLocked(u policy.Update) {
 	m.objects[u.Key] = u.Resource
 }
 
-// Run sends the content to the receiver, calls InSync, and then sends each change, as Source describes. InSync marks
-// the content as complete, so call Update with all objects before Run. Run returns the error of ctx or of the receiver.
+// Run sends the content to the receiver, calls InSync, and then sends each change, as Source
+// describes. InSync marks the content as complete, so call Update with all objects before Run. Run
+// returns the error of ctx or of the receiver.
 func (m *Memory) Run(ctx context.Context, r Receiver) error {
 	run := m.join(r)
 	defer m.leave(run)
@@ -119,11 +122,12 @@ func (m *Memory) Run(ctx context.Context, r Receiver) error {
 	}
 }
 
-// Barrier waits until the changes of all earlier calls of Update have passed through the receivers. First, it waits
-// until every receiver has them. Then it calls the method Barrier of each receiver that has one, such as a
-// calcgraph.Runner. The Runner's Barrier returns when the Runner has sent all events of these changes, usually to a
-// dataplane.Driver. So a later call of the Driver's WaitEndpoint or WaitRemoved waits for these changes, too. While
-// there is no receiver, Barrier blocks.
+// Barrier waits until the changes of all earlier calls of Update have passed through the receivers.
+// First, it waits until every receiver has them. Then it calls the method Barrier of each receiver
+// that has one, such as a calcgraph.Runner. The Runner's Barrier returns when the Runner has sent
+// all events of these changes, usually to a dataplane.Driver. So a later call of the Driver's
+// WaitEndpoint or WaitRemoved waits for these changes, too. While there is no receiver, Barrier
+// blocks.
 //
 // Barrier returns the error of the context, or the errors of the receivers.
 func (m *Memory) Barrier(ctx context.Context) error {
@@ -139,7 +143,8 @@ func (m *Memory) Barrier(ctx context.Context) error {
 	return nil
 }
 
-// delivered waits until every receiver has the changes of all earlier calls of Update, and returns the receivers.
+// delivered waits until every receiver has the changes of all earlier calls of Update, and returns
+// the receivers.
 func (m *Memory) delivered(ctx context.Context) ([]Receiver, error) {
 	m.mu.Lock()
 	target := m.updates
@@ -161,8 +166,8 @@ func (m *Memory) delivered(ctx context.Context) ([]Receiver, error) {
 	}
 }
 
-// receiversLocked returns all receivers if each of them has the changes of the first calls of Update. updates is the
-// number of these calls. Otherwise it returns nil.
+// receiversLocked returns all receivers if each of them has the changes of the first calls of
+// Update. updates is the number of these calls. Otherwise it returns nil.
 func (m *Memory) receiversLocked(updates uint64) (receivers []Receiver) {
 	for run := range m.runs {
 		if run.delivered < updates && (!run.idle || len(run.pending) > 0) {
@@ -215,8 +220,8 @@ func (m *Memory) leave(run *memoryRun) {
 	m.wakeLocked()
 }
 
-// take returns the updates that the receiver lacks, sorted by key, and records them as sent. The result upTo is the
-// number of calls of Update that these updates include.
+// take returns the updates that the receiver lacks, sorted by key, and records them as sent. The
+// result upTo is the number of calls of Update that these updates include.
 func (m *Memory) take(run *memoryRun) (updates []policy.Update, upTo uint64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -234,8 +239,8 @@ func (m *Memory) take(run *memoryRun) (updates []policy.Update, upTo uint64) {
 	return updates, m.updates
 }
 
-// markLocked adds a key to pending if the receiver does not have the value now yet. Otherwise it removes the key from
-// pending.
+// markLocked adds a key to pending if the receiver does not have the value now yet. Otherwise it
+// removes the key from pending.
 func (r *memoryRun) markLocked(key policy.Key, now policy.Resource) {
 	if policy.Equal(r.sent[key], now) {
 		delete(r.pending, key)

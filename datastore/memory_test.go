@@ -137,7 +137,8 @@ func TestMemoryReceiverFails(t *testing.T) {
 	require.Equal(t, []string{"a=1"}, r.take())
 }
 
-// Pairs that are written together are never received separately, and all receivers end with the same state.
+// Pairs that are written together are never received separately, and all receivers end with the
+// same state.
 func TestMemoryConcurrent(t *testing.T) {
 	var m datastore.Memory
 	receivers := make([]*pairReceiver, 4)

@@ -28,24 +28,27 @@ type NamedSource struct {
 	Yields bool
 }
 
-// UnionConfig configures a Union. Its functions are called one at a time, while the Union is locked. They must not
-// block and must not call the Union.
+// UnionConfig configures a Union. Its functions are called one at a time, while the Union is
+// locked. They must not block and must not call the Union.
 type UnionConfig struct {
-	// Sources in order of precedence: if several sources have an object, the Union uses the object of the first
-	// one. At least one source is required.
+	// Sources in order of precedence: if several sources have an object, the Union uses the object
+	// of the first one. At least one source is required.
 	Sources []NamedSource
 	// Updated is called with the changes of the union, before the receiver. Optional.
 	Updated func(updates []policy.Update)
-	// Overruled is called if a source reports a new object that another source already has. Of the two, the Union
-	// uses the object of the source that comes first in Sources: the parameter effective names this source. The
-	// parameter source names the other one, whose object is not used. Optional.
+	// Overruled is called if a source reports a new object that another source already has. Of the
+	// two, the Union uses the object of the source that comes first in Sources: the parameter
+	// effective names this source. The parameter source names the other one, whose object is not
+	// used. Optional.
 	Overruled func(source string, key policy.Key, effective string)
-	// Exclude decides which objects are left out, for example endpoints whose interface belongs to another endpoint.
-	// Only objects of yielding sources can be left out: those are the sources whose field Yields is true. The Union
-	// calls Exclude after objects have changed, and before it calls the receiver. The parameter yielding has the
-	// changes of the yielding sources. The parameter declared has the changes of all other sources. If several of
-	// those other sources have an object, declared has the object of the first one. Exclude returns its new decisions
-	// by key: true leaves out the objects of that key, false includes them. If Exclude is nil, no objects are left out.
+	// Exclude decides which objects are left out, for example endpoints whose interface belongs to
+	// another endpoint. Only objects of yielding sources can be left out: those are the sources
+	// whose field Yields is true. The Union calls Exclude after objects have changed, and before it
+	// calls the receiver. The parameter yielding has the changes of the yielding sources. The
+	// parameter declared has the changes of all other sources. If several of those other sources
+	// have an object, declared has the object of the first one. Exclude returns its new decisions
+	// by key: true leaves out the objects of that key, false includes them. If Exclude is nil, no
+	// objects are left out.
 	Exclude func(declared, yielding []policy.Update) map[policy.Key]bool
 }
 
@@ -85,12 +88,13 @@ func (c UnionConfig) validate() error {
 //	resources ─▶┤ first that has the object ─▶ receiver, one call at a time
 //	others    ─▶┘ in sync once all are
 //
-// The Union sends an object to the receiver from the first source that has the object. If this source deletes the
-// object, the Union sends the object of the next source. If the two are equal, the receiver gets no update.
+// The Union sends an object to the receiver from the first source that has the object. If this
+// source deletes the object, the Union sends the object of the next source. If the two are equal,
+// the receiver gets no update.
 //
-// A Union keeps the objects of each source. It keeps workload endpoints in a compact form (package internal/packed). A
-// Union is safe for concurrent use, and Run can be called once. While the Union calls its receiver, all sources and
-// methods wait.
+// A Union keeps the objects of each source. It keeps workload endpoints in a compact form (package
+// internal/packed). A Union is safe for concurrent use, and Run can be called once. While the Union
+// calls its receiver, all sources and methods wait.
 type Union struct {
 	cfg     UnionConfig
 	started atomic.Bool
@@ -119,11 +123,11 @@ func NewUnion(cfg UnionConfig) (*Union, error) {
 	return u, nil
 }
 
-// Run runs all sources. When one of them ends, Run cancels the context of the others, and returns when all have ended.
-// It implements Source.
+// Run runs all sources. When one of them ends, Run cancels the context of the others, and returns
+// when all have ended. It implements Source.
 //
-// Run returns the error of the context, or the error of the source or receiver that failed first. Run also returns an
-// error if a source's Run returns nil, or if Run is called twice.
+// Run returns the error of the context, or the error of the source or receiver that failed first.
+// Run also returns an error if a source's Run returns nil, or if Run is called twice.
 func (u *Union) Run(ctx context.Context, r Receiver) error {
 	if u.started.Swap(true) {
 		return errors.New("datastore: a Union runs once")
@@ -219,8 +223,8 @@ func (u *Union) applyLocked(source int, updates []policy.Update) (changed []poli
 	return changed
 }
 
-// setLocked records an update of a source. If the source did not have the object before, setLocked calls Overruled for
-// each other source that has the object.
+// setLocked records an update of a source. If the source did not have the object before, setLocked
+// calls Overruled for each other source that has the object.
 func (u *Union) setLocked(source int, up policy.Update) {
 	isNew := u.bySource[source].Get(up.Key) == nil
 	u.bySource[source].Set(up.Key, packed.Pack(up.Resource))
@@ -240,8 +244,9 @@ func (u *Union) setLocked(source int, up policy.Update) {
 	}
 }
 
-// declaredLocked returns the update that UnionConfig.Exclude receives as declared, after an update of a source without
-// Yields. It has the object that a union of the sources without Yields would have.
+// declaredLocked returns the update that UnionConfig.Exclude receives as declared, after an update
+// of a source without Yields. It has the object that a union of the sources without Yields would
+// have.
 func (u *Union) declaredLocked(source int, up policy.Update) policy.Update {
 	for i, objects := range u.bySource {
 		if o := objects.Get(up.Key); o != nil && !u.cfg.Sources[i].Yields {
@@ -254,7 +259,8 @@ func (u *Union) declaredLocked(source int, up policy.Update) policy.Update {
 	return up
 }
 
-// countsLocked reports whether an object of a source may be used. It is false if Exclude leaves the object out.
+// countsLocked reports whether an object of a source may be used. It is false if Exclude leaves the
+// object out.
 func (u *Union) countsLocked(source int, key policy.Key) bool {
 	if !u.cfg.Sources[source].Yields {
 		return true

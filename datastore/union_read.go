@@ -32,7 +32,8 @@ func (u *Union) Waiting() []string {
 	return names
 }
 
-// World returns all objects of the union by key. The map belongs to the caller; do not change the resources.
+// World returns all objects of the union by key. The map belongs to the caller; do not change the
+// resources.
 func (u *Union) World() map[policy.Key]policy.Resource {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -47,9 +48,9 @@ func (u *Union) World() map[policy.Key]policy.Resource {
 	return world
 }
 
-// Objects returns all objects that a source has reported. This includes objects that the Union does not use. The Union
-// does not use an object if UnionConfig.Exclude leaves it out, or if an earlier source has an object with the same key.
-// If there is no source of this name, Objects returns none.
+// Objects returns all objects that a source has reported. This includes objects that the Union does
+// not use. The Union does not use an object if UnionConfig.Exclude leaves it out, or if an earlier
+// source has an object with the same key. If there is no source of this name, Objects returns none.
 func (u *Union) Objects(source string) map[policy.Key]policy.Resource {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -65,8 +66,8 @@ func (u *Union) Objects(source string) map[policy.Key]policy.Resource {
 	return all
 }
 
-// Versions returns a map from the name of a source to the object that this source has reported for the key. Sources
-// that do not have the object are not in the map.
+// Versions returns a map from the name of a source to the object that this source has reported for
+// the key. Sources that do not have the object are not in the map.
 func (u *Union) Versions(key policy.Key) map[string]policy.Resource {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -79,8 +80,8 @@ func (u *Union) Versions(key policy.Key) map[string]policy.Resource {
 	return versions
 }
 
-// Overruled returns the keys for which the Union does not use the object of the source, because an earlier source has a
-// different object. The values are the names of the earlier sources.
+// Overruled returns the keys for which the Union does not use the object of the source, because an
+// earlier source has a different object. The values are the names of the earlier sources.
 func (u *Union) Overruled(source string) map[policy.Key]string {
 	u.mu.Lock()
 	defer u.mu.Unlock()

@@ -126,8 +126,9 @@ func TestUnionInSync(t *testing.T) {
 	require.Equal(t, []string{"in sync"}, r.take())
 }
 
-// Excluded objects of a source with Yields are not used. They come back with the update that includes them. Here an
-// object of source 1 is left out while another source has its name after "claim-".
+// Excluded objects of a source with Yields are not used. They come back with the update that
+// includes them. Here an object of source 1 is left out while another source has its name after
+// "claim-".
 func TestUnionExclude(t *testing.T) {
 	claims := map[string]bool{}
 	u, s, r := unite(t, 3, datastore.UnionConfig{
@@ -164,7 +165,8 @@ func TestUnionExclude(t *testing.T) {
 	require.Equal(t, []string{"-claim-a -claim-b a=2 b=1"}, r.take())
 }
 
-// The receiver's state depends only on the objects of the sources, not on the order of their updates.
+// The receiver's state depends only on the objects of the sources, not on the order of their
+// updates.
 func TestUnionOfRandomUpdates(t *testing.T) {
 	for seed := range uint64(20) {
 		rng := rand.New(rand.NewPCG(seed, 0))

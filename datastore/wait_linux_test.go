@@ -16,8 +16,8 @@ import (
 	"github.com/wayleave/wayleave/datastore"
 )
 
-// With Wait, the directory may be created after Run has begun, be removed, and be created again. Unreadable reports
-// each change.
+// With Wait, the directory may be created after Run has begun, be removed, and be created again.
+// Unreadable reports each change.
 func TestDirWaits(t *testing.T) {
 	f := newFolder(t)
 	lost := make(chan error, 1000)

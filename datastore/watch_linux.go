@@ -16,17 +16,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// watchMask has the events to receive. IN_MODIFY is not among them: a file counts as complete only when it was closed,
-// or moved or linked into the directory.
+// watchMask has the events to receive. IN_MODIFY is not among them: a file counts as complete only
+// when it was closed, or moved or linked into the directory.
 const watchMask = unix.IN_CREATE | unix.IN_CLOSE_WRITE | unix.IN_MOVED_TO | unix.IN_MOVED_FROM | unix.IN_DELETE |
 	unix.IN_ATTRIB | unix.IN_DELETE_SELF | unix.IN_MOVE_SELF | unix.IN_ONLYDIR
 
-// renameWindow is the time to wait for more events after a file was removed. A rename sends the event of the old name
-// first. Some editors remove the old version just before they write the new one.
+// renameWindow is the time to wait for more events after a file was removed. A rename sends the
+// event of the old name first. Some editors remove the old version just before they write the new
+// one.
 const renameWindow = 20 * time.Millisecond
 
-// watch is an open directory with an inotify instance. All files are opened relative to the open directory. So they are
-// files of this directory, even if the path leads to another one by now.
+// watch is an open directory with an inotify instance. All files are opened relative to the open
+// directory. So they are files of this directory, even if the path leads to another one by now.
 type watch struct {
 	path    string
 	matches func(file string) bool
@@ -46,8 +47,8 @@ type changes struct {
 	moved    bool                // the directory was moved; later events of its files are left out
 }
 
-// newWatch opens the directory and begins to watch the files whose names match. When ctx is done, a wait returns at
-// once.
+// newWatch opens the directory and begins to watch the files whose names match. When ctx is done, a
+// wait returns at once.
 func newWatch(ctx context.Context, path string, matches func(file string) bool) (*watch, error) {
 	fail := func(err error) (*watch, error) {
 		return nil, fmt.Errorf("datastore: watch %s: %w", path, err)
@@ -99,8 +100,8 @@ func (w *watch) check() error {
 	return nil
 }
 
-// wait returns the changes at the first event, or none at the time limit. An error means that the inotify instance or
-// the directory cannot be used any more.
+// wait returns the changes at the first event, or none at the time limit. An error means that the
+// inotify instance or the directory cannot be used any more.
 func (w *watch) wait(limit time.Duration) (changes, error) {
 	c := changes{names: map[string]uint32{}, missing: map[string]struct{}{}}
 	more, err := w.receive(&c, time.Now().Add(limit))
@@ -189,8 +190,8 @@ func (w *watch) list() ([]string, error) {
 // errNotRegular is returned for a directory, a pipe, a socket or a device.
 var errNotRegular = errors.New("not a regular file")
 
-// read returns the content of a regular file of at most limit bytes. It does not block on a pipe, and it does not open
-// a device, because opening some devices has side effects.
+// read returns the content of a regular file of at most limit bytes. It does not block on a pipe,
+// and it does not open a device, because opening some devices has side effects.
 func (w *watch) read(name string, limit int64) ([]byte, error) {
 	fail := func(err error) ([]byte, error) {
 		return nil, fmt.Errorf("datastore: read %s: %w", printable(name), err)
@@ -251,8 +252,9 @@ func (w *watch) isComplete(name string) bool {
 	return err == nil
 }
 
-// appearsComplete reports whether an entry has its content when it appears. This holds for everything but a regular
-// file with one name: symbolic links, pipes, devices, and a file that has another name, too.
+// appearsComplete reports whether an entry has its content when it appears. This holds for
+// everything but a regular file with one name: symbolic links, pipes, devices, and a file that has
+// another name, too.
 func (w *watch) appearsComplete(name string) bool {
 	stat, err := w.lstat(name)
 	return err == nil && (stat.Mode&unix.S_IFMT != unix.S_IFREG || stat.Nlink > 1)

@@ -17,8 +17,8 @@ import (
 	"github.com/wayleave/wayleave/datastore"
 )
 
-// A file may be written under another name, or none, and then be linked into the directory. No process closes it under
-// its new name.
+// A file may be written under another name, or none, and then be linked into the directory. No
+// process closes it under its new name.
 func TestDirFileLinkedIntoPlace(t *testing.T) {
 	f := newFolder(t)
 	r := f.start()
@@ -58,7 +58,8 @@ func TestDirTriesAgainWithNewPermissions(t *testing.T) {
 	f.expectNoRejection()
 }
 
-// After a directory was moved away, changes of its files have no effect, even if the move is noticed later.
+// After a directory was moved away, changes of its files have no effect, even if the move is
+// noticed later.
 func TestDirMovedAwayThenEmptied(t *testing.T) {
 	f := newFolder(t)
 	f.write("1.json", doc("a", "1"))

@@ -7,12 +7,14 @@ import (
 	"slices"
 )
 
-// Block is a part of a pool that is assigned to a node. Other nodes route the addresses of the block to that node. The
-// exceptions are borrowed addresses: workloads of other nodes use them, and each is routed to the node of its workload.
+// Block is a part of a pool that is assigned to a node. Other nodes route the addresses of the
+// block to that node. The exceptions are borrowed addresses: workloads of other nodes use them, and
+// each is routed to the node of its workload.
 type Block struct {
 	// CIDR of the block, inside a pool. Its text is the name in the block's key. Required.
 	CIDR netip.Prefix `json:"cidr"`
-	// Node to which the block is assigned. Empty means none: then only the borrowed addresses are routed.
+	// Node to which the block is assigned. Empty means none: then only the borrowed addresses are
+	// routed.
 	Node string `json:"node,omitempty"`
 	// Borrowed lists the borrowed addresses of the block, without duplicates. Empty means none.
 	Borrowed []BorrowedAddress `json:"borrowed,omitempty"`
@@ -26,7 +28,8 @@ type BorrowedAddress struct {
 	Node string `json:"node"`
 }
 
-// Key returns the block's key. Its name is the text of CIDR, so the key is correct only if CIDR is canonical.
+// Key returns the block's key. Its name is the text of CIDR, so the key is correct only if CIDR is
+// canonical.
 func (b *Block) Key() Key { return Key{Kind: KindBlock, Name: b.CIDR.String()} }
 
 // Validate reports all problems of the block as one *ValidationError, or nil.

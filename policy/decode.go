@@ -4,21 +4,23 @@ package policy
 
 import "reflect"
 
-// Decode decodes one resource from a JSON object with a "kind" member. Members have the names of the field tags, in the
-// same case. A staged policy has the kind "StagedPolicy", and no member "staged". A Block has no member "name".
+// Decode decodes one resource from a JSON object with a "kind" member. Members have the names of
+// the field tags, in the same case. A staged policy has the kind "StagedPolicy", and no member
+// "staged". A Block has no member "name".
 //
-// These are errors: unknown members and kinds, duplicate members, null, text after the object, and values of another
-// type. Values that a field cannot have, such as port 0 or an address with a zone, are errors, too. Decode returns all
-// errors in one *DecodeError, and no resource. But it returns a resource and no error in two cases:
+// These are errors: unknown members and kinds, duplicate members, null, text after the object, and
+// values of another type. Values that a field cannot have, such as port 0 or an address with a
+// zone, are errors, too. Decode returns all errors in one *DecodeError, and no resource. But it
+// returns a resource and no error in two cases:
 //
-//   - All errors are in rules of a policy. Then Decode closes these rules, and returns the policy. A closed Allow or
-//     Log rule matches nothing, and any other closed rule denies everything (see Rule.Close). Policy.Doubts returns the
-//     errors.
-//   - The errors are in a profile that has the name of a built-in profile. Then Decode returns a profile with that
-//     name. Update.Admit replaces this profile by one that denies everything.
+//   - All errors are in rules of a policy. Then Decode closes these rules, and returns the policy.
+//     A closed Allow or Log rule matches nothing, and any other closed rule denies everything (see
+//     Rule.Close). Policy.Doubts returns the errors.
+//   - The errors are in a profile that has the name of a built-in profile. Then Decode returns a
+//     profile with that name. Update.Admit replaces this profile by one that denies everything.
 //
-// An empty list or map means the same as a missing one. The result is canonical (see Canonical). It is not validated:
-// Validate and Update.Admit find missing and contradictory fields.
+// An empty list or map means the same as a missing one. The result is canonical (see Canonical). It
+// is not validated: Validate and Update.Admit find missing and contradictory fields.
 func Decode(data []byte) (Resource, error) {
 	root, err := parseJSON(data)
 	if err != nil {
@@ -41,16 +43,17 @@ func Decode(data []byte) (Resource, error) {
 	return r, nil
 }
 
-// invalidBuiltin returns a profile for which Update.Admit returns an error and a profile that denies everything. If
-// Decode returned an error, the profile would be absent. Then the built-in profile of the same name would apply, and
-// allow everything.
+// invalidBuiltin returns a profile for which Update.Admit returns an error and a profile that
+// denies everything. If Decode returned an error, the profile would be absent. Then the built-in
+// profile of the same name would apply, and allow everything.
 func invalidBuiltin(name string, problems []Problem) *Profile {
 	deny := func() []Rule { return []Rule{{Action: Deny, Doubts: problems[:min(len(problems), maxDoubts)]}} }
 	return &Profile{Name: name, Ingress: deny(), Egress: deny()}
 }
 
-// key returns the key of an object for the error message. It ignores members with duplicates or in another case. Parts
-// that the text lacks are empty, and the whole key is empty if the text is not JSON.
+// key returns the key of an object for the error message. It ignores members with duplicates or in
+// another case. Parts that the text lacks are empty, and the whole key is empty if the text is not
+// JSON.
 func (n *jsonNode) key() Key {
 	id := map[string]string{}
 	if n != nil {

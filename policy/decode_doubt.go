@@ -4,8 +4,8 @@ package policy
 
 import "reflect"
 
-// rules decodes the rules of a policy or profile for one direction. In a policy, an error in a rule closes only that
-// rule. If the value is not a list, one closed rule replaces it.
+// rules decodes the rules of a policy or profile for one direction. In a policy, an error in a rule
+// closes only that rule. If the value is not a list, one closed rule replaces it.
 func (d *decoder) rules(path string, n *jsonNode, to *[]Rule) {
 	if !d.closes {
 		d.readByKind(path, n, reflect.ValueOf(to).Elem())
@@ -36,7 +36,8 @@ func policyRule(path string, n *jsonNode) (r Rule) {
 	return r
 }
 
-// hints decodes performance hints, which do not change verdicts. A hint that cannot be decoded becomes an unknown one.
+// hints decodes performance hints, which do not change verdicts. A hint that cannot be decoded
+// becomes an unknown one.
 func (d *decoder) hints(path string, n *jsonNode, to *[]PerformanceHint) {
 	var own decoder
 	if own.readByKind(path, n, reflect.ValueOf(to).Elem()); len(own.problems) > 0 {

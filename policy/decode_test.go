@@ -480,7 +480,8 @@ func TestCanonical(t *testing.T) {
 		&policy.WorkloadEndpoint{Addresses: []netip.Addr{netip.MustParseAddr("10.0.0.1")}, MAC: "66:3e:ca:a4:db:65"}, w)
 }
 
-// An IPv4-mapped address with a zone has no IPv4 form. Canonical does not change it, and Validate refuses it.
+// An IPv4-mapped address with a zone has no IPv4 form. Canonical does not change it, and Validate
+// refuses it.
 func TestCanonicalKeepsZones(t *testing.T) {
 	zoned := netip.MustParseAddr("::ffff:10.0.0.1%eth0")
 	one := []netip.Addr{zoned}

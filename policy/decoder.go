@@ -32,11 +32,12 @@ func unmarshal[T any](data []byte, to *T) error {
 	return nil
 }
 
-// memberReaders has functions for members that are not fields, by name. They get the path of the member.
+// memberReaders has functions for members that are not fields, by name. They get the path of the
+// member.
 type memberReaders map[string]func(path string)
 
-// want reports whether n is of the kind, and adds a problem if it is not. No field accepts null, because null could
-// mean "none" or "any".
+// want reports whether n is of the kind, and adds a problem if it is not. No field accepts null,
+// because null could mean "none" or "any".
 func (d *decoder) want(path string, n *jsonNode, kind jsonKind) bool {
 	if n.kind == kind {
 		return true
@@ -77,7 +78,8 @@ func (d *decoder) unknown(path, name string, v reflect.Value, readers memberRead
 	d.add(path, "unknown field")
 }
 
-// texts decodes a map of strings, such as labels. Its strings are interned, because most occur in many objects.
+// texts decodes a map of strings, such as labels. Its strings are interned, because most occur in
+// many objects.
 func (d *decoder) texts(path string, n *jsonNode, to *map[string]string) {
 	if !d.want(path, n, jsonObject) || len(n.members) == 0 {
 		return
@@ -154,8 +156,8 @@ func (d *decoder) net(path string, n *jsonNode, to *netip.Prefix) {
 	}
 }
 
-// interfaceAddresses decodes addresses with the lengths of their subnets, and keeps the host bits. An address without a
-// length gets the full length.
+// interfaceAddresses decodes addresses with the lengths of their subnets, and keeps the host bits.
+// An address without a length gets the full length.
 func (d *decoder) interfaceAddresses(path string, n *jsonNode, to *[]netip.Prefix) {
 	if !d.want(path, n, jsonList) {
 		return

@@ -14,13 +14,15 @@ import (
 // maxDoubts is the maximum number of doubts of one rule.
 const maxDoubts = 8
 
-// DoubtError lists invalid or unknown fields in the rules of a policy. The policy is enforced, but each rule that has
-// such a field is closed. A closed Allow or Log rule matches nothing, and any other closed rule denies everything (see
-// Rule.Close). Update.Admit also returns a DoubtError for a profile that it has replaced by one that denies everything.
+// DoubtError lists invalid or unknown fields in the rules of a policy. The policy is enforced, but
+// each rule that has such a field is closed. A closed Allow or Log rule matches nothing, and any
+// other closed rule denies everything (see Rule.Close). Update.Admit also returns a DoubtError for
+// a profile that it has replaced by one that denies everything.
 type DoubtError struct {
 	// Key of the policy or profile.
 	Key Key
-	// Problems are in the order of the rules, at least one and at most 100. If there are more, the last one says so.
+	// Problems are in the order of the rules, at least one and at most 100. If there are more, the
+	// last one says so.
 	Problems []Problem
 }
 
@@ -29,9 +31,10 @@ func (e *DoubtError) Error() string {
 	return "policy: in doubt: " + e.Key.String() + ": " + sumUp(e.Problems)
 }
 
-// Doubts returns the invalid and unknown fields in the rules of the policy, or nil if there are none. If a rule has
-// such a field, Decode, Update.Admit or a converter closes the rule (see Rule.Close), and lists the field in
-// Rule.Doubts. The method Doubts collects the lists of all rules.
+// Doubts returns the invalid and unknown fields in the rules of the policy, or nil if there are
+// none. If a rule has such a field, Decode, Update.Admit or a converter closes the rule (see
+// Rule.Close), and lists the field in Rule.Doubts. The method Doubts collects the lists of all
+// rules.
 func (p *Policy) Doubts() *DoubtError {
 	var all report
 	for _, rules := range [][]Rule{p.Ingress, p.Egress} {
@@ -52,22 +55,25 @@ func (r *report) doubts(key Key) *DoubtError {
 	return &DoubtError{Key: key, Problems: r.problems}
 }
 
-// Admit returns the resource to enforce. Every receiver of updates calls it, so that all receivers enforce the same.
+// Admit returns the resource to enforce. Every receiver of updates calls it, so that all receivers
+// enforce the same.
 //
-// For a deletion, Admit returns nil without an error. For an invalid resource, it returns nil and a *ValidationError:
-// the resource is not enforced. There are two exceptions: policies with invalid rules, and profiles with the name of a
-// built-in profile.
+// For a deletion, Admit returns nil without an error. For an invalid resource, it returns nil and a
+// *ValidationError: the resource is not enforced. There are two exceptions: policies with invalid
+// rules, and profiles with the name of a built-in profile.
 //
-// If only rules of a policy are invalid, the policy is enforced. Admit returns a copy of the policy in which the
-// invalid rules are closed, and a *DoubtError that lists what is wrong with them. A closed Allow or Log rule matches
-// nothing, and any other closed rule denies everything (see Rule.Close). If a list has too many rules, one closed rule
-// replaces the whole list.
+// If only rules of a policy are invalid, the policy is enforced. Admit returns a copy of the policy
+// in which the invalid rules are closed, and a *DoubtError that lists what is wrong with them. A
+// closed Allow or Log rule matches nothing, and any other closed rule denies everything (see
+// Rule.Close). If a list has too many rules, one closed rule replaces the whole list.
 //
-// Admit also returns a *DoubtError if the policy has an unknown performance hint, or rules that were closed earlier,
-// for example by Decode. The policy is still enforced. An unknown hint has no effect.
+// Admit also returns a *DoubtError if the policy has an unknown performance hint, or rules that
+// were closed earlier, for example by Decode. The policy is still enforced. An unknown hint has no
+// effect.
 //
-// If an invalid profile has the name of a built-in profile, Admit returns a profile that denies everything, and a
-// *DoubtError. If it returned nil, the built-in profile would apply, and allow everything.
+// If an invalid profile has the name of a built-in profile, Admit returns a profile that denies
+// everything, and a *DoubtError. If it returned nil, the built-in profile would apply, and allow
+// everything.
 func (u Update) Admit() (Resource, error) {
 	if u.Resource == nil {
 		return nil, nil
@@ -149,8 +155,8 @@ func admitRules(field string, rules []Rule, scope ruleScope) (admitted []Rule, c
 	return admitted, closed
 }
 
-// closeAll returns the closed rule that replaces a whole list. The closed rule denies, unless all rules are Allow or
-// Log.
+// closeAll returns the closed rule that replaces a whole list. The closed rule denies, unless all
+// rules are Allow or Log.
 func closeAll(rules []Rule, doubts []Problem) Rule {
 	var r Rule
 	if !slices.ContainsFunc(rules, func(r Rule) bool { return r.Action != Allow && r.Action != Log }) {
@@ -160,13 +166,14 @@ func closeAll(rules []Rule, doubts []Problem) Rule {
 	return r
 }
 
-// Close makes r a closed rule, and appends the reasons to r.Doubts, which keeps only the first few. Each reason is a
-// doubt: a field that is invalid or unknown.
+// Close makes r a closed rule, and appends the reasons to r.Doubts, which keeps only the first few.
+// Each reason is a doubt: a field that is invalid or unknown.
 //
-// A closed Allow or Log rule keeps its action and matches nothing. Any other closed rule, also one with an unknown
-// action, gets the action Deny and denies everything at its place in the list. For this, Close replaces the conditions
-// of the rule: an Allow or Log gets conditions that no packet satisfies, any other rule gets none. So code that
-// evaluates the rule need not look at Doubts. Close keeps the metadata.
+// A closed Allow or Log rule keeps its action and matches nothing. Any other closed rule, also one
+// with an unknown action, gets the action Deny and denies everything at its place in the list. For
+// this, Close replaces the conditions of the rule: an Allow or Log gets conditions that no packet
+// satisfies, any other rule gets none. So code that evaluates the rule need not look at Doubts.
+// Close keeps the metadata.
 func (r *Rule) Close(doubts ...Problem) {
 	c := Rule{Action: Deny, Metadata: r.Metadata, Doubts: slices.Concat(r.Doubts, doubts)}
 	if len(c.Doubts) > maxDoubts {
@@ -200,8 +207,8 @@ func (v *validator) doubts(r *Rule) {
 	}
 }
 
-// noDoubts refuses closed rules in a profile. A profile with an error in a rule is absent as a whole, so it has no
-// closed rules.
+// noDoubts refuses closed rules in a profile. A profile with an error in a rule is absent as a
+// whole, so it has no closed rules.
 func (v *validator) noDoubts(field string, rules []Rule) {
 	for i := range rules {
 		if len(rules[i].Doubts) > 0 {

@@ -105,7 +105,8 @@ func TestDecodeDoubtfulLists(t *testing.T) {
 	}
 }
 
-// S167: with an error in the scope, the policy is absent. So is every other kind with an error (S101).
+// S167: with an error in the scope, the policy is absent. So is every other kind with an error
+// (S101).
 func TestDecodeScope(t *testing.T) {
 	for in, field := range map[string]string{
 		`{"kind":"Policy","name":"p","subject":"x","ingress":[{"action":"Deny"}]}`:     "subject",
@@ -224,8 +225,8 @@ func TestDoubtsMustBeClosed(t *testing.T) {
 	}))
 }
 
-// Admit returns a policy without doubts unchanged. Of other kinds, it returns the whole object or none (S101). An
-// invalid profile with a built-in name denies (S34).
+// Admit returns a policy without doubts unchanged. Of other kinds, it returns the whole object or
+// none (S101). An invalid profile with a built-in name denies (S34).
 func TestAdmitOthers(t *testing.T) {
 	for _, r := range good() {
 		got, err := policy.Update{Key: r.Key(), Resource: r}.Admit()

@@ -7,8 +7,8 @@ import (
 	"strconv"
 )
 
-// DSCP is a differentiated services code point, 0 to 63. It is the upper six bits of the IPv4 type of service and of
-// the IPv6 traffic class (RFC 2474). In JSON, it is a number.
+// DSCP is a differentiated services code point, 0 to 63. It is the upper six bits of the IPv4 type
+// of service and of the IPv6 traffic class (RFC 2474). In JSON, it is a number.
 type DSCP uint8
 
 // MaxDSCP is the largest code point.

@@ -74,7 +74,8 @@ func TestValidateDSCP(t *testing.T) {
 	require.Equal(t, []string{"ingress[0].dscp"}, problems(t, rule(slices.Concat(all, all[:1]), nil)))
 }
 
-// Rules without DSCP keep their IDs. Lists with the same values, but divided differently, have different IDs.
+// Rules without DSCP keep their IDs. Lists with the same values, but divided differently, have
+// different IDs.
 func TestRuleIDsOfDSCP(t *testing.T) {
 	rules := []policy.Rule{
 		{Action: policy.Allow},

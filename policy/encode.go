@@ -8,9 +8,10 @@ import (
 	"fmt"
 )
 
-// Encode encodes a resource as a JSON object that Decode accepts, with its "kind". For equal resources, the text is the
-// same. If the resource is canonical and valid, Decode returns an equal resource. Encode does not validate. It returns
-// an error for a nil resource, and for a number that JSON does not have (NaN, infinity).
+// Encode encodes a resource as a JSON object that Decode accepts, with its "kind". For equal
+// resources, the text is the same. If the resource is canonical and valid, Decode returns an equal
+// resource. Encode does not validate. It returns an error for a nil resource, and for a number that
+// JSON does not have (NaN, infinity).
 func Encode(r Resource) ([]byte, error) {
 	if absent(r) {
 		return nil, errors.New("policy: encode: no resource")

@@ -9,49 +9,53 @@ import (
 	"strings"
 )
 
-// WorkloadEndpoint is the network interface of a workload: a container, a pod or a virtual machine. The field Interface
-// names the host's side of it: the host's end of a veth pair, a tap device or the like.
+// WorkloadEndpoint is the network interface of a workload: a container, a pod or a virtual machine.
+// The field Interface names the host's side of it: the host's end of a veth pair, a tap device or
+// the like.
 type WorkloadEndpoint struct {
 	// Namespace of the workload. Empty means none.
 	Namespace string `json:"namespace,omitempty"`
 	// Name is unique within the namespace on all nodes. Required.
 	Name string `json:"name"`
-	// Node on which the workload runs. Required. On any other node, the endpoint is only a peer in rules, by its
-	// labels, addresses and ports.
+	// Node on which the workload runs. Required. On any other node, the endpoint is only a peer in
+	// rules, by its labels, addresses and ports.
 	Node string `json:"node"`
-	// Interface is the name of the host's side of the interface. It has at most 15 bytes (IFNAMSIZ without the
-	// terminating zero) of letters, digits and -_.@+~=, and is not "lo", "all" or "default". Required.
+	// Interface is the name of the host's side of the interface. It has at most 15 bytes (IFNAMSIZ
+	// without the terminating zero) of letters, digits and -_.@+~=, and is not "lo", "all" or
+	// "default". Required.
 	Interface string `json:"interface"`
-	// Addresses of the workload, of both families, without duplicates. If there are none, all packets from the workload
-	// are dropped, and rules do not match the workload as a peer.
+	// Addresses of the workload, of both families, without duplicates. If there are none, all
+	// packets from the workload are dropped, and rules do not match the workload as a peer.
 	Addresses []netip.Addr `json:"addresses,omitempty"`
-	// MAC address of the workload's interface, as in "66:3e:ca:a4:db:65". Empty means unknown: there is then no static
-	// neighbour entry.
+	// MAC address of the workload's interface, as in "66:3e:ca:a4:db:65". Empty means unknown:
+	// there is then no static neighbour entry.
 	MAC string `json:"mac,omitempty"`
 	// Labels of the workload. If there are none, the workload has only the labels of its profiles.
 	Labels map[string]string `json:"labels,omitempty"`
 	// Ports are named ports for rules. Empty means none.
 	Ports []EndpointPort `json:"ports,omitempty"`
-	// Profiles in order of precedence. Empty means none: traffic that no policy allows is denied. A profile that does
-	// not exist denies everything.
+	// Profiles in order of precedence. Empty means none: traffic that no policy allows is denied. A
+	// profile that does not exist denies everything.
 	Profiles []string `json:"profiles,omitempty"`
 	// AdminState Down drops all traffic, also of established connections. Empty means Up.
 	AdminState AdminState `json:"adminState,omitempty"`
-	// IPNATs are the floating addresses of the workload, without duplicates. Each of them is translated to an address
-	// in Addresses. Empty means none. Policy sees packets after the translation. So a rule that selects the workload as
-	// a peer matches Addresses, not IPNATs.
+	// IPNATs are the floating addresses of the workload, without duplicates. Each of them is
+	// translated to an address in Addresses. Empty means none. Policy sees packets after the
+	// translation. So a rule that selects the workload as a peer matches Addresses, not IPNATs.
 	IPNATs []IPNAT `json:"ipNATs,omitempty"`
-	// AllowSpoofedSourcePrefixes are further addresses from which the workload may send, of both families. Empty means
-	// none. A rule that selects the workload as a peer does not match these prefixes.
+	// AllowSpoofedSourcePrefixes are further addresses from which the workload may send, of both
+	// families. Empty means none. A rule that selects the workload as a peer does not match these
+	// prefixes.
 	AllowSpoofedSourcePrefixes Nets `json:"allowSpoofedSourcePrefixes,omitempty"`
 }
 
-// IPNAT translates a floating address to an address of a workload (destination NAT), and back in replies.
+// IPNAT translates a floating address to an address of a workload (destination NAT), and back in
+// replies.
 type IPNAT struct {
 	// InternalIP is one of the endpoint's addresses. Required.
 	InternalIP netip.Addr `json:"internalIP"`
-	// ExternalIP is the floating address. It has the family of InternalIP, and is not one of the endpoint's addresses.
-	// Required.
+	// ExternalIP is the floating address. It has the family of InternalIP, and is not one of the
+	// endpoint's addresses. Required.
 	ExternalIP netip.Addr `json:"externalIP"`
 }
 
@@ -74,7 +78,8 @@ const (
 	AdminDown AdminState = "Down"
 )
 
-// Key returns the endpoint's key. It does not include the node: an endpoint that moves to another node keeps its key.
+// Key returns the endpoint's key. It does not include the node: an endpoint that moves to another
+// node keeps its key.
 func (w *WorkloadEndpoint) Key() Key {
 	return Key{Kind: KindWorkloadEndpoint, Namespace: w.Namespace, Name: w.Name}
 }

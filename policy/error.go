@@ -11,14 +11,15 @@ import (
 
 // Problem is one problem of a resource.
 type Problem struct {
-	// Field is the path of the field in JSON, as in "egress[2].destination.ports[0]". It is empty if the problem
-	// concerns the whole object.
+	// Field is the path of the field in JSON, as in "egress[2].destination.ports[0]". It is empty
+	// if the problem concerns the whole object.
 	Field string `json:"field,omitempty"`
 	// Msg describes the problem.
 	Msg string `json:"msg"`
 }
 
-// String returns "field: message" in one line. Unprintable characters are escaped as in a Go string.
+// String returns "field: message" in one line. Unprintable characters are escaped as in a Go
+// string.
 func (p Problem) String() string {
 	text := p.Msg
 	if p.Field != "" {
@@ -40,8 +41,8 @@ func isPrintable(text string) bool {
 type ValidationError struct {
 	// Key of the resource.
 	Key Key
-	// Problems has 1 to 100 entries, roughly in the order of the fields. If there are more problems, the last entry
-	// reports this.
+	// Problems has 1 to 100 entries, roughly in the order of the fields. If there are more
+	// problems, the last entry reports this.
 	Problems []Problem
 }
 
@@ -52,11 +53,12 @@ func (e *ValidationError) Error() string {
 
 // DecodeError is the error for a JSON text that is not a resource.
 type DecodeError struct {
-	// Key of the resource, as far as it could be decoded. Any part may be empty, and the kind may be one that does not
-	// exist. A part is empty if its JSON member occurs twice or is not a string. The whole key is empty if the text is
-	// not JSON.
+	// Key of the resource, as far as it could be decoded. Any part may be empty, and the kind may
+	// be one that does not exist. A part is empty if its JSON member occurs twice or is not a
+	// string. The whole key is empty if the text is not JSON.
 	Key Key
-	// Problems has 1 to 100 entries, in the order of the text. If there are more problems, the last entry reports this.
+	// Problems has 1 to 100 entries, in the order of the text. If there are more problems, the last
+	// entry reports this.
 	Problems []Problem
 }
 

@@ -14,8 +14,8 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// Names and fields of an invalid object cannot begin a line of a log or move the cursor of a terminal. They cannot
-// change the direction of the text either.
+// Names and fields of an invalid object cannot begin a line of a log or move the cursor of a
+// terminal. They cannot change the direction of the text either.
 func TestErrorsHavePrintableCharactersOnly(t *testing.T) {
 	const forged = "web\ntime=now level=INFO msg=\"all is well\"\x1b[2J\u202e\xff"
 	zone := netip.MustParseAddr("fe80::1%x\ny")

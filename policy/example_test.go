@@ -60,8 +60,8 @@ func ExampleComparePolicies() {
 	// last
 }
 
-// Policies that select its host endpoints apply to the host. A policy before destination NAT closes a node port to
-// clients outside.
+// Policies that select its host endpoints apply to the host. A policy before destination NAT closes
+// a node port to clients outside.
 func ExamplePolicy_preDNAT() {
 	p := &policy.Policy{
 		Name: "close-node-ports", Selector: `role == "node"`, ApplyOnForward: true, PreDNAT: true,

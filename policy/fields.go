@@ -10,10 +10,11 @@ import (
 	"strings"
 )
 
-// Decoding JSON, copying and canonical values depend only on the types of fields. The functions in this file do them by
-// reflection for all resources, so that a new field needs no code for them.
+// Decoding JSON, copying and canonical values depend only on the types of fields. The functions in
+// this file do them by reflection for all resources, so that a new field needs no code for them.
 
-// fields iterates over the fields of a struct and of the structs that it embeds, by their names in JSON.
+// fields iterates over the fields of a struct and of the structs that it embeds, by their names in
+// JSON.
 func fields(v reflect.Value) iter.Seq2[string, reflect.Value] {
 	return func(yield func(string, reflect.Value) bool) {
 		for i := range v.NumField() {

@@ -11,7 +11,8 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// Decode never panics. Its result is canonical, and if it is valid, it decodes from its encoding to an equal one.
+// Decode never panics. Its result is canonical, and if it is valid, it decodes from its encoding to
+// an equal one.
 func FuzzDecode(f *testing.F) {
 	f.Add([]byte(fullPolicy))
 	for _, r := range append(good(), full(f)...) {
@@ -38,7 +39,8 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// Validate does not panic for values made by a program, canonical or not. Canonical makes no valid resource invalid.
+// Validate does not panic for values made by a program, canonical or not. Canonical makes no valid
+// resource invalid.
 func FuzzCanonical(f *testing.F) {
 	for i, kind := range policy.Kinds() {
 		for _, r := range append(good(), full(f)...) {

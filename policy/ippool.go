@@ -8,19 +8,21 @@ import "net/netip"
 type IPPool struct {
 	// Name of the pool. Required.
 	Name string `json:"name"`
-	// CIDR is the prefix of the pool. It must not contain link-local, multicast or loopback addresses. Required.
+	// CIDR is the prefix of the pool. It must not contain link-local, multicast or loopback
+	// addresses. Required.
 	CIDR netip.Prefix `json:"cidr"`
-	// VXLANMode determines which packets to addresses of the pool are encapsulated in VXLAN on their way to another
-	// node. Empty means Never.
+	// VXLANMode determines which packets to addresses of the pool are encapsulated in VXLAN on
+	// their way to another node. Empty means Never.
 	VXLANMode EncapMode `json:"vxlanMode,omitempty"`
-	// IPIPMode determines which packets to addresses of the pool are encapsulated in IP in IP on their way to another
-	// node. It is for IPv4 only. Empty means Never. At least one of VXLANMode and IPIPMode must be Never.
+	// IPIPMode determines which packets to addresses of the pool are encapsulated in IP in IP on
+	// their way to another node. It is for IPv4 only. Empty means Never. At least one of VXLANMode
+	// and IPIPMode must be Never.
 	IPIPMode EncapMode `json:"ipipMode,omitempty"`
-	// NATOutgoing means source NAT for packets from workloads of the pool to addresses outside all pools. The node
-	// replaces the source by an address of its own. False is the default.
+	// NATOutgoing means source NAT for packets from workloads of the pool to addresses outside all
+	// pools. The node replaces the source by an address of its own. False is the default.
 	NATOutgoing bool `json:"natOutgoing,omitempty"`
-	// Disabled means that no new addresses are allocated from the pool. Existing addresses are routed as before. False
-	// is the default.
+	// Disabled means that no new addresses are allocated from the pool. Existing addresses are
+	// routed as before. False is the default.
 	Disabled bool `json:"disabled,omitempty"`
 }
 
@@ -33,8 +35,8 @@ const (
 	EncapNever EncapMode = "Never"
 	// EncapAlways encapsulates packets to every other node.
 	EncapAlways EncapMode = "Always"
-	// EncapCrossSubnet encapsulates only packets to nodes in another subnet. The prefix lengths of the nodes' addresses
-	// determine the subnets.
+	// EncapCrossSubnet encapsulates only packets to nodes in another subnet. The prefix lengths of
+	// the nodes' addresses determine the subnets.
 	EncapCrossSubnet EncapMode = "CrossSubnet"
 )
 
@@ -64,8 +66,8 @@ func (p *IPPool) equal(other Resource) bool {
 	return ok && *p == *o
 }
 
-// poolCIDR refuses prefixes with addresses that no workload can have, for example link-local ones, which are valid on
-// one link only.
+// poolCIDR refuses prefixes with addresses that no workload can have, for example link-local ones,
+// which are valid on one link only.
 func (v *validator) poolCIDR(cidr netip.Prefix) {
 	if !v.cidr(cidr) {
 		return
@@ -104,6 +106,6 @@ func (v *validator) cidr(cidr netip.Prefix) bool {
 	return why == ""
 }
 
-// Encapsulates reports whether any traffic is encapsulated. It returns false for Never, for an empty mode and for an
-// unknown mode.
+// Encapsulates reports whether any traffic is encapsulated. It returns false for Never, for an
+// empty mode and for an unknown mode.
 func (m EncapMode) Encapsulates() bool { return m == EncapAlways || m == EncapCrossSubnet }

@@ -27,9 +27,10 @@ const (
 // maxDepth is the maximum nesting of JSON. Resources need less than ten.
 const maxDepth = 32
 
-// jsonNode is a JSON value without loss: members in order, numbers as text. A value with correct syntax that is invalid
-// nevertheless has a fault, which the field's decoder reports. The package encoding/json is not strict enough: it uses
-// the last of duplicate members, matches "SELECTOR" to "selector", and ignores null.
+// jsonNode is a JSON value without loss: members in order, numbers as text. A value with correct
+// syntax that is invalid nevertheless has a fault, which the field's decoder reports. The package
+// encoding/json is not strict enough: it uses the last of duplicate members, matches "SELECTOR" to
+// "selector", and ignores null.
 type jsonNode struct {
 	kind    jsonKind
 	text    string // of a string (decoded) or a number (as in the text)
@@ -50,8 +51,8 @@ type jsonMember struct {
 	value *jsonNode
 }
 
-// parseJSON parses exactly one JSON value. Its errors have line and column. With an error, it returns the value only if
-// the syntax is correct and the text is not valid UTF-8.
+// parseJSON parses exactly one JSON value. Its errors have line and column. With an error, it
+// returns the value only if the syntax is correct and the text is not valid UTF-8.
 func parseJSON(data []byte) (*jsonNode, error) {
 	var whole json.RawMessage // checks the syntax of the whole text
 	syntax := json.Unmarshal(data, &whole)
@@ -126,7 +127,8 @@ func (r *treeReader) node(depth int) *jsonNode {
 	return &jsonNode{kind: jsonNull}
 }
 
-// member parses a member of an object. A duplicate member, or one with an invalid name, becomes a fault.
+// member parses a member of an object. A duplicate member, or one with an invalid name, becomes a
+// fault.
 func (r *treeReader) member(n *jsonNode, seen map[string]int, depth int) {
 	name, _ := r.token().(string)
 	value := r.node(depth)
@@ -141,11 +143,12 @@ func (r *treeReader) member(n *jsonNode, seen map[string]int, depth int) {
 	n.members = append(n.members, jsonMember{name: name, value: value})
 }
 
-// isDamaged reports whether a text contains U+FFFD. The decoder writes it for an invalid surrogate escape, so that two
-// different texts can have the same value.
+// isDamaged reports whether a text contains U+FFFD. The decoder writes it for an invalid surrogate
+// escape, so that two different texts can have the same value.
 func isDamaged(s string) bool { return strings.ContainsRune(s, utf8.RuneError) }
 
-// join appends the name of a member to a path. A name with characters that field names do not have is quoted.
+// join appends the name of a member to a path. A name with characters that field names do not have
+// is quoted.
 func join(path, name string) string {
 	if !onlyOf(name, "") || name == "" {
 		return fmt.Sprintf("%s[%q]", path, clip(name))

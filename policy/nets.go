@@ -12,10 +12,11 @@ import (
 // Nets is a list of prefixes. In JSON, it is a list of strings: see ParseNet.
 type Nets []netip.Prefix
 
-// ParseNet parses a prefix and returns its canonical form. An address without a length becomes a full-length prefix,
-// host bits are cleared (12.1.0.0/8 becomes 12.0.0.0/8), and an IPv4-mapped IPv6 prefix becomes an IPv4 prefix. It
-// returns an error for other text, and for a zone ("fe80::1%eth0"). It also returns an error for an IPv4-mapped prefix
-// shorter than 96 bits, because such a prefix has no IPv4 form.
+// ParseNet parses a prefix and returns its canonical form. An address without a length becomes a
+// full-length prefix, host bits are cleared (12.1.0.0/8 becomes 12.0.0.0/8), and an IPv4-mapped
+// IPv6 prefix becomes an IPv4 prefix. It returns an error for other text, and for a zone
+// ("fe80::1%eth0"). It also returns an error for an IPv4-mapped prefix shorter than 96 bits,
+// because such a prefix has no IPv4 form.
 func ParseNet(s string) (netip.Prefix, error) {
 	p, ok := parsePrefix(s)
 	if !ok {
@@ -34,7 +35,8 @@ func (n *Nets) UnmarshalJSON(data []byte) error {
 	return unmarshal(data, n)
 }
 
-// MarshalJSON encodes the nets as a list of strings. Nil becomes an empty list. MarshalJSON never fails.
+// MarshalJSON encodes the nets as a list of strings. Nil becomes an empty list. MarshalJSON never
+// fails.
 func (n Nets) MarshalJSON() ([]byte, error) {
 	out := make([]string, len(n))
 	for i, p := range n {
@@ -95,7 +97,8 @@ func clip(s string) string {
 	return s[:most] + "..."
 }
 
-// unmap converts an IPv4-mapped address to an IPv4 address. An address with a zone has no IPv4 form.
+// unmap converts an IPv4-mapped address to an IPv4 address. An address with a zone has no IPv4
+// form.
 func unmap(a netip.Addr) netip.Addr {
 	if a.Zone() != "" {
 		return a

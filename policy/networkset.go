@@ -15,7 +15,8 @@ type NetworkSet struct {
 	Name string `json:"name"`
 	// Labels of the set, for selectors. Empty means none.
 	Labels map[string]string `json:"labels,omitempty"`
-	// Nets of the set, of both families. It may have duplicates. Empty means that no address is in the set.
+	// Nets of the set, of both families. It may have duplicates. Empty means that no address is in
+	// the set.
 	Nets Nets `json:"nets,omitempty"`
 }
 

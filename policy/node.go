@@ -16,49 +16,52 @@ import (
 type Node struct {
 	// Name of the node. Required.
 	Name string `json:"name"`
-	// Addresses of the node, without duplicates, each with the length of its subnet, as in "192.168.0.5/24". They keep
-	// their host bits. Routes to the node use the first address of each family. If an address in JSON has no length, it
-	// gets the full length (/32, /128), so that every other node is in another subnet. Empty means that the node is not
-	// reachable.
+	// Addresses of the node, without duplicates, each with the length of its subnet, as in
+	// "192.168.0.5/24". They keep their host bits. Routes to the node use the first address of each
+	// family. If an address in JSON has no length, it gets the full length (/32, /128), so that
+	// every other node is in another subnet. Empty means that the node is not reachable.
 	Addresses []netip.Prefix `json:"addresses,omitempty"`
-	// IPv4VXLANTunnelAddr is the address of the node's IPv4 VXLAN device. The zero Addr means that the node has no such
-	// device, and JSON omits it. A tunnel address that is also in Addresses counts as zero. All this also holds for the
-	// next four addresses.
+	// IPv4VXLANTunnelAddr is the address of the node's IPv4 VXLAN device. The zero Addr means that
+	// the node has no such device, and JSON omits it. A tunnel address that is also in Addresses
+	// counts as zero. All this also holds for the next four addresses.
 	IPv4VXLANTunnelAddr netip.Addr `json:"ipv4VXLANTunnelAddr,omitzero"`
 	// IPv6VXLANTunnelAddr is the address of the node's IPv6 VXLAN device.
 	IPv6VXLANTunnelAddr netip.Addr `json:"ipv6VXLANTunnelAddr,omitzero"`
-	// IPv4IPIPTunnelAddr is the address of the node's IP-in-IP device. It may equal IPv4VXLANTunnelAddr.
+	// IPv4IPIPTunnelAddr is the address of the node's IP-in-IP device. It may equal
+	// IPv4VXLANTunnelAddr.
 	IPv4IPIPTunnelAddr netip.Addr `json:"ipv4IPIPTunnelAddr,omitzero"`
-	// IPv4WireguardAddr and IPv6WireguardAddr are the addresses of the node's WireGuard devices. The node's own
-	// processes use them as source addresses when they send to workloads of other nodes. They may equal addresses of
-	// other tunnel devices.
+	// IPv4WireguardAddr and IPv6WireguardAddr are the addresses of the node's WireGuard devices.
+	// The node's own processes use them as source addresses when they send to workloads of other
+	// nodes. They may equal addresses of other tunnel devices.
 	IPv4WireguardAddr netip.Addr `json:"ipv4WireguardAddr,omitzero"`
 	IPv6WireguardAddr netip.Addr `json:"ipv6WireguardAddr,omitzero"`
-	// WireguardKeys are the keys of the node's WireGuard devices, at most two. To encrypt their traffic, two nodes use
-	// either the first key of each node or the second key of each. Empty means that the node does not encrypt.
+	// WireguardKeys are the keys of the node's WireGuard devices, at most two. To encrypt their
+	// traffic, two nodes use either the first key of each node or the second key of each. Empty
+	// means that the node does not encrypt.
 	WireguardKeys []WireguardKey `json:"wireguardKeys,omitempty"`
-	// VXLANTunnelMACAddr is the MAC address of the IPv4 VXLAN device, as in "66:3e:ca:a4:db:65". Empty means an address
-	// that is derived from the name of the node.
+	// VXLANTunnelMACAddr is the MAC address of the IPv4 VXLAN device, as in "66:3e:ca:a4:db:65".
+	// Empty means an address that is derived from the name of the node.
 	VXLANTunnelMACAddr string `json:"vxlanTunnelMACAddr,omitempty"`
-	// VXLANTunnelMACAddrV6 is the MAC address of the IPv6 VXLAN device. Empty means an address that is derived from the
-	// name of the node.
+	// VXLANTunnelMACAddrV6 is the MAC address of the IPv6 VXLAN device. Empty means an address that
+	// is derived from the name of the node.
 	VXLANTunnelMACAddrV6 string `json:"vxlanTunnelMACAddrV6,omitempty"`
-	// Labels of the node. Selectors of policies do not match them: a HostEndpoint has labels of its own. Empty means
-	// none.
+	// Labels of the node. Selectors of policies do not match them: a HostEndpoint has labels of its
+	// own. Empty means none.
 	Labels map[string]string `json:"labels,omitempty"`
 }
 
 // WireguardKey is the public key of a WireGuard device of a node.
 //
-// If the zero WireguardKey is the only entry of Node.WireguardKeys, the node has announced keys, but they are invalid.
-// Then other nodes drop packets to the node instead of sending them unencrypted.
+// If the zero WireguardKey is the only entry of Node.WireguardKeys, the node has announced keys,
+// but they are invalid. Then other nodes drop packets to the node instead of sending them
+// unencrypted.
 type WireguardKey struct {
 	// PublicKey is the public key of the device: 32 bytes in base64, as wg prints it.
 	PublicKey string `json:"publicKey"`
 	// Port is the UDP port of the device.
 	Port uint16 `json:"port"`
-	// Rotating means that the node is about to replace this key. Other nodes then use the other key in
-	// Node.WireguardKeys, until the node announces the new key with Rotating false.
+	// Rotating means that the node is about to replace this key. Other nodes then use the other key
+	// in Node.WireguardKeys, until the node announces the new key with Rotating false.
 	Rotating bool `json:"rotating,omitempty"`
 }
 
@@ -74,7 +77,8 @@ func (k WireguardKey) String() string {
 	return s
 }
 
-// ParseWireguardKey parses the text that String returns, also with white space around it. It does not validate the key.
+// ParseWireguardKey parses the text that String returns, also with white space around it. It does
+// not validate the key.
 func ParseWireguardKey(text string) (WireguardKey, error) {
 	key, rest, _ := strings.Cut(strings.TrimSpace(text), ":")
 	port, rotating, marked := strings.Cut(rest, ":")
@@ -88,8 +92,8 @@ func ParseWireguardKey(text string) (WireguardKey, error) {
 // Key returns the node's key.
 func (n *Node) Key() Key { return Key{Kind: KindNode, Name: n.Name} }
 
-// TunnelAddresses returns the addresses of all tunnel devices of the node. If the node lacks a device, the result has
-// the zero Addr in its place.
+// TunnelAddresses returns the addresses of all tunnel devices of the node. If the node lacks a
+// device, the result has the zero Addr in its place.
 func (n *Node) TunnelAddresses() []netip.Addr {
 	return []netip.Addr{
 		n.IPv4VXLANTunnelAddr, n.IPv6VXLANTunnelAddr, n.IPv4IPIPTunnelAddr, n.IPv4WireguardAddr, n.IPv6WireguardAddr,
@@ -178,7 +182,8 @@ func (v *validator) wireguardKeys(keys []WireguardKey) {
 	}
 }
 
-// wireguardKeyProblem returns why a text is not a public key, or "". The zero key is not one: the kernel refuses it.
+// wireguardKeyProblem returns why a text is not a public key, or "". The zero key is not one: the
+// kernel refuses it.
 func wireguardKeyProblem(text string) string {
 	key, err := base64.StdEncoding.Strict().DecodeString(text)
 	lineBreak := strings.ContainsAny(text, "\r\n") // the base64 decoder ignores line breaks

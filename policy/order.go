@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// Compare orders keys by kind, namespace and name, bytewise. It returns a negative number if k comes before o, and 0 if
-// k and o are equal.
+// Compare orders keys by kind, namespace and name, bytewise. It returns a negative number if k
+// comes before o, and 0 if k and o are equal.
 func (k Key) Compare(o Key) int {
 	return cmp.Or(
 		strings.Compare(string(k.Kind), string(o.Kind)),
@@ -18,15 +18,16 @@ func (k Key) Compare(o Key) int {
 	)
 }
 
-// ComparePolicies orders the policies of one tier by precedence. It returns a negative number if a is evaluated before
-// b. Policies with smaller orders come first, and those without an order (nil) come last. Policies with equal orders
-// are sorted by the string "name/namespace/kind", bytewise. The tier is ignored.
+// ComparePolicies orders the policies of one tier by precedence. It returns a negative number if a
+// is evaluated before b. Policies with smaller orders come first, and those without an order (nil)
+// come last. Policies with equal orders are sorted by the string "name/namespace/kind", bytewise.
+// The tier is ignored.
 func ComparePolicies(a, b *Policy) int {
 	if c := cmp.Compare(sortOrder(a.Order), sortOrder(b.Order)); c != 0 {
 		return c
 	}
-	// The rest of the string matters only if one name is a prefix of the other. It is left out otherwise, because
-	// building it allocates.
+	// The rest of the string matters only if one name is a prefix of the other. It is left out
+	// otherwise, because building it allocates.
 	n := min(len(a.Name), len(b.Name))
 	if c := strings.Compare(a.Name[:n], b.Name[:n]); c != 0 {
 		return c
@@ -34,9 +35,10 @@ func ComparePolicies(a, b *Policy) int {
 	return strings.Compare(tieBreaker(a), tieBreaker(b))
 }
 
-// CompareTiers orders tiers by precedence. Tiers with smaller orders come first, and those without an order (nil) come
-// last. Tiers with equal orders are sorted by name. A policy can also name a tier for which there is no Tier resource.
-// CompareTiers takes only Tier resources. The caller must put the other tiers after these, sorted by name.
+// CompareTiers orders tiers by precedence. Tiers with smaller orders come first, and those without
+// an order (nil) come last. Tiers with equal orders are sorted by name. A policy can also name a
+// tier for which there is no Tier resource. CompareTiers takes only Tier resources. The caller must
+// put the other tiers after these, sorted by name.
 func CompareTiers(a, b *Tier) int {
 	return cmp.Or(
 		cmp.Compare(sortOrder(a.Order), sortOrder(b.Order)),

@@ -6,56 +6,63 @@ import "slices"
 
 // Policy selects endpoints and has rules for their traffic.
 //
-// A policy with a namespace selects only endpoints of that namespace. A tier applies to an endpoint if one of its
-// policies selects the endpoint. If no rule of these policies decides, the tier's default action decides.
+// A policy with a namespace selects only endpoints of that namespace. A tier applies to an endpoint
+// if one of its policies selects the endpoint. If no rule of these policies decides, the tier's
+// default action decides.
 type Policy struct {
 	// Namespace of the policy; empty for a global policy.
 	Namespace string `json:"namespace,omitempty"`
 	// Name is unique within kind and namespace. Required.
 	Name string `json:"name"`
-	// Tier to which the policy belongs. Empty means DefaultTier. Tiers without a Tier resource come after all others,
-	// sorted by name. Their default action is Deny.
+	// Tier to which the policy belongs. Empty means DefaultTier. Tiers without a Tier resource come
+	// after all others, sorted by name. Their default action is Deny.
 	Tier string `json:"tier,omitempty"`
-	// Order within the tier: smaller first; negative numbers and fractions are valid. Nil comes after all numbers. NaN
-	// and infinity are invalid. Policies with equal orders are sorted by "name/namespace/kind".
+	// Order within the tier: smaller first; negative numbers and fractions are valid. Nil comes
+	// after all numbers. NaN and infinity are invalid. Policies with equal orders are sorted by
+	// "name/namespace/kind".
 	Order *float64 `json:"order,omitempty"`
-	// Selector on the endpoints' labels. Empty matches every endpoint. A policy with a namespace selects only endpoints
-	// of this namespace.
+	// Selector on the endpoints' labels. Empty matches every endpoint. A policy with a namespace
+	// selects only endpoints of this namespace.
 	Selector string `json:"selector,omitempty"`
-	// NamespaceSelector limits a global policy to endpoints of matching namespaces. Empty means no limit. "all()"
-	// selects endpoints of all namespaces, and "global()" selects endpoints without a namespace. Any other
-	// NamespaceSelector that is true for an object without labels (env != "prod") also selects endpoints without a
-	// namespace, such as host endpoints. To exclude these endpoints, write "all() &&" before the selector.
-	// NamespaceSelector is not allowed in a policy with a namespace.
+	// NamespaceSelector limits a global policy to endpoints of matching namespaces. Empty means no
+	// limit. "all()" selects endpoints of all namespaces, and "global()" selects endpoints without
+	// a namespace. Any other NamespaceSelector that is true for an object without labels (env !=
+	// "prod") also selects endpoints without a namespace, such as host endpoints. To exclude these
+	// endpoints, write "all() &&" before the selector. NamespaceSelector is not allowed in a policy
+	// with a namespace.
 	NamespaceSelector string `json:"namespaceSelector,omitempty"`
-	// ServiceAccountSelector limits a policy to endpoints whose service account has matching labels. Empty means no
-	// limit. A selector that is true for an object without labels (role != "bot") also selects endpoints without an
-	// account, such as host endpoints.
+	// ServiceAccountSelector limits a policy to endpoints whose service account has matching
+	// labels. Empty means no limit. A selector that is true for an object without labels (role !=
+	// "bot") also selects endpoints without an account, such as host endpoints.
 	ServiceAccountSelector string `json:"serviceAccountSelector,omitempty"`
-	// Types are the directions to which the policy applies. If there are none, the directions follow from the rules:
-	// Egress if there are only egress rules, both directions if there are rules of both, and Ingress otherwise. See
-	// AppliesTo.
+	// Types are the directions to which the policy applies. If there are none, the directions
+	// follow from the rules: Egress if there are only egress rules, both directions if there are
+	// rules of both, and Ingress otherwise. See AppliesTo.
 	Types []Type `json:"types,omitempty"`
-	// Ingress are the rules for traffic to the endpoint, evaluated in order. If no rule of the tier's policies decides,
-	// the tier's default action does. This also holds if the policy applies to Ingress and has no rules.
+	// Ingress are the rules for traffic to the endpoint, evaluated in order. If no rule of the
+	// tier's policies decides, the tier's default action does. This also holds if the policy
+	// applies to Ingress and has no rules.
 	Ingress []Rule `json:"ingress,omitempty"`
-	// Egress are the rules for traffic from the endpoint. They are evaluated in the same way as Ingress.
+	// Egress are the rules for traffic from the endpoint. They are evaluated in the same way as
+	// Ingress.
 	Egress []Rule `json:"egress,omitempty"`
-	// Staged means that the policy is not enforced. Explanations show what it would decide. JSON has no such member:
-	// there, a staged policy has the kind StagedPolicy.
+	// Staged means that the policy is not enforced. Explanations show what it would decide. JSON
+	// has no such member: there, a staged policy has the kind StagedPolicy.
 	Staged bool `json:"-"`
-	// ApplyOnForward means that the policy also applies to forwarded traffic of host endpoints. By default, it applies
-	// only to traffic of the host's own processes. The field has no effect on workload endpoints, whose traffic is
-	// always forwarded. A policy with a namespace selects no host endpoint. So ApplyOnForward, DoNotTrack and PreDNAT
-	// are not allowed in such a policy.
+	// ApplyOnForward means that the policy also applies to forwarded traffic of host endpoints. By
+	// default, it applies only to traffic of the host's own processes. The field has no effect on
+	// workload endpoints, whose traffic is always forwarded. A policy with a namespace selects no
+	// host endpoint. So ApplyOnForward, DoNotTrack and PreDNAT are not allowed in such a policy.
 	ApplyOnForward bool `json:"applyOnForward,omitempty"`
-	// DoNotTrack means that the policy applies to host endpoints before connection tracking, to each packet of each
-	// direction. It then never applies to workload endpoints. DoNotTrack needs ApplyOnForward and excludes PreDNAT.
-	// Without DoNotTrack, a policy applies to the first packet of each connection.
+	// DoNotTrack means that the policy applies to host endpoints before connection tracking, to
+	// each packet of each direction. It then never applies to workload endpoints. DoNotTrack needs
+	// ApplyOnForward and excludes PreDNAT. Without DoNotTrack, a policy applies to the first packet
+	// of each connection.
 	DoNotTrack bool `json:"doNotTrack,omitempty"`
-	// PreDNAT means that the policy applies to host endpoints before destination NAT, and never to workload endpoints.
-	// It is then for ingress only: egress rules and the type Egress are invalid. PreDNAT needs ApplyOnForward and
-	// excludes DoNotTrack. If neither PreDNAT nor DoNotTrack is set, rules match the destination after destination NAT.
+	// PreDNAT means that the policy applies to host endpoints before destination NAT, and never to
+	// workload endpoints. It is then for ingress only: egress rules and the type Egress are
+	// invalid. PreDNAT needs ApplyOnForward and excludes DoNotTrack. If neither PreDNAT nor
+	// DoNotTrack is set, rules match the destination after destination NAT.
 	PreDNAT bool `json:"preDNAT,omitempty"`
 	// PerformanceHints change how the policy is computed, but not its meaning. Empty means none.
 	PerformanceHints []PerformanceHint `json:"performanceHints,omitempty"`
@@ -73,8 +80,8 @@ const (
 // PerformanceHint is a hint about the use of a policy.
 type PerformanceHint string
 
-// AssumeNeededOnEveryNode means that a node has the policy in the kernel even while it selects no endpoint of the node.
-// The first endpoint that the policy selects is then programmed faster.
+// AssumeNeededOnEveryNode means that a node has the policy in the kernel even while it selects no
+// endpoint of the node. The first endpoint that the policy selects is then programmed faster.
 const AssumeNeededOnEveryNode PerformanceHint = "AssumeNeededOnEveryNode"
 
 // Key returns the policy's key. Its kind depends on Staged.
@@ -86,9 +93,10 @@ func (p *Policy) Key() Key {
 	return Key{Kind: kind, Namespace: p.Namespace, Name: p.Name}
 }
 
-// Validate reports all problems of the policy as one *ValidationError, or nil. Even with some of these problems, the
-// policy is enforced: see Update.Admit. Validate does not report closed rules. A rule is closed if Rule.Close was
-// called for it, because of invalid or unknown fields. Policy.Doubts returns these fields.
+// Validate reports all problems of the policy as one *ValidationError, or nil. Even with some of
+// these problems, the policy is enforced: see Update.Admit. Validate does not report closed rules.
+// A rule is closed if Rule.Close was called for it, because of invalid or unknown fields.
+// Policy.Doubts returns these fields.
 func (p *Policy) Validate() error {
 	v := &validator{}
 	v.policyScope(p)
@@ -175,9 +183,9 @@ func (v *validator) types(types []Type, preDNAT bool) {
 	}
 }
 
-// AppliesTo reports whether the policy applies to the direction. If Types is not empty, the policy applies to the
-// directions in Types. Upper and lower case make no difference. If Types is empty, the policy applies to the directions
-// for which it has rules, and to Ingress if it has no rules.
+// AppliesTo reports whether the policy applies to the direction. If Types is not empty, the policy
+// applies to the directions in Types. Upper and lower case make no difference. If Types is empty,
+// the policy applies to the directions for which it has rules, and to Ingress if it has no rules.
 func (p *Policy) AppliesTo(t Type) bool {
 	t = t.canonical()
 	if len(p.Types) > 0 {

@@ -9,14 +9,15 @@ import (
 	"strings"
 )
 
-// Port is a port, a range of ports, or the name of a port of an endpoint. Either Name is set, or First and Last are
-// set. For a single port, First and Last are equal. In JSON, a Port is a number (80), a range ("8000:8999") or a name
-// ("http").
+// Port is a port, a range of ports, or the name of a port of an endpoint. Either Name is set, or
+// First and Last are set. For a single port, First and Last are equal. In JSON, a Port is a number
+// (80), a range ("8000:8999") or a name ("http").
 type Port struct {
-	// Name of a port: 1 to 128 of [A-Za-z0-9_.-], at least one of them a letter. So "80-90" is an error: a range is
-	// written with a colon, "80:90".
+	// Name of a port: 1 to 128 of [A-Za-z0-9_.-], at least one of them a letter. So "80-90" is an
+	// error: a range is written with a colon, "80:90".
 	Name string
-	// First and Last are the port numbers of an inclusive range, 1 to 65535. Both are 0 if Name is set.
+	// First and Last are the port numbers of an inclusive range, 1 to 65535. Both are 0 if Name is
+	// set.
 	First, Last uint16
 }
 
@@ -29,9 +30,9 @@ func PortRange(first, last uint16) Port { return Port{First: first, Last: last} 
 // PortName returns a port by name.
 func PortName(name string) Port { return Port{Name: name} }
 
-// ParsePort parses a port number ("80"), an inclusive range ("8000:8999") or the name of a port ("http"). It returns an
-// error for port 0, numbers over 65535, and a range whose first port is larger than its last. It also returns an error
-// for any other text that is not a valid name.
+// ParsePort parses a port number ("80"), an inclusive range ("8000:8999") or the name of a port
+// ("http"). It returns an error for port 0, numbers over 65535, and a range whose first port is
+// larger than its last. It also returns an error for any other text that is not a valid name.
 func ParsePort(s string) (Port, error) {
 	if isPortName(s) {
 		return PortName(s), nil
@@ -78,7 +79,8 @@ func (p *Port) UnmarshalJSON(data []byte) error {
 	return unmarshal(data, p)
 }
 
-// read does not call ParsePort for a number in JSON such as 8e1, because "8e1" is a valid name of a port.
+// read does not call ParsePort for a number in JSON such as 8e1, because "8e1" is a valid name of a
+// port.
 func (p *Port) read(d *decoder, path string, n *jsonNode) {
 	if n.kind == jsonNumber {
 		d.portNumber(path, n, &p.First)

@@ -4,19 +4,22 @@ package policy
 
 import "maps"
 
-// Profile has labels for the endpoints that list it, and rules for the traffic of these endpoints. The rules decide
-// about a packet only if no tier does. This is so if no policy applies to the endpoint in the packet's direction, or if
-// every tier passes the packet on.
+// Profile has labels for the endpoints that list it, and rules for the traffic of these endpoints.
+// The rules decide about a packet only if no tier does. This is so if no policy applies to the
+// endpoint in the packet's direction, or if every tier passes the packet on.
 type Profile struct {
 	// Name of the profile. Required.
 	Name string `json:"name"`
-	// LabelsToApply are labels that endpoints inherit from the profile. An endpoint's own label takes precedence over
-	// an inherited label of the same name. If several profiles have the label, the first of them in the endpoint's list
-	// takes precedence. LabelNamespace is not allowed. Empty means none.
+	// LabelsToApply are labels that endpoints inherit from the profile. An endpoint's own label
+	// takes precedence over an inherited label of the same name. If several profiles have the
+	// label, the first of them in the endpoint's list takes precedence. LabelNamespace is not
+	// allowed. Empty means none.
 	LabelsToApply map[string]string `json:"labelsToApply,omitempty"`
-	// Ingress rules. Here, Pass denies the packet. Without rules, the profile does not decide this direction.
+	// Ingress rules. Here, Pass denies the packet. Without rules, the profile does not decide this
+	// direction.
 	Ingress []Rule `json:"ingress,omitempty"`
-	// Egress rules. Here, Pass denies the packet. Without rules, the profile does not decide this direction.
+	// Egress rules. Here, Pass denies the packet. Without rules, the profile does not decide this
+	// direction.
 	Egress []Rule `json:"egress,omitempty"`
 }
 
@@ -45,15 +48,16 @@ func (p *Profile) equal(other Resource) bool {
 		equalRules(p.Ingress, o.Ingress) && equalRules(p.Egress, o.Egress)
 }
 
-// DefaultAllowProfile is the name of the built-in profile: see BuiltinProfile. Calico has a built-in profile of the
-// same name, too. When Calico creates a HostEndpoint for a node, it puts this profile into the list of profiles of the
-// HostEndpoint.
+// DefaultAllowProfile is the name of the built-in profile: see BuiltinProfile. Calico has a
+// built-in profile of the same name, too. When Calico creates a HostEndpoint for a node, it puts
+// this profile into the list of profiles of the HostEndpoint.
 const DefaultAllowProfile = "projectcalico-default-allow"
 
-// BuiltinProfile returns the built-in profile with the name, or false if there is none. The caller may change the
-// returned profile. A built-in profile exists even if there is no Profile resource with its name. The only built-in
-// profile is DefaultAllowProfile, which allows everything in both directions. A Profile resource with this name
-// replaces the built-in one. If this resource is invalid, Update.Admit returns a profile that denies everything.
+// BuiltinProfile returns the built-in profile with the name, or false if there is none. The caller
+// may change the returned profile. A built-in profile exists even if there is no Profile resource
+// with its name. The only built-in profile is DefaultAllowProfile, which allows everything in both
+// directions. A Profile resource with this name replaces the built-in one. If this resource is
+// invalid, Update.Admit returns a profile that denies everything.
 func BuiltinProfile(name string) (*Profile, bool) {
 	if name != DefaultAllowProfile {
 		return nil, false

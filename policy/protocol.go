@@ -29,8 +29,8 @@ func named() []Protocol {
 	return []Protocol{ProtocolICMP, ProtocolTCP, ProtocolUDP, ProtocolICMPv6, ProtocolSCTP, ProtocolUDPLite}
 }
 
-// ParseProtocol parses a protocol's name, case-insensitively, or its number, 1 to 255. It returns an error for any
-// other text, also for "0".
+// ParseProtocol parses a protocol's name, case-insensitively, or its number, 1 to 255. It returns
+// an error for any other text, also for "0".
 func ParseProtocol(s string) (Protocol, error) {
 	for _, p := range named() {
 		if sameLetters(s, p.String()) {
@@ -65,7 +65,8 @@ func (p Protocol) String() string {
 	return strconv.Itoa(int(p))
 }
 
-// HasPorts reports whether rules can match ports of the protocol. It is true only for TCP, UDP and SCTP.
+// HasPorts reports whether rules can match ports of the protocol. It is true only for TCP, UDP and
+// SCTP.
 func (p Protocol) HasPorts() bool {
 	return p == ProtocolTCP || p == ProtocolUDP || p == ProtocolSCTP
 }
@@ -85,7 +86,8 @@ func (p *Protocol) UnmarshalJSON(data []byte) error {
 
 func (p *Protocol) read(d *decoder, path string, n *jsonNode) { parsed(d, path, n, p, ParseProtocol) }
 
-// sameLetters compares ASCII text case-insensitively. The length excludes Unicode letters that fold to ASCII, as "ſ".
+// sameLetters compares ASCII text case-insensitively. The length excludes Unicode letters that fold
+// to ASCII, as "ſ".
 func sameLetters(s, known string) bool { return len(s) == len(known) && strings.EqualFold(s, known) }
 
 // parseNumber parses a number from 1 to limit in plain decimal digits.

@@ -18,7 +18,8 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// The tests in this file fail if a new field of a kind is missing in Equal, Clone, Encode or Decode.
+// The tests in this file fail if a new field of a kind is missing in Equal, Clone, Encode or
+// Decode.
 
 // full returns a resource of every kind in which every field is set.
 func full(t testing.TB) []policy.Resource {

@@ -10,8 +10,8 @@ import (
 // Kind is a type of resources, as in the "kind" member of JSON.
 type Kind string
 
-// The kinds. Staged policies have a separate kind. So a staged policy can have the name of the policy that it will
-// replace.
+// The kinds. Staged policies have a separate kind. So a staged policy can have the name of the
+// policy that it will replace.
 const (
 	KindPolicy           Kind = "Policy"
 	KindStagedPolicy     Kind = "StagedPolicy"
@@ -26,16 +26,18 @@ const (
 	KindServiceBackends  Kind = "ServiceBackends"
 )
 
-// Key identifies a resource. Namespace is empty for global objects. Names and namespaces have no slash, except for the
-// name of a Block, which is its CIDR. Keys are comparable, and Compare orders them.
+// Key identifies a resource. Namespace is empty for global objects. Names and namespaces have no
+// slash, except for the name of a Block, which is its CIDR. Keys are comparable, and Compare orders
+// them.
 type Key struct {
 	Kind      Kind   `json:"kind"`
 	Namespace string `json:"namespace,omitempty"`
 	Name      string `json:"name"`
 }
 
-// Resource is one object of the desired state: *Policy, *Tier, *Profile, *NetworkSet, *WorkloadEndpoint, *HostEndpoint,
-// *IPPool, *Block, *Node or *ServiceBackends. There are no other implementations.
+// Resource is one object of the desired state: *Policy, *Tier, *Profile, *NetworkSet,
+// *WorkloadEndpoint, *HostEndpoint, *IPPool, *Block, *Node or *ServiceBackends. There are no other
+// implementations.
 type Resource interface {
 	// Key returns the key of the resource.
 	Key() Key
@@ -45,9 +47,10 @@ type Resource interface {
 	equal(Resource) bool // compares all fields; neither is nil
 }
 
-// Update is the present state of one object. A nil Resource means that the object does not exist. The latest update of
-// a key replaces earlier ones. Updates of different objects may be in any order. A repeated update has no effect, and
-// neither has the deletion of an object that does not exist.
+// Update is the present state of one object. A nil Resource means that the object does not exist.
+// The latest update of a key replaces earlier ones. Updates of different objects may be in any
+// order. A repeated update has no effect, and neither has the deletion of an object that does not
+// exist.
 type Update struct {
 	Key      Key
 	Resource Resource
@@ -91,8 +94,9 @@ func newResource(kind Kind) Resource {
 // absent reports whether r is nil or a nil pointer.
 func absent(r Resource) bool { return r == nil || reflect.ValueOf(r).IsNil() }
 
-// String returns "Kind/namespace/name", or "Kind/name" for a global object. If the text has unprintable characters, it
-// is quoted as a Go string. So a line break in the name of an invalid object does not begin a new line of a log.
+// String returns "Kind/namespace/name", or "Kind/name" for a global object. If the text has
+// unprintable characters, it is quoted as a Go string. So a line break in the name of an invalid
+// object does not begin a new line of a log.
 func (k Key) String() string {
 	text := string(k.Kind) + "/" + k.Name
 	if k.Namespace != "" {
@@ -104,9 +108,9 @@ func (k Key) String() string {
 	return strconv.Quote(text)
 }
 
-// Equal reports whether two resources have the same kind and equal fields. An empty list or map equals a nil one. Equal
-// does not make values canonical: call Canonical first if, for example, a prefix may have host bits. Two nil resources
-// are equal.
+// Equal reports whether two resources have the same kind and equal fields. An empty list or map
+// equals a nil one. Equal does not make values canonical: call Canonical first if, for example, a
+// prefix may have host bits. Two nil resources are equal.
 func Equal(a, b Resource) bool {
 	if absent(a) || absent(b) {
 		return absent(a) && absent(b)
@@ -139,8 +143,8 @@ func Clone(r Resource) Resource {
 //   - The host bits of prefixes are cleared, except those of the addresses of a Node.
 //   - The types of a policy get their usual case, and MAC addresses become lower case.
 //
-// Some values have no canonical form, such as a mapped address with a zone or a mapped prefix shorter than 96 bits.
-// They stay unchanged, and Validate refuses them. The copy of nil is nil.
+// Some values have no canonical form, such as a mapped address with a zone or a mapped prefix
+// shorter than 96 bits. They stay unchanged, and Validate refuses them. The copy of nil is nil.
 func Canonical(r Resource) Resource {
 	c := Clone(r)
 	if c != nil {

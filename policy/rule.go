@@ -9,30 +9,33 @@ import (
 	"slices"
 )
 
-// Rule is one rule of a policy or profile. It matches a packet if all of its conditions match (AND). Entries of a list
-// are alternatives (OR). If a field begins with Not, the packet must match none of its entries. A rule without
-// conditions matches every packet. An empty list means the same as a missing one.
+// Rule is one rule of a policy or profile. It matches a packet if all of its conditions match
+// (AND). Entries of a list are alternatives (OR). If a field begins with Not, the packet must match
+// none of its entries. A rule without conditions matches every packet. An empty list means the same
+// as a missing one.
 type Rule struct {
 	// Action of the rule. Required.
 	Action Action `json:"action"`
 	// IPVersion limits the rule to IPv4 (4) or IPv6 (6). 0 means both, and JSON omits it.
 	IPVersion int `json:"ipVersion,omitempty"`
-	// Protocol of the packet, by name or number. ICMP matches IPv4 only, and ICMPv6 matches IPv6 only. 0 means any.
+	// Protocol of the packet, by name or number. ICMP matches IPv4 only, and ICMPv6 matches IPv6
+	// only. 0 means any.
 	Protocol Protocol `json:"protocol,omitzero"`
 	// NotProtocol excludes a protocol. 0 means none.
 	NotProtocol Protocol `json:"notProtocol,omitzero"`
-	// HeaderMatch has the conditions on the packet's headers. In JSON, its fields are members of the rule.
+	// HeaderMatch has the conditions on the packet's headers. In JSON, its fields are members of
+	// the rule.
 	HeaderMatch
 	// Source of the packet. The zero value means any.
 	Source EntityRule `json:"source,omitzero"`
-	// Destination of the packet after destination NAT. In policies that are PreDNAT or DoNotTrack, it is the
-	// destination before destination NAT. The zero value means any.
+	// Destination of the packet after destination NAT. In policies that are PreDNAT or DoNotTrack,
+	// it is the destination before destination NAT. The zero value means any.
 	Destination EntityRule `json:"destination,omitzero"`
 	// Metadata is information for people and tools. It never changes a verdict. Nil means none.
 	Metadata *RuleMetadata `json:"metadata,omitempty"`
-	// Doubts are the reasons why the rule is closed (see Close): fields that are invalid or unknown. A rule without
-	// Doubts is not closed. Problem.Field is the path of the field in the original object. Only rules of policies can
-	// have Doubts.
+	// Doubts are the reasons why the rule is closed (see Close): fields that are invalid or
+	// unknown. A rule without Doubts is not closed. Problem.Field is the path of the field in the
+	// original object. Only rules of policies can have Doubts.
 	Doubts []Problem `json:"doubts,omitempty"`
 }
 
@@ -53,7 +56,8 @@ const (
 
 // RuleMetadata is information about a rule for people and tools.
 type RuleMetadata struct {
-	// Annotations are arbitrary keys and values. The explanation of a verdict shows the annotations of rules.
+	// Annotations are arbitrary keys and values. The explanation of a verdict shows the annotations
+	// of rules.
 	Annotations map[string]string `json:"annotations,omitempty"`
 }
 

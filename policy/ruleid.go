@@ -9,10 +9,11 @@ import (
 	"slices"
 )
 
-// RuleIDs returns an ID for each rule of a policy or profile in one direction. owner is the key of the policy or
-// profile. An ID has 24 letters and digits. It is a hash of the owner, the direction and the fields of the rule, except
-// the fields Metadata and Doubts. To distinguish equal rules, the hash also includes the number of equal rules before
-// the rule. When one rule changes, the other rules keep their IDs, and their counters continue.
+// RuleIDs returns an ID for each rule of a policy or profile in one direction. owner is the key of
+// the policy or profile. An ID has 24 letters and digits. It is a hash of the owner, the direction
+// and the fields of the rule, except the fields Metadata and Doubts. To distinguish equal rules,
+// the hash also includes the number of equal rules before the rule. When one rule changes, the
+// other rules keep their IDs, and their counters continue.
 func RuleIDs(owner Key, dir Type, rules []Rule) []string {
 	ids := make([]string, len(rules))
 	var before map[string]uint64
@@ -42,8 +43,9 @@ func RuleIDs(owner Key, dir Type, rules []Rule) []string {
 	return ids
 }
 
-// FindRule returns the direction and index of the rule with the ID. Use it for the IDs in counters, logs and
-// explanations. The result ok is false if the policy has no such rule, for example because the rule has changed.
+// FindRule returns the direction and index of the rule with the ID. Use it for the IDs in counters,
+// logs and explanations. The result ok is false if the policy has no such rule, for example because
+// the rule has changed.
 func (p *Policy) FindRule(id string) (dir Type, index int, ok bool) {
 	for dir, rules := range map[Type][]Rule{Ingress: p.Ingress, Egress: p.Egress} {
 		if index = slices.Index(RuleIDs(p.Key(), dir, rules), id); index >= 0 {
@@ -55,8 +57,8 @@ func (p *Policy) FindRule(id string) (dir Type, index int, ok bool) {
 
 var ruleIDEncoding = base32.NewEncoding("abcdefghijklmnopqrstuvwxyz234567")
 
-// digest encodes values for hashing. Different values have different bytes: the length of each text and list precedes
-// it, and even zero values are encoded, except in HeaderMatch.
+// digest encodes values for hashing. Different values have different bytes: the length of each text
+// and list precedes it, and even zero values are encoded, except in HeaderMatch.
 type digest struct{ buf []byte }
 
 func (d *digest) number(n uint64) { d.buf = binary.AppendUvarint(d.buf, n) }

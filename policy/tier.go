@@ -6,11 +6,12 @@ package policy
 type Tier struct {
 	// Name of the tier. Required.
 	Name string `json:"name"`
-	// Order of the tier. Tiers with smaller orders come first, those without an order (nil) come last, and tiers with
-	// equal orders are sorted by name. The three built-in tiers have fixed orders: see BuiltinTier.
+	// Order of the tier. Tiers with smaller orders come first, those without an order (nil) come
+	// last, and tiers with equal orders are sorted by name. The three built-in tiers have fixed
+	// orders: see BuiltinTier.
 	Order *float64 `json:"order,omitempty"`
-	// DefaultAction is Deny (the default) or Pass. It applies if at least one policy of the tier selects an endpoint,
-	// and no rule of these policies decides.
+	// DefaultAction is Deny (the default) or Pass. It applies if at least one policy of the tier
+	// selects an endpoint, and no rule of these policies decides.
 	DefaultAction Action `json:"defaultAction,omitempty"`
 }
 
@@ -50,8 +51,9 @@ func (t *Tier) equal(other Resource) bool {
 	return ok && t.Name == o.Name && t.DefaultAction == o.DefaultAction && equalPointers(t.Order, o.Order)
 }
 
-// Action returns the action that applies if no rule of the tier's policies decides. It is Pass if DefaultAction is
-// Pass, and Deny otherwise. A nil Tier stands for a tier without a Tier resource: its action is Deny.
+// Action returns the action that applies if no rule of the tier's policies decides. It is Pass if
+// DefaultAction is Pass, and Deny otherwise. A nil Tier stands for a tier without a Tier resource:
+// its action is Deny.
 func (t *Tier) Action() Action {
 	if t != nil && t.DefaultAction == Pass {
 		return Pass
@@ -59,10 +61,11 @@ func (t *Tier) Action() Action {
 	return Deny
 }
 
-// BuiltinTier returns the built-in tier with the name, or false if there is none. A built-in tier exists even if there
-// is no Tier resource with its name. The built-in tiers are KubeAdminTier (order 1,000, default action Pass),
-// DefaultTier (order 1,000,000, Deny) and KubeBaselineTier (order 10,000,000, Pass). A Tier resource with such a name
-// must have the same order and default action. The caller may change the result.
+// BuiltinTier returns the built-in tier with the name, or false if there is none. A built-in tier
+// exists even if there is no Tier resource with its name. The built-in tiers are KubeAdminTier
+// (order 1,000, default action Pass), DefaultTier (order 1,000,000, Deny) and KubeBaselineTier
+// (order 10,000,000, Pass). A Tier resource with such a name must have the same order and default
+// action. The caller may change the result.
 func BuiltinTier(name string) (*Tier, bool) {
 	order, action := 0.0, Pass
 	switch name {

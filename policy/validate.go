@@ -13,8 +13,8 @@ import (
 	"github.com/wayleave/wayleave/selector"
 )
 
-// Limits of one resource, in bytes or entries. Ordinary values are far below them. They limit how much memory and time
-// one object can cost a node.
+// Limits of one resource, in bytes or entries. Ordinary values are far below them. They limit how
+// much memory and time one object can cost a node.
 const (
 	maxName       = 265 // 253, as in Kubernetes, and the prefix of a converter
 	maxLabelName  = 512
@@ -29,15 +29,16 @@ const (
 	maxBorrowed   = 65_536 // per block
 )
 
-// validator collects the problems of a resource. It records its place in the resource. It builds the path of a field
-// only for a problem, because most resources are valid.
+// validator collects the problems of a resource. It records its place in the resource. It builds
+// the path of a field only for a problem, because most resources are valid.
 type validator struct {
 	report
 	place [4]step
 	depth int
 }
 
-// step is one step of a path: a member of an object or, if index is not negative, an item of a member.
+// step is one step of a path: a member of an object or, if index is not negative, an item of a
+// member.
 type step struct {
 	name  string
 	index int
@@ -73,9 +74,9 @@ func (v *validator) err(key Key) error {
 	return &ValidationError{Key: key, Problems: v.problems}
 }
 
-// Validate reports all problems of the update as one *ValidationError, or nil. The resource must be valid and have the
-// same key as the update. A deletion, which has a nil Resource, is valid. An update whose Resource is a nil pointer,
-// such as (*Policy)(nil), is invalid.
+// Validate reports all problems of the update as one *ValidationError, or nil. The resource must be
+// valid and have the same key as the update. A deletion, which has a nil Resource, is valid. An
+// update whose Resource is a nil pointer, such as (*Policy)(nil), is invalid.
 func (u Update) Validate() error {
 	if u.Resource == nil {
 		return nil
@@ -197,7 +198,8 @@ func (v *validator) nets(field string, nets Nets) {
 	}
 }
 
-// text checks that a text is valid UTF-8, not too long, and without control characters except for those in allowed.
+// text checks that a text is valid UTF-8, not too long, and without control characters except for
+// those in allowed.
 func (v *validator) text(field, s string, most int, allowed string) bool {
 	why := textProblem(s, most, allowed)
 	if why != "" {
@@ -234,8 +236,8 @@ func isPlain(s string) bool {
 	return true
 }
 
-// repeats reports whether an item of a list also occurs before its index. Most lists are short. repeats searches these
-// without a map.
+// repeats reports whether an item of a list also occurs before its index. Most lists are short.
+// repeats searches these without a map.
 func repeats[T comparable](list []T, i int, seen map[T]bool) bool {
 	if seen == nil {
 		return slices.Contains(list[:i], list[i])

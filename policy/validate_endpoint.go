@@ -9,10 +9,11 @@ import (
 	"strings"
 )
 
-// interfaceProblem returns why an endpoint cannot have an interface of the name, or "". It is stricter than the kernel.
-// It refuses wildcards and characters that need quotes in a ruleset ('*', '"'), names that stand for several interfaces
-// in /proc/sys/net, and the loopback interface. No packet from outside enters at the loopback interface, and policy
-// would block traffic between the host's own processes.
+// interfaceProblem returns why an endpoint cannot have an interface of the name, or "". It is
+// stricter than the kernel. It refuses wildcards and characters that need quotes in a ruleset ('*',
+// '"'), names that stand for several interfaces in /proc/sys/net, and the loopback interface. No
+// packet from outside enters at the loopback interface, and policy would block traffic between the
+// host's own processes.
 func interfaceProblem(s string) string {
 	const extra = "-_.@+~="
 	switch {

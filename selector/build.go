@@ -12,8 +12,8 @@ import (
 // All returns the selector `all()`, which matches everything.
 func All() *Selector { return Term{Op: OpAll}.Selector() }
 
-// Global returns the selector `global()`. It matches everything. As a namespace selector, it stands for objects that
-// are in no namespace.
+// Global returns the selector `global()`. It matches everything. As a namespace selector, it stands
+// for objects that are in no namespace.
 func Global() *Selector { return Term{Op: OpGlobal}.Selector() }
 
 // Has returns the selector `has(label)`.
@@ -34,13 +34,14 @@ func StartsWith(label, prefix string) *Selector { return single(OpStartsWith, la
 // EndsWith returns the selector `label ends with "suffix"`.
 func EndsWith(label, suffix string) *Selector { return single(OpEndsWith, label, suffix) }
 
-// In returns the selector `label in {"value", ...}`. If there are no values, the selector matches nothing.
+// In returns the selector `label in {"value", ...}`. If there are no values, the selector matches
+// nothing.
 func In(label string, values ...string) *Selector {
 	return Term{Op: OpIn, Label: label, Values: values}.Selector()
 }
 
-// NotIn returns the selector `label not in {"value", ...}`. It matches if the label is absent. If there are no values,
-// it matches everything.
+// NotIn returns the selector `label not in {"value", ...}`. It matches if the label is absent. If
+// there are no values, it matches everything.
 func NotIn(label string, values ...string) *Selector {
 	return Term{Op: OpNotIn, Label: label, Values: values}.Selector()
 }
@@ -49,7 +50,8 @@ func single(op Op, label, value string) *Selector {
 	return Term{Op: op, Label: label, Values: []string{value}}.Selector()
 }
 
-// Not returns the negation of a selector. The negation of an invalid selector is invalid and matches nothing.
+// Not returns the negation of a selector. The negation of an invalid selector is invalid and
+// matches nothing.
 func Not(operand *Selector) *Selector {
 	if err := operand.Err(); err != nil {
 		return invalid(err)
@@ -59,8 +61,8 @@ func Not(operand *Selector) *Selector {
 	return newSelector(t)
 }
 
-// And returns the selector that matches if all operands match. It returns a single operand unchanged. Without operands,
-// it returns all(). If an operand is invalid, the result is invalid.
+// And returns the selector that matches if all operands match. It returns a single operand
+// unchanged. Without operands, it returns all(). If an operand is invalid, the result is invalid.
 func And(operands ...*Selector) *Selector {
 	if len(operands) == 0 {
 		return All()
@@ -68,8 +70,9 @@ func And(operands ...*Selector) *Selector {
 	return join(opAnd, operands)
 }
 
-// Or returns the selector that matches if any operand matches. It returns a single operand unchanged. Without operands,
-// it returns !all(), which matches nothing. If an operand is invalid, the result is invalid.
+// Or returns the selector that matches if any operand matches. It returns a single operand
+// unchanged. Without operands, it returns !all(), which matches nothing. If an operand is invalid,
+// the result is invalid.
 func Or(operands ...*Selector) *Selector {
 	if len(operands) == 0 {
 		return Not(All())
@@ -96,8 +99,8 @@ func join(op Op, operands []*Selector) *Selector {
 	return newSelector(t)
 }
 
-// Terms iterates over the terms of the selector from left to right, without their negations: for !has(a), it yields
-// has(a). Each Term is a copy. An invalid selector has no terms.
+// Terms iterates over the terms of the selector from left to right, without their negations: for
+// !has(a), it yields has(a). Each Term is a copy. An invalid selector has no terms.
 func (s *Selector) Terms() iter.Seq[Term] {
 	return func(yield func(Term) bool) {
 		if s == nil {
@@ -111,9 +114,10 @@ func (s *Selector) Terms() iter.Seq[Term] {
 	}
 }
 
-// MapTerms returns the selector with each term replaced by the result of replace. Operators and negations stay. The
-// function replace receives a copy of each term. To keep a term t, replace returns t.Selector(). If replace returns nil
-// or an invalid selector, the result of MapTerms is invalid.
+// MapTerms returns the selector with each term replaced by the result of replace. Operators and
+// negations stay. The function replace receives a copy of each term. To keep a term t, replace
+// returns t.Selector(). If replace returns nil or an invalid selector, the result of MapTerms is
+// invalid.
 func (s *Selector) MapTerms(replace func(Term) *Selector) *Selector {
 	if err := s.Err(); err != nil {
 		return invalid(err)
@@ -151,8 +155,8 @@ func (t tree) appendMapped(out tree, replace func(Term) *Selector) (tree, error)
 	return out, nil
 }
 
-// PrefixLabels returns the selector with a prefix on every label name: with "pcns.", has(env) becomes has(pcns.env).
-// The result is invalid if a name becomes invalid.
+// PrefixLabels returns the selector with a prefix on every label name: with "pcns.", has(env)
+// becomes has(pcns.env). The result is invalid if a name becomes invalid.
 func (s *Selector) PrefixLabels(prefix string) *Selector {
 	return s.MapTerms(func(t Term) *Selector {
 		if t.Op == OpAll || t.Op == OpGlobal {

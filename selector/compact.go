@@ -10,15 +10,16 @@ import (
 	"unique"
 )
 
-// Compact is the labels of one object in a compact form, for programs that hold the labels of many objects. It takes 24
-// bytes, and 16 more for each label. Names and values are interned by package unique: all objects and selectors of the
-// process share them.
+// Compact is the labels of one object in a compact form, for programs that hold the labels of many
+// objects. It takes 24 bytes, and 16 more for each label. Names and values are interned by package
+// unique: all objects and selectors of the process share them.
 //
-// A name or value that only one object uses takes about 250 bytes, because it is interned. If a third or more of the
-// labels have such a name or value, a Map is smaller.
+// A name or value that only one object uses takes about 250 bytes, because it is interned. If a
+// third or more of the labels have such a name or value, a Map is smaller.
 //
-// Selector.Match is fastest with a Compact, because it compares interned strings by address. A lookup is linear in the
-// number of labels: Compact is for objects with up to some dozens of labels.
+// Selector.Match is fastest with a Compact, because it compares interned strings by address. A
+// lookup is linear in the number of labels: Compact is for objects with up to some dozens of
+// labels.
 //
 // A nil or zero Compact has no labels. A Compact never changes and is safe for concurrent use.
 type Compact struct {

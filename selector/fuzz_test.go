@@ -14,8 +14,8 @@ import (
 	"github.com/wayleave/wayleave/selector"
 )
 
-// FuzzParse checks that Parse does not panic, that errors have a position in the text, and that the canonical form is a
-// fixed point.
+// FuzzParse checks that Parse does not panic, that errors have a position in the text, and that the
+// canonical form is a fixed point.
 func FuzzParse(f *testing.F) {
 	c := loadCases(f)
 	for _, row := range c.Match {
@@ -50,8 +50,9 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// FuzzMatch compares a random expression, written in a random style, with a naive evaluator, for all implementations of
-// Labels. It checks that constructors and Parse agree, and that restrictions hold in every match.
+// FuzzMatch compares a random expression, written in a random style, with a naive evaluator, for
+// all implementations of Labels. It checks that constructors and Parse agree, and that restrictions
+// hold in every match.
 func FuzzMatch(f *testing.F) {
 	for seed := range uint64(300) {
 		f.Add(seed)
@@ -110,7 +111,8 @@ var (
 
 func pick(rng *rand.Rand, from []string) string { return from[rng.IntN(len(from))] }
 
-// expr is an expression of the naive evaluator: operands of "&&" or "||", the operand of "!", or a term.
+// expr is an expression of the naive evaluator: operands of "&&" or "||", the operand of "!", or a
+// term.
 type expr struct {
 	op     string
 	label  string

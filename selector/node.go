@@ -14,8 +14,9 @@ const (
 	opOr
 )
 
-// node is a node of a selector's syntax tree: a term, or an operator with operands. Its strings are interned: so a
-// selector does not retain the text that it was parsed from, and compares with Compact labels by address.
+// node is a node of a selector's syntax tree: a term, or an operator with operands. Its strings are
+// interned: so a selector does not retain the text that it was parsed from, and compares with
+// Compact labels by address.
 type node struct {
 	op      Op
 	negated bool
@@ -27,8 +28,8 @@ type node struct {
 	values  []handle // of OpIn and OpNotIn, sorted and distinct
 }
 
-// tree is a selector's syntax tree in one slice: a node, then the subtrees of its operands from left to right. The tree
-// of a Selector never changes.
+// tree is a selector's syntax tree in one slice: a node, then the subtrees of its operands from
+// left to right. The tree of a Selector never changes.
 type tree []node
 
 // kids iterates over the operands of the tree's first node.
@@ -66,9 +67,10 @@ const (
 	toTrue  = -2
 )
 
-// link sets the jumps of all terms. Evaluation then goes from term to term without visiting operators, and skips terms
-// that cannot change the result. The argument at is the index of the first node of t in the whole tree. The arguments
-// whenFalse and whenTrue are the jumps after t is false and true.
+// link sets the jumps of all terms. Evaluation then goes from term to term without visiting
+// operators, and skips terms that cannot change the result. The argument at is the index of the
+// first node of t in the whole tree. The arguments whenFalse and whenTrue are the jumps after t is
+// false and true.
 func (t tree) link(at int, whenFalse, whenTrue int32) {
 	n := &t[0]
 	if n.negated {
@@ -133,7 +135,8 @@ func (t tree) match(first int32, labels Labels) bool {
 	return i == toTrue
 }
 
-// matchHandle is matchValue for an interned value. For a small set, it compares handles instead of strings.
+// matchHandle is matchValue for an interned value. For a small set, it compares handles instead of
+// strings.
 func (n *node) matchHandle(value handle) bool {
 	if (n.op != OpIn && n.op != OpNotIn) || len(n.values) > maxLinear {
 		return n.matchValue(value.Value())

@@ -9,8 +9,8 @@ import (
 	"unique"
 )
 
-// Limits of Parse. They apply to the text and to its canonical form, so that Parse accepts the canonical form of every
-// text that it accepts.
+// Limits of Parse. They apply to the text and to its canonical form, so that Parse accepts the
+// canonical form of every text that it accepts.
 const (
 	// MaxLength is the longest text, in bytes.
 	MaxLength = 16 << 10
@@ -22,8 +22,8 @@ const (
 
 // ParseError is the error for text that is not a selector.
 type ParseError struct {
-	// Pos is the position of the error in the text, in bytes from 0. At the end of the text, it is the length of the
-	// text.
+	// Pos is the position of the error in the text, in bytes from 0. At the end of the text, it is
+	// the length of the text.
 	Pos int
 	// Msg names the expected input, and the input that was found.
 	Msg string
@@ -34,8 +34,9 @@ func (e *ParseError) Error() string { return fmt.Sprintf("selector: pos %d: %s",
 
 // Parse parses a selector. If s is empty or has only white space, Parse returns the selector all().
 //
-// Parse returns a *ParseError if s is not in the language, or if parentheses are nested deeper than MaxDepth. It also
-// returns a *ParseError if s or its canonical form is longer than MaxLength bytes.
+// Parse returns a *ParseError if s is not in the language, or if parentheses are nested deeper than
+// MaxDepth. It also returns a *ParseError if s or its canonical form is longer than MaxLength
+// bytes.
 func Parse(s string) (*Selector, error) {
 	p := parser{text: s}
 	if err := p.parse(); err != nil {
@@ -49,8 +50,8 @@ func Parse(s string) (*Selector, error) {
 	return sel, nil
 }
 
-// Check returns the error that Parse would return, or nil. It is faster than Parse, and does not intern the strings of
-// the text.
+// Check returns the error that Parse would return, or nil. It is faster than Parse, and does not
+// intern the strings of the text.
 func Check(s string) error {
 	if len(s) > MaxLength/4 { // short enough for the canonical form, which adds a few bytes a term
 		_, err := Parse(s)
@@ -60,8 +61,8 @@ func Check(s string) error {
 	return p.parse()
 }
 
-// parser parses the text from left to right in one pass, without backtracking. It has one method for each rule of the
-// grammar:
+// parser parses the text from left to right in one pass, without backtracking. It has one method
+// for each rule of the grammar:
 //
 //	selector = [ or ]
 //	or       = and { "||" and }
@@ -141,8 +142,9 @@ func (p *parser) add(n node) {
 	p.nodes = append(p.nodes, n)
 }
 
-// estimateNodes estimates the number of nodes of the text: one for each operand and group. The estimate is limited, so
-// that hostile text does not cause a large allocation. append grows the slice beyond it.
+// estimateNodes estimates the number of nodes of the text: one for each operand and group. The
+// estimate is limited, so that hostile text does not cause a large allocation. append grows the
+// slice beyond it.
 func (p *parser) estimateNodes() int {
 	operators := strings.Count(p.text, "&")/2 + strings.Count(p.text, "|")/2
 	if operators == 0 {
@@ -151,8 +153,8 @@ func (p *parser) estimateNodes() int {
 	return min(2+operators+strings.Count(p.text, "("), 64)
 }
 
-// intern returns the handle of a string. It caches some handles, because selectors often repeat a string, and the
-// process-wide table is slower than the rest of a term.
+// intern returns the handle of a string. It caches some handles, because selectors often repeat a
+// string, and the process-wide table is slower than the rest of a term.
 func (p *parser) intern(s string) handle {
 	if p.dry {
 		return handle{}
@@ -347,8 +349,8 @@ func (p *parser) value(want string) (handle, error) {
 	return p.intern(rest[:end]), nil
 }
 
-// word parses the longest sequence of characters of label names. Unlike the other methods, it does not skip the white
-// space that follows.
+// word parses the longest sequence of characters of label names. Unlike the other methods, it does
+// not skip the white space that follows.
 func (p *parser) word() string {
 	start := p.pos
 	for p.pos < len(p.text) && isLabelByte(p.text[p.pos]) {

@@ -103,7 +103,8 @@ func TestParseLimits(t *testing.T) {
 	requireRefused(t, nested(selector.MaxDepth+1, "("))
 	requireRefused(t, nested(selector.MaxDepth+1, "!("))
 	requireRefused(t, strings.Repeat("(", selector.MaxLength))
-	// A group in the text becomes two nested groups in the canonical form. Parse must accept that form, too.
+	// A group in the text becomes two nested groups in the canonical form. Parse must accept that
+	// form, too.
 	requireFixedPoint(t, parse(t, nested(selector.MaxDepth/2-1, "has(b)||has(c)&&(")))
 	requireRefused(t, nested(selector.MaxDepth/2+1, "has(b)||has(c)&&("))
 
@@ -120,7 +121,8 @@ func TestParseLimits(t *testing.T) {
 	requireRefused(t, strings.Repeat("a=='b'||", selector.MaxLength/8-1)+"has(a)")
 }
 
-// Check agrees with Parse, also if only the canonical form is too long, and allocates almost nothing.
+// Check agrees with Parse, also if only the canonical form is too long, and allocates almost
+// nothing.
 func TestCheck(t *testing.T) {
 	for _, text := range []string{
 		"", "all()", `a == "b" && !(c in {"d", 'e'} || has(f))`, `a in {`, `a = b`,

@@ -4,13 +4,16 @@ package selector
 
 import "slices"
 
-// Restriction is a condition of a selector on one label. If the selector matches an object, the object satisfies all
-// restrictions of the selector. An index can store a selector under a label that an object must have to match. The
-// index then evaluates the selector only for objects with this label.
+// Restriction is a condition of a selector on one label. If the selector matches an object, the
+// object satisfies all restrictions of the selector. An index can store a selector under a label
+// that an object must have to match. The index then evaluates the selector only for objects with
+// this label.
 //
-// If Present and Absent are both true, or if OneOf is empty but not nil, the selector matches nothing.
+// If Present and Absent are both true, or if OneOf is empty but not nil, the selector matches
+// nothing.
 //
-// A Restriction is shared with the Selector. It is safe for concurrent reads and must not be changed.
+// A Restriction is shared with the Selector. It is safe for concurrent reads and must not be
+// changed.
 type Restriction struct {
 	// Label is the name of the label.
 	Label string
@@ -18,8 +21,8 @@ type Restriction struct {
 	Present bool
 	// Absent is true if only objects without the label match.
 	Absent bool
-	// OneOf has the values of the label with which an object can match, sorted and distinct. Nil means any value. If
-	// OneOf is not nil, Present is true.
+	// OneOf has the values of the label with which an object can match, sorted and distinct. Nil
+	// means any value. If OneOf is not nil, Present is true.
 	OneOf []string
 }
 
@@ -28,11 +31,13 @@ func (r Restriction) never() bool {
 	return r.Present && (r.Absent || (r.OneOf != nil && len(r.OneOf) == 0))
 }
 
-// Restrictions returns the restrictions of single labels, sorted by label, at most one for each label. If the selector
-// matches an object, the labels of the object satisfy all restrictions. The list can be incomplete: for example, it may
-// be empty for a selector that matches nothing, such as `!all()` or an invalid selector.
+// Restrictions returns the restrictions of single labels, sorted by label, at most one for each
+// label. If the selector matches an object, the labels of the object satisfy all restrictions. The
+// list can be incomplete: for example, it may be empty for a selector that matches nothing, such as
+// `!all()` or an invalid selector.
 //
-// The first call computes the list. Later calls return the same slice, which the caller must not change.
+// The first call computes the list. Later calls return the same slice, which the caller must not
+// change.
 func (s *Selector) Restrictions() []Restriction {
 	if s == nil || len(s.tree) == 0 {
 		return nil
@@ -47,8 +52,8 @@ type restrictions struct {
 	never bool          // nothing can match
 }
 
-// restrict computes the restrictions of the tree, or those of its negation. It pushes negation down to the terms, which
-// turns "&&" into "||" and back.
+// restrict computes the restrictions of the tree, or those of its negation. It pushes negation down
+// to the terms, which turns "&&" into "||" and back.
 func (t tree) restrict(negated bool) restrictions {
 	n := &t[0]
 	negated = negated != n.negated
@@ -58,7 +63,8 @@ func (t tree) restrict(negated bool) restrictions {
 	return restrictJoined(slices.Collect(t.kids()), negated, (n.op == opAnd) != negated)
 }
 
-// restrictJoined merges the operands by halves, so that a long list of operands does not take quadratic time.
+// restrictJoined merges the operands by halves, so that a long list of operands does not take
+// quadratic time.
 func restrictJoined(kids []tree, negated, conjunction bool) restrictions {
 	if len(kids) == 1 {
 		return kids[0].restrict(negated)
@@ -72,7 +78,8 @@ func restrictJoined(kids []tree, negated, conjunction bool) restrictions {
 	return a.or(b)
 }
 
-// restrict computes the restrictions of a term, or those of its negation. It ignores the negated flag of the node.
+// restrict computes the restrictions of a term, or those of its negation. It ignores the negated
+// flag of the node.
 func (n *node) restrict(negated bool) restrictions {
 	if n.label == (handle{}) { // all() or global()
 		return restrictions{never: negated}
@@ -125,7 +132,8 @@ func (a restrictions) and(b restrictions) restrictions {
 	return out
 }
 
-// or returns the restrictions of a disjunction: those of both operands. An operand that never matches does not count.
+// or returns the restrictions of a disjunction: those of both operands. An operand that never
+// matches does not count.
 func (a restrictions) or(b restrictions) restrictions {
 	switch {
 	case b.never:
@@ -175,8 +183,8 @@ func union(a, b []string) []string {
 	return slices.Compact(either)
 }
 
-// mergeLabels iterates over two sorted lists in order of labels. For each label, it calls visit with the restrictions
-// of both lists, or with one and nil.
+// mergeLabels iterates over two sorted lists in order of labels. For each label, it calls visit
+// with the restrictions of both lists, or with one and nil.
 func mergeLabels(a, b []Restriction, visit func(x, y *Restriction)) {
 	for len(a)+len(b) > 0 {
 		switch {

@@ -33,8 +33,8 @@ var errZero = errors.New("selector: not made by Parse or a constructor")
 
 // Selector is a condition on labels. Parse and the constructors return one.
 //
-// The zero Selector and a nil one are invalid: they match nothing, see Err. A Selector never changes and is safe for
-// concurrent use.
+// The zero Selector and a nil one are invalid: they match nothing, see Err. A Selector never
+// changes and is safe for concurrent use.
 type Selector struct {
 	tree  tree  // empty if the selector is invalid
 	first int32 // index of the first term to evaluate: tree.firstTerm
@@ -63,8 +63,9 @@ func idOf(text string) string {
 // invalid returns an invalid selector with the error.
 func invalid(err error) *Selector { return &Selector{err: err} }
 
-// String returns the canonical form. Parse accepts it and returns an equal selector, unless constructors built a
-// selector beyond MaxLength or MaxDepth. For an invalid selector, the form is "!all()", which matches nothing.
+// String returns the canonical form. Parse accepts it and returns an equal selector, unless
+// constructors built a selector beyond MaxLength or MaxDepth. For an invalid selector, the form is
+// "!all()", which matches nothing.
 func (s *Selector) String() string {
 	if s == nil || len(s.tree) == 0 {
 		return invalidText
@@ -72,9 +73,9 @@ func (s *Selector) String() string {
 	return s.text
 }
 
-// ID returns an identifier of the canonical form. It begins with "s:". The other characters are letters, digits, "_"
-// and "-": the unpadded URL-safe base64 of the SHA-224 of "s:" and the canonical form. The ID is the same in every
-// process and release.
+// ID returns an identifier of the canonical form. It begins with "s:". The other characters are
+// letters, digits, "_" and "-": the unpadded URL-safe base64 of the SHA-224 of "s:" and the
+// canonical form. The ID is the same in every process and release.
 func (s *Selector) ID() string {
 	if s == nil || len(s.tree) == 0 {
 		return idOf(invalidText)
@@ -83,8 +84,8 @@ func (s *Selector) ID() string {
 	return s.id
 }
 
-// Match reports whether the labels satisfy the selector. nil stands for an object without labels. An invalid selector
-// matches nothing. Match allocates nothing.
+// Match reports whether the labels satisfy the selector. nil stands for an object without labels.
+// An invalid selector matches nothing. Match allocates nothing.
 //
 // It is fastest with a *Compact. With a *Compact or a Map, it does not call Labels.Get.
 func (s *Selector) Match(labels Labels) bool {
@@ -95,8 +96,8 @@ func (s *Selector) Match(labels Labels) bool {
 	if !ok || compact == nil {
 		return len(s.tree) > 0 && s.tree.match(s.first, labels)
 	}
-	// The same as tree.match, for interned labels. It is inlined here, with the search and the common operators, and
-	// without a slice of the values: so it is faster by a quarter.
+	// The same as tree.match, for interned labels. It is inlined here, with the search and the
+	// common operators, and without a slice of the values: so it is faster by a quarter.
 	t, i := s.tree, s.first
 	if len(t) == 0 {
 		return false
@@ -134,10 +135,11 @@ next:
 	return i == toTrue
 }
 
-// Err returns why the selector is invalid, or nil. A selector that Parse returns is always valid. A constructor returns
-// an invalid selector for an illegal label name, and for a value with both kinds of quotes. And, Or and Not return an
-// invalid selector if an operand is invalid. So it is enough to check the error of the final selector. An invalid
-// selector matches nothing, so invalid input never makes a selector match more.
+// Err returns why the selector is invalid, or nil. A selector that Parse returns is always valid. A
+// constructor returns an invalid selector for an illegal label name, and for a value with both
+// kinds of quotes. And, Or and Not return an invalid selector if an operand is invalid. So it is
+// enough to check the error of the final selector. An invalid selector matches nothing, so invalid
+// input never makes a selector match more.
 func (s *Selector) Err() error {
 	if s == nil || (len(s.tree) == 0 && s.err == nil) {
 		return errZero

@@ -177,8 +177,8 @@ func TestSharedBetweenGoroutines(t *testing.T) {
 	wg.Wait()
 }
 
-// Parse takes linear time for the most hostile text of the maximum length. With quadratic time, this test takes
-// minutes.
+// Parse takes linear time for the most hostile text of the maximum length. With quadratic time,
+// this test takes minutes.
 func TestHostileText(t *testing.T) {
 	for _, unit := range []string{
 		"(", "!", "!(", `a in {`, `"`, `'`, "a", "has(", "a==''&&", "a==''||", "(a==''||", " ", "a in {'',", "not ",

@@ -53,20 +53,20 @@ func (o Op) String() string {
 	return fmt.Sprintf("Op(%d)", uint8(o))
 }
 
-// Term is a leaf of a selector: a condition on one label, or a constant. The methods Terms and MapTerms of Selector
-// pass copies of terms.
+// Term is a leaf of a selector: a condition on one label, or a constant. The methods Terms and
+// MapTerms of Selector pass copies of terms.
 type Term struct {
 	// Op is the operator.
 	Op Op
 	// Label is the name of the label. It is empty for OpAll and OpGlobal.
 	Label string
-	// Values has no values for OpAll, OpGlobal and OpHas, any number in any order for OpIn and OpNotIn, and one value
-	// for the other operators.
+	// Values has no values for OpAll, OpGlobal and OpHas, any number in any order for OpIn and
+	// OpNotIn, and one value for the other operators.
 	Values []string
 }
 
-// Selector returns the selector that consists of the term alone. If the term breaks a rule of the language, the
-// selector is invalid, see Selector.Err.
+// Selector returns the selector that consists of the term alone. If the term breaks a rule of the
+// language, the selector is invalid, see Selector.Err.
 func (t Term) Selector() *Selector {
 	if err := t.check(); err != nil {
 		return invalid(err)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package replay sends the recorded updates of a calcgraph.Runner to another graph, in the same order and with the same
-// flushes. The other graph returns the same batches, byte for byte.
+// Package replay sends the recorded updates of a calcgraph.Runner to another graph, in the same
+// order and with the same flushes. The other graph returns the same batches, byte for byte.
 //
 //	source ─▶ Runner ─▶ Graph ─▶ Out          live
 //	            │ RunnerConfig.Record
@@ -17,13 +17,15 @@
 //		return err
 //	}})
 //
-// To process it step by step, for example to find the update that caused a fault, use Read and Recording.Steps.
+// To process it step by step, for example to find the update that caused a fault, use Read and
+// Recording.Steps.
 //
 // # Format
 //
-// A recording is lines of text. Each line is a JSON object of at most calcgraph.MaxRecordLine bytes. The first is the
-// header. It has the fields of the graph's calcgraph.Config: "node" is Node, "names" is Names, "unreachableRoutes" is
-// UnreachableRoutes. A field that is false is left out. This is an example of a header:
+// A recording is lines of text. Each line is a JSON object of at most calcgraph.MaxRecordLine
+// bytes. The first is the header. It has the fields of the graph's calcgraph.Config: "node" is
+// Node, "names" is Names, "unreachableRoutes" is UnreachableRoutes. A field that is false is left
+// out. This is an example of a header:
 //
 //	{"recording":"wayleave/calcgraph","version":1,"node":"n1","names":true}
 //
@@ -35,18 +37,19 @@
 //	{"inSync":true}                                        the source is in sync
 //	{"flush":true}                                         the end of a batch
 //
-// A graph treats an invalid object as if it did not exist, so the recording has only the key of the object and the
-// error. The object itself may be impossible to write: JSON has no form for NaN, for example.
+// A graph treats an invalid object as if it did not exist, so the recording has only the key of the
+// object and the error. The object itself may be impossible to write: JSON has no form for NaN, for
+// example.
 //
-// The Runner writes the lines of a flush before it gives the updates of the flush to the graph. Therefore a recording
-// also has the update that made a graph panic. If a key is not valid UTF-8, the recording has replacement characters in
-// it. No valid object has such a key.
+// The Runner writes the lines of a flush before it gives the updates of the flush to the graph.
+// Therefore a recording also has the update that made a graph panic. If a key is not valid UTF-8,
+// the recording has replacement characters in it. No valid object has such a key.
 //
 // # Errors
 //
-// For an error in a recording, Run and Steps return a *LineError with the number of the line. All lines before it have
-// been played. If the recording process died while writing, the last line is not complete. Then the LineError wraps
-// ErrTruncated, which a caller may treat as a regular end.
+// For an error in a recording, Run and Steps return a *LineError with the number of the line. All
+// lines before it have been played. If the recording process died while writing, the last line is
+// not complete. Then the LineError wraps ErrTruncated, which a caller may treat as a regular end.
 //
 // # Concurrency
 //

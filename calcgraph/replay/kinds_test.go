@@ -14,7 +14,8 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// TestEveryKind: the recording of a resource of each kind decodes to the same resource, also if it was not canonical.
+// TestEveryKind: the recording of a resource of each kind decodes to the same resource, also if it
+// was not canonical.
 func TestEveryKind(t *testing.T) {
 	order := 1.5
 	addr, cidr := netip.MustParseAddr("192.0.2.1"), netip.MustParsePrefix("10.0.0.0/24")

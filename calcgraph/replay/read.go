@@ -17,11 +17,13 @@ import (
 
 // Errors that a LineError can wrap.
 var (
-	// ErrTruncated: the last line has no end, because the process that wrote it died or its disk was full.
+	// ErrTruncated: the last line has no end, because the process that wrote it died or its disk
+	// was full.
 	ErrTruncated = errors.New("the line is cut off")
 	// ErrTooLong: a line is longer than calcgraph.MaxRecordLine.
 	ErrTooLong = fmt.Errorf("the line is longer than %d bytes", calcgraph.MaxRecordLine)
-	// ErrNoHeader: the text is not a recording, or is a recording of a version that this package cannot read.
+	// ErrNoHeader: the text is not a recording, or is a recording of a version that this package
+	// cannot read.
 	ErrNoHeader = errors.New("the line is not the header of a recording of version 1")
 )
 
@@ -58,22 +60,23 @@ type Step struct {
 	Line int
 	// Kind is the kind of the step.
 	Kind StepKind
-	// Update is the update of a step of kind StepUpdate. Its Resource is nil for a deletion and for a rejected object.
+	// Update is the update of a step of kind StepUpdate. Its Resource is nil for a deletion and for
+	// a rejected object.
 	Update policy.Update
 	// Rejected is the reason why an object was invalid, or "".
 	Rejected string
 }
 
-// Recording reads a recording. It buffers some kilobytes, and holds one line at a time in memory. It is not safe for
-// concurrent use.
+// Recording reads a recording. It buffers some kilobytes, and holds one line at a time in memory.
+// It is not safe for concurrent use.
 type Recording struct {
 	in   *bufio.Reader
 	line int
 	cfg  calcgraph.Config
 }
 
-// Read reads the header of a recording. It returns a *LineError if the first line is not a header (ErrNoHeader) or
-// cannot be read.
+// Read reads the header of a recording. It returns a *LineError if the first line is not a header
+// (ErrNoHeader) or cannot be read.
 func Read(r io.Reader) (*Recording, error) {
 	rec := &Recording{in: bufio.NewReaderSize(r, 64<<10)}
 	data, err := rec.next()
@@ -104,8 +107,8 @@ func Read(r io.Reader) (*Recording, error) {
 // Config returns the configuration of the graph that was recorded, without its hooks.
 func (r *Recording) Config() calcgraph.Config { return r.cfg }
 
-// Steps iterates over the remaining steps of the recording: a second call continues after the last step of the first.
-// If a line cannot be read, the last item is a zero Step with a *LineError.
+// Steps iterates over the remaining steps of the recording: a second call continues after the last
+// step of the first. If a line cannot be read, the last item is a zero Step with a *LineError.
 func (r *Recording) Steps() iter.Seq2[Step, error] {
 	return func(yield func(Step, error) bool) {
 		for {

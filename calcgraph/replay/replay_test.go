@@ -109,8 +109,8 @@ func recorded(k policy.Key) string {
 	return k.String()
 }
 
-// S100, S101, S167: a recording results in the same batches, rejections and doubts as the live run, byte for byte. The
-// worlds of the test are random, with invalid objects.
+// S100, S101, S167: a recording results in the same batches, rejections and doubts as the live run,
+// byte for byte. The worlds of the test are random, with invalid objects.
 func TestReplayEqualsLiveRun(t *testing.T) {
 	n := *seedCount
 	if testing.Short() {
@@ -153,7 +153,8 @@ func sameBytes(t *testing.T, seed uint64) int {
 	return len(l.doubts)
 }
 
-// withoutExactJSON changes some updates so that they have no JSON form, or one that decodes to another resource.
+// withoutExactJSON changes some updates so that they have no JSON form, or one that decodes to
+// another resource.
 func withoutExactJSON(rng *rand.Rand, u policy.Update) policy.Update {
 	if rng.IntN(8) != 0 {
 		return u
@@ -199,7 +200,8 @@ const short = header +
 	`{"delete":{"kind":"WorkloadEndpoint","name":"w"}}` + "\n" +
 	`{"flush":true}` + "\n"
 
-// If a recording is cut off at any byte, all complete lines are played, and the error reports an incomplete line.
+// If a recording is cut off at any byte, all complete lines are played, and the error reports an
+// incomplete line.
 func TestTruncatedRecordingIsPlayedToItsEnd(t *testing.T) {
 	whole := play(t, []byte(short)).batches.String()
 	require.Contains(t, whole, "remove endpoint WorkloadEndpoint/w")
@@ -259,8 +261,8 @@ func TestHeader(t *testing.T) {
 	require.ErrorIs(t, err, replay.ErrTruncated)
 }
 
-// TestConfigIsRecorded: the header has all fields of the configuration that a graph's output depends on, including
-// future ones.
+// TestConfigIsRecorded: the header has all fields of the configuration that a graph's output
+// depends on, including future ones.
 func TestConfigIsRecorded(t *testing.T) {
 	var cfg calcgraph.Config
 	v := reflect.ValueOf(&cfg).Elem()

@@ -14,18 +14,19 @@ import (
 
 // Config configures Run.
 type Config struct {
-	// Node is the node to play the recording for. A recording has all objects of the cluster, so it can be played for
-	// another node. Empty means the recorded node.
+	// Node is the node to play the recording for. A recording has all objects of the cluster, so it
+	// can be played for another node. Empty means the recorded node.
 	Node string
 	// Hooks of the graph. Optional.
 	Hooks calcgraph.Hooks
-	// Out receives each batch that is not empty, in order. If it returns an error, Run ends with it. Required.
+	// Out receives each batch that is not empty, in order. If it returns an error, Run ends with
+	// it. Required.
 	Out func(context.Context, dataplane.Batch) error
 }
 
-// Run plays a recording to a new graph with the recorded configuration, in the caller's goroutine. It returns nil at
-// the end of the recording. For objects that were rejected when the recording was made, Run calls Hooks.Rejected with
-// the recorded error.
+// Run plays a recording to a new graph with the recorded configuration, in the caller's goroutine.
+// It returns nil at the end of the recording. For objects that were rejected when the recording was
+// made, Run calls Hooks.Rejected with the recorded error.
 //
 // Run ends early and returns an error in these cases:
 //

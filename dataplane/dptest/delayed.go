@@ -43,9 +43,9 @@ func NewDelayed(inner dataplane.Dataplane) *Delayed {
 	return &Delayed{inner: inner, pending: map[policy.Key]bool{}, wake: make(chan struct{}, 1)}
 }
 
-// Apply stores the batch, so that Watch applies it later. For each endpoint in a stored batch, Apply
-// returns an *ApplyError with Pending set. For all other objects, it returns the last errors of the
-// inner dataplane.
+// Apply stores the batch, so that Watch applies it later. For each endpoint in a stored batch,
+// Apply returns an *ApplyError with Pending set. For all other objects, it returns the last errors
+// of the inner dataplane.
 //
 // In two cases, Apply applies the batch at once, and returns the error of the inner dataplane:
 //
@@ -80,7 +80,8 @@ func (d *Delayed) Apply(ctx context.Context, b dataplane.Batch) error {
 	return errors.Join(errs...)
 }
 
-// otherFaultsLocked returns the last errors of the inner dataplane, without those of pending endpoints.
+// otherFaultsLocked returns the last errors of the inner dataplane, without those of pending
+// endpoints.
 func (d *Delayed) otherFaultsLocked() (errs []error) {
 	objects, general := dataplane.ApplyErrors(d.fault)
 	if general {

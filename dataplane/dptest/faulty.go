@@ -50,8 +50,8 @@ type Call struct {
 //
 //   - nil, or only errors that name an object (see dataplane.ApplyErrors): the inner dataplane gets
 //     the call. The result joins this error and the error of the inner dataplane.
-//   - Any other error blocks the call: the inner dataplane does not get it. If Apply is blocked, the
-//     Faulty stores the batch. It gives the batch to the inner dataplane with the next Apply or
+//   - Any other error blocks the call: the inner dataplane does not get it. If Apply is blocked,
+//     the Faulty stores the batch. It gives the batch to the inner dataplane with the next Apply or
 //     Resync that is not blocked.
 //
 // Any error blocks Teardown. A Teardown that is not blocked discards the stored batches.

@@ -18,8 +18,8 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// benchWorld is a world of pods, some of them local. Each has one of 100 labels, and for each label a policy allows
-// traffic from the pods of another.
+// benchWorld is a world of pods, some of them local. Each has one of 100 labels, and for each label
+// a policy allows traffic from the pods of another.
 type benchWorld struct{ local, pods int }
 
 func (w benchWorld) String() string { return fmt.Sprintf("eps=%d/pods=%d", w.local, w.pods) }
@@ -56,9 +56,9 @@ func (w benchWorld) first(b *testing.B) dataplane.Batch {
 	return graph.Flush()
 }
 
-// BenchmarkFirstState translates and encodes the first state for a driver. It reports the messages, their bytes, and
-// the bytes of the messages of sets for each member. The Mirror, which only keeps the state, has the least possible
-// time.
+// BenchmarkFirstState translates and encodes the first state for a driver. It reports the messages,
+// their bytes, and the bytes of the messages of sets for each member. The Mirror, which only keeps
+// the state, has the least possible time.
 func BenchmarkFirstState(b *testing.B) {
 	w := benchWorld{local: 1_000, pods: 10_000}
 	batch := w.first(b)

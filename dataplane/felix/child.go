@@ -23,7 +23,8 @@ import (
 type child struct {
 	cfg *Config
 	cmd *exec.Cmd
-	// in is the write end of the pipe to the driver's file descriptor 3, out the read end of the pipe from 4.
+	// in is the write end of the pipe to the driver's file descriptor 3, out the read end of the
+	// pipe from 4.
 	in, out *os.File
 	buf     []byte
 	// sent is the number of messages that were written or are in buf.
@@ -31,7 +32,8 @@ type child struct {
 	// exited is closed once the process has exited and waitErr is set.
 	exited  chan struct{}
 	waitErr error
-	// ended is closed once the process has exited, its messages are handled, and the pipes are closed.
+	// ended is closed once the process has exited, its messages are handled, and the pipes are
+	// closed.
 	ended chan struct{}
 
 	mu sync.Mutex
@@ -39,7 +41,8 @@ type child struct {
 	killReason error
 }
 
-// start starts the driver. A goroutine of the child calls handle with each message, and atEnd after ended is closed.
+// start starts the driver. A goroutine of the child calls handle with each message, and atEnd after
+// ended is closed.
 func start(cfg *Config, handle func(*felixpb.FromDataplane), atEnd func()) (*child, error) {
 	driverIn, in, err := os.Pipe()
 	if err != nil {
@@ -69,16 +72,17 @@ func start(cfg *Config, handle func(*felixpb.FromDataplane), atEnd func()) (*chi
 	return c, nil
 }
 
-// wait waits for the process to exit, and then ends read: a process that the driver started may still have the pipe
-// open.
+// wait waits for the process to exit, and then ends read: a process that the driver started may
+// still have the pipe open.
 func (c *child) wait() {
 	c.waitErr = c.cmd.Wait()
 	_ = c.out.SetReadDeadline(time.Now())
 	close(c.exited)
 }
 
-// run reads messages until the driver exits, closes its output or violates the protocol. It kills a driver that
-// violates the protocol at once, and one that closes its output after the grace. Then it waits for the driver to exit.
+// run reads messages until the driver exits, closes its output or violates the protocol. It kills a
+// driver that violates the protocol at once, and one that closes its output after the grace. Then
+// it waits for the driver to exit.
 func (c *child) run(handle func(*felixpb.FromDataplane), atEnd func()) {
 	defer atEnd()
 	defer close(c.ended)
@@ -134,7 +138,8 @@ func (c *child) failed() error {
 	}
 }
 
-// exitError returns that the process has ended, with its exit status. It may be called once exited is closed.
+// exitError returns that the process has ended, with its exit status. It may be called once exited
+// is closed.
 func (c *child) exitError() error {
 	if c.waitErr != nil {
 		return fmt.Errorf("the driver has ended: %w", c.waitErr)
@@ -142,8 +147,8 @@ func (c *child) exitError() error {
 	return errors.New("the driver has ended")
 }
 
-// writeError returns why a message was not written. A driver that has closed its input usually exits: then the error is
-// that of exitError.
+// writeError returns why a message was not written. A driver that has closed its input usually
+// exits: then the error is that of exitError.
 func (c *child) writeError(err error) error {
 	switch {
 	case errors.Is(err, os.ErrDeadlineExceeded):
@@ -179,7 +184,8 @@ func (c *child) endsWithin(d time.Duration) bool {
 // chunk is how many bytes are written at a time.
 const chunk = 64 << 10
 
-// send numbers a message and appends it to buf, which it flushes from the size of a chunk on. An error kills the child.
+// send numbers a message and appends it to buf, which it flushes from the size of a chunk on. An
+// error kills the child.
 func (c *child) send(m *felixpb.ToDataplane) {
 	m.SequenceNumber = c.sent.Load()
 	var err error
@@ -211,7 +217,8 @@ func (c *child) flush() {
 	}
 }
 
-// write calls do, and writes the messages that do sends. If ctx is done before the end, it kills the child.
+// write calls do, and writes the messages that do sends. If ctx is done before the end, it kills
+// the child.
 func (c *child) write(ctx context.Context, do func(translate.Send)) {
 	stop := context.AfterFunc(ctx, func() { c.kill(context.Cause(ctx)) })
 	defer stop()
@@ -219,8 +226,8 @@ func (c *child) write(ctx context.Context, do func(translate.Send)) {
 	c.flush()
 }
 
-// close closes the input of the driver, waits until it has ended, and kills it after the grace. It returns the reason
-// of a kill and the exit status, if that is not 0.
+// close closes the input of the driver, waits until it has ended, and kills it after the grace. It
+// returns the reason of a kill and the exit status, if that is not 0.
 func (c *child) close() error {
 	_ = c.in.Close()
 	if !c.endsWithin(c.cfg.Grace) {

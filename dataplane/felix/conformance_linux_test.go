@@ -18,8 +18,8 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// A driver behind the pipes keeps the contract, and has the verdicts of policy. Before each new Dataplane, the driver
-// is killed.
+// A driver behind the pipes keeps the contract, and has the verdicts of policy. Before each new
+// Dataplane, the driver is killed.
 func TestConformance(t *testing.T) {
 	for _, dialect := range dialects() {
 		if testing.Short() && dialect != felix.DialectTiers {
@@ -75,8 +75,9 @@ func few(n uint64) int {
 
 func spoilt() policy.Key { return policy.Key{Kind: policy.KindPolicy, Namespace: "shop", Name: "bad"} }
 
-// conformed is a Dataplane for the conformance kit. The kit judges packets by rules that Felix does not have. Such a
-// rule is a fault of its policy. conformed omits these faults, except the fault of the kit's bad object.
+// conformed is a Dataplane for the conformance kit. The kit judges packets by rules that Felix does
+// not have. Such a rule is a fault of its policy. conformed omits these faults, except the fault of
+// the kit's bad object.
 type conformed struct {
 	*felix.Dataplane
 	rig    *rig
@@ -109,8 +110,8 @@ func (c *conformed) expected(err error) error {
 	return errors.Join(rest...)
 }
 
-// judge compares the driver's verdict with that of the state with closed rules, which allows no more than policy. If it
-// is the same, it returns the verdict of policy.
+// judge compares the driver's verdict with that of the state with closed rules, which allows no
+// more than policy. If it is the same, it returns the verdict of policy.
 func (c *conformed) judge(p dptest.Packet) (bool, error) {
 	a, err := c.rig.query(c.Dataplane, request{Packet: &p})
 	if err != nil {

@@ -15,8 +15,8 @@ import (
 )
 
 var (
-	// ErrNotRunning is wrapped by the errors of a Dataplane whose driver does not run. The driver has ended, cannot be
-	// started, or is not started again before the end of a back-off.
+	// ErrNotRunning is wrapped by the errors of a Dataplane whose driver does not run. The driver
+	// has ended, cannot be started, or is not started again before the end of a back-off.
 	ErrNotRunning = errors.New("the driver is not running")
 	// ErrClosed is wrapped by the errors of a Dataplane after Close.
 	ErrClosed = errors.New("closed")
@@ -35,7 +35,8 @@ var (
 
 // Dataplane runs a driver that was written for Felix, and sends it the desired state.
 //
-// Any goroutine may call Watch, Stats and Close at any time. Only one goroutine at a time may call the other methods.
+// Any goroutine may call Watch, Stats and Close at any time. Only one goroutine at a time may call
+// the other methods.
 type Dataplane struct {
 	cfg      Config
 	state    *translate.Translator
@@ -47,8 +48,9 @@ type Dataplane struct {
 	starts uint64
 	// started is the time of the last attempt to start a driver.
 	started time.Time
-	// endErr is the reason why the last driver ended or could not be started. No driver is started until notBefore,
-	// unless Teardown starts it. backoff is the time from the last failure until notBefore.
+	// endErr is the reason why the last driver ended or could not be started. No driver is started
+	// until notBefore, unless Teardown starts it. backoff is the time from the last failure until
+	// notBefore.
 	endErr    error
 	notBefore time.Time
 	backoff   time.Duration
@@ -60,13 +62,13 @@ type Stats struct {
 	PID int
 	// Starts is the number of drivers that were started since New.
 	Starts uint64
-	// Sent is the number of messages that were sent to the running driver. The sequence number of the next message is
-	// the same number.
+	// Sent is the number of messages that were sent to the running driver. The sequence number of
+	// the next message is the same number.
 	Sent uint64
 }
 
-// New returns a Dataplane, but does not start the driver: Apply does so once the Dataplane has received the first
-// complete state. Errors: an invalid Config.
+// New returns a Dataplane, but does not start the driver: Apply does so once the Dataplane has
+// received the first complete state. Errors: an invalid Config.
 func New(cfg Config) (*Dataplane, error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.validate(); err != nil {
@@ -76,17 +78,20 @@ func New(cfg Config) (*Dataplane, error) {
 	return &Dataplane{cfg: cfg, state: state, statuses: newStatuses(cfg.Timeout)}, nil
 }
 
-// Apply implements dataplane.Dataplane. It sends the batch to the driver, and does not wait until the driver has
-// programmed it. If the driver was just started, Apply sends the whole state. If ctx is done during a write, Apply
-// kills the driver, because the driver may have read a part of a message.
+// Apply implements dataplane.Dataplane. It sends the batch to the driver, and does not wait until
+// the driver has programmed it. If the driver was just started, Apply sends the whole state. If ctx
+// is done during a write, Apply kills the driver, because the driver may have read a part of a
+// message.
 //
 // Errors: a join of *dataplane.ApplyError, with one error for each of these objects:
 //
 //   - an object that Felix's messages cannot express, such as a policy that matches a DSCP
 //   - an endpoint that the driver reports as failed, or as down although it must be up
-//   - with Config.WaitForStatus, an endpoint that the driver has not yet reported as programmed: it is Pending
+//   - with Config.WaitForStatus, an endpoint that the driver has not yet reported as programmed: it
+//     is Pending
 //
-// If the driver does not run or the Dataplane is closed, the error has no Object, and wraps ErrNotRunning or ErrClosed.
+// If the driver does not run or the Dataplane is closed, the error has no Object, and wraps
+// ErrNotRunning or ErrClosed.
 func (d *Dataplane) Apply(ctx context.Context, b dataplane.Batch) error {
 	d.statuses.apply(b)
 	c, err := d.running()
@@ -111,13 +116,14 @@ func (d *Dataplane) Apply(ctx context.Context, b dataplane.Batch) error {
 	return errors.Join(append(d.state.Faults(), d.statuses.faults(d.cfg.WaitForStatus)...)...)
 }
 
-// Resync implements dataplane.Dataplane. It sends nothing to a running driver, which itself repairs changes by other
-// programs. Errors: as Apply.
+// Resync implements dataplane.Dataplane. It sends nothing to a running driver, which itself repairs
+// changes by other programs. Errors: as Apply.
 func (d *Dataplane) Resync(ctx context.Context) error { return d.Apply(ctx, dataplane.Batch{}) }
 
-// Teardown implements dataplane.Dataplane. It ends the running driver, starts a new one with an empty state, and closes
-// the input of the new one. The new driver removes everything from the kernel and exits. Errors: the new driver cannot
-// be started, had to be killed, or exited with a status other than 0. After an error, the Dataplane keeps its state.
+// Teardown implements dataplane.Dataplane. It ends the running driver, starts a new one with an
+// empty state, and closes the input of the new one. The new driver removes everything from the
+// kernel and exits. Errors: the new driver cannot be started, had to be killed, or exited with a
+// status other than 0. After an error, the Dataplane keeps its state.
 func (d *Dataplane) Teardown(ctx context.Context) error {
 	if c := d.release(); c != nil {
 		_ = c.close()
@@ -136,8 +142,9 @@ func (d *Dataplane) Teardown(ctx context.Context) error {
 	return nil
 }
 
-// Close closes the input of the driver, and waits until the driver has exited. If that takes longer than Config.Grace,
-// Close kills the driver. Errors: the driver had to be killed, or exited with a status other than 0.
+// Close closes the input of the driver, and waits until the driver has exited. If that takes longer
+// than Config.Grace, Close kills the driver. Errors: the driver had to be killed, or exited with a
+// status other than 0.
 func (d *Dataplane) Close() error {
 	d.mu.Lock()
 	c := d.child
@@ -160,8 +167,8 @@ func (d *Dataplane) Stats() Stats {
 	return s
 }
 
-// running returns the driver, or nil if none runs. It returns an error if the driver is about to end, or has ended
-// since the last call.
+// running returns the driver, or nil if none runs. It returns an error if the driver is about to
+// end, or has ended since the last call.
 func (d *Dataplane) running() (*child, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -181,8 +188,8 @@ func (d *Dataplane) running() (*child, error) {
 	return nil, fmt.Errorf("%w: %w", ErrNotRunning, err)
 }
 
-// backOffLocked records why there is no driver, and when to start the next one. The back-off doubles, unless the last
-// driver ran longer than MaxBackoff.
+// backOffLocked records why there is no driver, and when to start the next one. The back-off
+// doubles, unless the last driver ran longer than MaxBackoff.
 func (d *Dataplane) backOffLocked(err error) {
 	d.endErr = err
 	if time.Since(d.started) > d.cfg.MaxBackoff {

@@ -13,7 +13,8 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// The driver's own evaluation of the messages. It shares no code with the package that encodes them.
+// The driver's own evaluation of the messages. It shares no code with the package that encodes
+// them.
 
 func protocolNumbers() map[string]int32 {
 	return map[string]int32{"icmp": 1, "tcp": 6, "udp": 17, "icmpv6": 58, "sctp": 132, "udplite": 136}
@@ -54,9 +55,9 @@ func (s *felixState) judge(p dptest.Packet) (bool, error) {
 	return true, nil
 }
 
-// allows evaluates the policy of an endpoint in a direction. It allows what existing drivers allow: that of VPP ignores
-// the state, and allows a direction without policies if there are no profiles. A Pass in a profile leads to the next
-// profile, as in the chains of Felix.
+// allows evaluates the policy of an endpoint in a direction. It allows what existing drivers allow:
+// that of VPP ignores the state, and allows a direction without policies if there are no profiles.
+// A Pass in a profile leads to the next profile, as in the chains of Felix.
 func (s *felixState) allows(e *felixpb.WorkloadEndpoint, p felixPacket, ingress bool) (bool, error) {
 	if e == nil {
 		return false, nil

@@ -16,8 +16,8 @@ import (
 
 // felixState is the state of a driver. Objects are messages, by their identities.
 type felixState struct {
-	// dialect is "tiers", "kinds" or "kinds-v4v6". kinds is set if policies are identified by kind, namespace and
-	// name, and not by tier and name.
+	// dialect is "tiers", "kinds" or "kinds-v4v6". kinds is set if policies are identified by kind,
+	// namespace and name, and not by tier and name.
 	dialect  string
 	kinds    bool
 	started  bool
@@ -32,7 +32,8 @@ type felixState struct {
 	vteps     map[string]*felixpb.VXLANTunnelEndpointUpdate
 	routes    map[string]*felixpb.RouteUpdate
 	nodes     map[string]felixNode
-	// hosts4 and hosts6 are the addresses of nodes in messages for each family, nodes those with both.
+	// hosts4 and hosts6 are the addresses of nodes in messages for each family, nodes those with
+	// both.
 	hosts4, hosts6 map[string]string
 	pools          map[string]*felixpb.IPAMPool
 	namespaces     map[string]map[string]string
@@ -419,8 +420,8 @@ func (s *felixState) applyNode(m *felixpb.ToDataplane) error {
 	return nil
 }
 
-// report returns the statuses that the driver sends after a message. After InSync, these are the statuses of all
-// endpoints, and later the status of the endpoint that has changed.
+// report returns the statuses that the driver sends after a message. After InSync, these are the
+// statuses of all endpoints, and later the status of the endpoint that has changed.
 func (s *felixState) report(m *felixpb.ToDataplane) (out []*felixpb.FromDataplane) {
 	up, down := &felixpb.EndpointStatus{Status: "up"}, &felixpb.EndpointStatus{Status: "down"}
 	workload := func(id string) {

@@ -28,9 +28,10 @@ import (
 // waitTimeout is how long tests wait for another process.
 const waitTimeout = 20 * time.Second
 
-// The driver of these tests, written from the description of the protocol. It reads ToDataplane from file descriptor 3
-// and writes FromDataplane to 4. It checks each message, and ends with an error if one is out of order. Its kernel is
-// the file "kernel" in its folder. It answers requests on a socket that has its PID as its name.
+// The driver of these tests, written from the description of the protocol. It reads ToDataplane
+// from file descriptor 3 and writes FromDataplane to 4. It checks each message, and ends with an
+// error if one is out of order. Its kernel is the file "kernel" in its folder. It answers requests
+// on a socket that has its PID as its name.
 
 // driverEnv has the folder of the driver if this process is one.
 const driverEnv = "FELIX_TEST_DRIVER"
@@ -64,8 +65,8 @@ type testDriver struct {
 	sent   uint64
 }
 
-// runDriver is the main function of the driver. The file "mode" in the folder selects a fault, and "dialect" a version
-// of the protocol.
+// runDriver is the main function of the driver. The file "mode" in the folder selects a fault, and
+// "dialect" a version of the protocol.
 func runDriver(folder string) error {
 	in, out := os.NewFile(3, "in"), os.NewFile(4, "out")
 	mode, _ := os.ReadFile(filepath.Join(folder, "mode"))

@@ -35,7 +35,8 @@ func Example() {
 	// Output: true true felix: run driver: the driver is not running: fork/exec /nowhere/driver: no such file or directory
 }
 
-// A node whose driver gets Felix's configuration parameters. It needs a driver, so it does not run as a test.
+// A node whose driver gets Felix's configuration parameters. It needs a driver, so it does not run
+// as a test.
 func ExampleNew() {
 	dp, err := felix.New(felix.Config{
 		Command:  []string{"/usr/local/bin/driver"},

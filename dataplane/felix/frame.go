@@ -24,7 +24,8 @@ func appendFrame(buf []byte, m proto.Message) ([]byte, error) {
 	return buf, nil
 }
 
-// readFrame reads a message of at most limit bytes. It returns io.EOF if the input ends before the message.
+// readFrame reads a message of at most limit bytes. It returns io.EOF if the input ends before the
+// message.
 func readFrame(r io.Reader, limit uint64, m proto.Message) error {
 	var header [headerSize]byte
 	if _, err := io.ReadFull(r, header[:]); err != nil {

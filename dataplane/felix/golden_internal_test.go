@@ -57,8 +57,8 @@ func goldenState() dptest.State {
 	return s
 }
 
-// The bytes of messages change only on purpose: drivers depend on them. Each message is its bytes, with the length, and
-// its content.
+// The bytes of messages change only on purpose: drivers depend on them. Each message is its bytes,
+// with the length, and its content.
 func TestBytesOfMessages(t *testing.T) {
 	for _, dialect := range []Dialect{DialectTiers, DialectKinds, DialectKindsV4V6} {
 		d, err := New(Config{

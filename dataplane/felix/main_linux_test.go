@@ -62,7 +62,8 @@ type rig struct {
 	cfg    felix.Config
 }
 
-// newRig returns a rig with a configuration that waits for statuses, and starts drivers again at once.
+// newRig returns a rig with a configuration that waits for statuses, and starts drivers again at
+// once.
 func newRig(t *testing.T) *rig {
 	r := &rig{t: t, folder: t.TempDir()}
 	binary, err := os.Executable()

@@ -56,8 +56,8 @@ func ended(t *testing.T, dp *felix.Dataplane) (err error) {
 	return err
 }
 
-// The first message has the settings, then objects come in the order of a batch, then InSync, then changes. Nothing is
-// sent before the state is complete.
+// The first message has the settings, then objects come in the order of a batch, then InSync, then
+// changes. Nothing is sent before the state is complete.
 func TestOrderOfMessages(t *testing.T) {
 	r := newRig(t)
 	dp := r.open()
@@ -100,8 +100,8 @@ func members(n int) []dataplane.Member {
 	return list
 }
 
-// Large sets come in several messages, and a set that is replaced as its differences. A driver that reads slowly gets
-// all messages.
+// Large sets come in several messages, and a set that is replaced as its differences. A driver that
+// reads slowly gets all messages.
 func TestLargeSets(t *testing.T) {
 	for _, mode := range []string{"", "slow"} {
 		r := newRig(t)
@@ -123,8 +123,8 @@ func TestLargeSets(t *testing.T) {
 	}
 }
 
-// A driver that ends, or breaks the protocol, is reported with the reason, also while it gets the state. The next one
-// has the whole state.
+// A driver that ends, or breaks the protocol, is reported with the reason, also while it gets the
+// state. The next one has the whole state.
 func TestDriverBreaks(t *testing.T) {
 	for mode, reason := range map[string]string{
 		"exit":         "the driver has ended",
@@ -297,7 +297,8 @@ func openFiles(t *testing.T) int {
 	return len(list)
 }
 
-// Close ends the driver, with SIGKILL if it does not end with its input, and leaves no process and no file.
+// Close ends the driver, with SIGKILL if it does not end with its input, and leaves no process and
+// no file.
 func TestClose(t *testing.T) {
 	for mode, reason := range map[string]string{"": "", "endless": "did not exit after its input was closed"} {
 		files := openFiles(t)
@@ -345,7 +346,8 @@ func TestCloseDuringApply(t *testing.T) {
 	require.ErrorIs(t, <-applied, felix.ErrNotRunning)
 }
 
-// Teardown removes everything from the kernel, also the objects of an earlier run. The next state starts from empty.
+// Teardown removes everything from the kernel, also the objects of an earlier run. The next state
+// starts from empty.
 func TestTeardown(t *testing.T) {
 	r := newRig(t)
 	dp := r.open()

@@ -12,7 +12,8 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// sentState returns the parts of a state that the protocol can send, as a driver's messages translate back.
+// sentState returns the parts of a state that the protocol can send, as a driver's messages
+// translate back.
 func sentState(s dptest.State) dptest.State {
 	out := s.Clone()
 	out.InSync = false
@@ -104,7 +105,8 @@ func enforced(s dptest.State, tiers []dataplane.TierPolicies) (out []dataplane.T
 	return out
 }
 
-// closed returns the rules as a driver gets them: rules that Felix does not have let no packet pass.
+// closed returns the rules as a driver gets them: rules that Felix does not have let no packet
+// pass.
 func closed(rules []dataplane.Rule) (out []dataplane.Rule) {
 	for _, r := range rules {
 		if contradictory(r) {
@@ -138,7 +140,8 @@ func familyOf(r dataplane.Rule) int {
 	return map[policy.Protocol]int{policy.ProtocolICMP: 4, policy.ProtocolICMPv6: 6}[r.Protocol]
 }
 
-// contradictory reports whether a rule matches no packet, because its IP version does not have its protocol.
+// contradictory reports whether a rule matches no packet, because its IP version does not have its
+// protocol.
 func contradictory(r dataplane.Rule) bool {
 	return familyOf(r) != 0 && r.IPVersion != 0 && r.IPVersion != familyOf(r)
 }

@@ -32,8 +32,8 @@ type statuses struct {
 	removalTimeout time.Duration
 }
 
-// status is the status of an endpoint. An update of the endpoint keeps the reported status, because a driver reports
-// only changes.
+// status is the status of an endpoint. An update of the endpoint keeps the reported status, because
+// a driver reports only changes.
 type status struct {
 	// text is the last report: "up", "down" or "error"; empty if there was none.
 	text string
@@ -41,14 +41,15 @@ type status struct {
 	down bool
 }
 
-// removal is an endpoint that was removed. A new endpoint may have the same key. Until the driver has reported the
-// removal, a status for this key may be that of the removed endpoint.
+// removal is an endpoint that was removed. A new endpoint may have the same key. Until the driver
+// has reported the removal, a status for this key may be that of the removed endpoint.
 type removal struct {
 	// count is the number of removals that the driver has not reported.
 	count int
 	// until is the end of the wait for these reports.
 	until time.Time
-	// held is the last status that the driver has reported during the wait. It is used if the wait times out.
+	// held is the last status that the driver has reported during the wait. It is used if the wait
+	// times out.
 	held string
 }
 
@@ -92,8 +93,9 @@ func (s statuses) removeLocked(key policy.Key) {
 	time.AfterFunc(s.removalTimeout, func() { s.expire(key) })
 }
 
-// expire ends the wait for the reports of the removals of an endpoint, and records the status that was held. Both
-// happen under one lock: a report in between would be newer than the status that was held.
+// expire ends the wait for the reports of the removals of an endpoint, and records the status that
+// was held. Both happen under one lock: a report in between would be newer than the status that was
+// held.
 func (s statuses) expire(key policy.Key) {
 	s.Lock()
 	r, waits := s.removed[key]
@@ -108,8 +110,8 @@ func (s statuses) expire(key policy.Key) {
 	}
 }
 
-// recordLocked records the status of the endpoint with this key, if there is one. It reports whether the status
-// changes.
+// recordLocked records the status of the endpoint with this key, if there is one. It reports
+// whether the status changes.
 func (s statuses) recordLocked(key policy.Key, text string) bool {
 	st, ok := s.endpoints[key]
 	if !ok || st.text == text {
@@ -137,8 +139,8 @@ func (s statuses) clear() {
 	clear(s.removed)
 }
 
-// report records the status of an endpoint. An empty text reports its removal. While the driver has not reported the
-// removal of an earlier endpoint with this key, the status is held.
+// report records the status of an endpoint. An empty text reports its removal. While the driver has
+// not reported the removal of an earlier endpoint with this key, the status is held.
 func (s statuses) report(key policy.Key, text string) {
 	s.Lock()
 	r, waits := s.removed[key]
@@ -170,8 +172,9 @@ func (s statuses) notify() {
 	}
 }
 
-// faults returns an error for each endpoint that is not programmed, sorted by key. An endpoint may have no status, or
-// must be down but is up. With wait, such an endpoint is pending. Without wait, it counts as programmed.
+// faults returns an error for each endpoint that is not programmed, sorted by key. An endpoint may
+// have no status, or must be down but is up. With wait, such an endpoint is pending. Without wait,
+// it counts as programmed.
 func (s statuses) faults(wait bool) (errs []error) {
 	s.Lock()
 	defer s.Unlock()
@@ -198,9 +201,9 @@ func (s statuses) faults(wait bool) (errs []error) {
 	return errs
 }
 
-// Watch implements dataplane.Watcher. It calls drifted once at its start. After that, it calls drifted whenever the
-// driver reports a new status of an endpoint, and when the driver ends. Calls of drifted may come from several
-// goroutines. Errors: the error of ctx.
+// Watch implements dataplane.Watcher. It calls drifted once at its start. After that, it calls
+// drifted whenever the driver reports a new status of an endpoint, and when the driver ends. Calls
+// of drifted may come from several goroutines. Errors: the error of ctx.
 func (d *Dataplane) Watch(ctx context.Context, drifted func(dataplane.Drift)) error {
 	s, w := d.statuses, &watcher{drifted}
 	s.Lock()

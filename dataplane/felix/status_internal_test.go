@@ -132,8 +132,8 @@ func (l *hookedLock) Unlock() {
 	}
 }
 
-// A status that the driver reports right after the timeout, or the start of another driver, is newer than the status
-// that was held.
+// A status that the driver reports right after the timeout, or the start of another driver, is
+// newer than the status that was held.
 func TestStatusAfterRemovalTimeout(t *testing.T) {
 	for _, restart := range []bool{false, true} {
 		s := newStatuses(time.Hour)
@@ -157,7 +157,8 @@ func TestStatusAfterRemovalTimeout(t *testing.T) {
 	}
 }
 
-// An endpoint that must be down is pending until the driver reports that, if statuses are waited for.
+// An endpoint that must be down is pending until the driver reports that, if statuses are waited
+// for.
 func TestStatusOfDownEndpoint(t *testing.T) {
 	s := newStatuses(time.Hour)
 	s.with(dataplane.Endpoint{})

@@ -105,8 +105,8 @@ func TestStatusOfEndpoints(t *testing.T) {
 	becomes(h, dataplane.EndpointPending)
 }
 
-// A status stays while the endpoint changes, because the driver reports changes only. Another driver has to report it
-// again, and so has one that gets the endpoint again after it was removed.
+// A status stays while the endpoint changes, because the driver reports changes only. Another
+// driver has to report it again, and so has one that gets the endpoint again after it was removed.
 func TestStatusIsKept(t *testing.T) {
 	r := newRig(t)
 	r.set("mode", "silent")

@@ -17,9 +17,9 @@ import (
 	"github.com/wayleave/wayleave/policy/worlds"
 )
 
-// After each batch of a random world, the driver's state equals the Mirror's, object by object. Every policy and
-// profile that the messages cannot express is at fault, and no other object is. A driver that is started again gets the
-// same state.
+// After each batch of a random world, the driver's state equals the Mirror's, object by object.
+// Every policy and profile that the messages cannot express is at fault, and no other object is. A
+// driver that is started again gets the same state.
 func TestDriverHoldsTheMirror(t *testing.T) {
 	for _, dialect := range dialects() {
 		for seed := range uint64(few(15)) {

@@ -142,8 +142,8 @@ const (
 	nfulnlCopyPacket = 2
 )
 
-// listenLog binds a socket to an nflog group of a namespace, for the first 128 bytes of each packet.
-// Unless atOnce is set, the kernel sends up to 100 messages together.
+// listenLog binds a socket to an nflog group of a namespace, for the first 128 bytes of each
+// packet. Unless atOnce is set, the kernel sends up to 100 messages together.
 func listenLog(tb testing.TB, ns *netns.NS, group uint16, atOnce bool) *logSocket {
 	tb.Helper()
 	s := &logSocket{}

@@ -40,7 +40,8 @@ func ExampleNew() {
 	log.Print(driver.Run(context.Background())) // give driver.Send to a calcgraph.Runner
 }
 
-// Workloads whose interfaces are ports of the bridge cni0. It needs CAP_NET_ADMIN, so it does not run as a test.
+// Workloads whose interfaces are ports of the bridge cni0. It needs CAP_NET_ADMIN, so it does not
+// run as a test.
 func ExampleNew_bridges() {
 	filter, err := nft.New(nft.Config{Renderer: render.Config{
 		Bridges:         []string{"cni0"},

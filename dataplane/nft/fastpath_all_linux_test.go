@@ -23,7 +23,8 @@ func TestTagInstallsFlowtable(t *testing.T) {
 	require.Contains(t, nstest.NFT(t, n.node, "", "list", "tables"), "table inet wayleave-flowtable\n")
 }
 
-// onFastPath enables the fast path in tests whose configuration allows it. Verdicts must not change.
+// onFastPath enables the fast path in tests whose configuration allows it. Verdicts must not
+// change.
 func onFastPath(cfg nft.Config) nft.Config {
 	if !cfg.Renderer.ReversePath && len(cfg.Renderer.Bridges) == 0 && !cfg.Flowtable.Enabled {
 		cfg.Flowtable = nft.FlowtableConfig{Enabled: true, Uplinks: []string{"up0", "eth0", "eth1", "eth2", "out0"}}

@@ -88,8 +88,8 @@ func (n *fastNetwork) slow(t *testing.T) int {
 	return packets
 }
 
-// connections opens connections of each kind to way2: TCP and UDP, IPv4 and IPv6, from another workload and from the
-// external host.
+// connections opens connections of each kind to way2: TCP and UDP, IPv4 and IPv6, from another
+// workload and from the external host.
 func (n *fastNetwork) connections(t *testing.T) map[string]net.Conn {
 	t.Helper()
 	all := map[string]net.Conn{}
@@ -163,7 +163,8 @@ func TestFastPath(t *testing.T) {
 	}
 }
 
-// S35, S168, S173: once a change that ends connections is applied, no packet of them takes the fast path.
+// S35, S168, S173: once a change that ends connections is applied, no packet of them takes the fast
+// path.
 func TestFastPathEnds(t *testing.T) {
 	for name, change := range map[string]func(s dptest.State) dptest.State{
 		"endpoint down": func(s dptest.State) dptest.State {
@@ -199,8 +200,9 @@ func TestFastPathEnds(t *testing.T) {
 	}
 }
 
-// S116 and S173 with conntrack.End: a connection that policy denies from now on ends, although no rule of policy
-// evaluates its packets. If only policy changes, the flowtable stays. The same holds if policy counts and logs.
+// S116 and S173 with conntrack.End: a connection that policy denies from now on ends, although no
+// rule of policy evaluates its packets. If only policy changes, the flowtable stays. The same holds
+// if policy counts and logs.
 func TestFastPathEndsByPolicy(t *testing.T) {
 	denied := shop()
 	denied.Profiles["all"] = &dataplane.Profile{Egress: denied.Profiles["all"].Egress}
@@ -236,7 +238,8 @@ func TestFastPathEndsByPolicy(t *testing.T) {
 	}
 }
 
-// flowtable returns the name and the handle of the table with the flowtable, empty if there is none.
+// flowtable returns the name and the handle of the table with the flowtable, empty if there is
+// none.
 func (n *fastNetwork) flowtable(t *testing.T) string {
 	t.Helper()
 	for line := range strings.Lines(nstest.NFT(t, n.node, "", "-a", "list", "tables")) {
@@ -247,8 +250,9 @@ func (n *fastNetwork) flowtable(t *testing.T) string {
 	return ""
 }
 
-// A packet from a workload's false source to the external host drops (S119). It drops although the connection is
-// established for connection tracking, and although packets in the other direction pass.
+// A packet from a workload's false source to the external host drops (S119). It drops although the
+// connection is established for connection tracking, and although packets in the other direction
+// pass.
 func TestFastPathIsForOwnAddresses(t *testing.T) {
 	n := newFastNetwork(t, shop())
 	for _, foreign := range addrs("10.99.0.77", "fd00:99::77") {
@@ -263,7 +267,8 @@ func TestFastPathIsForOwnAddresses(t *testing.T) {
 	}
 }
 
-// Connections lose no packet while endpoints are added and removed, and use the fast path again afterwards.
+// Connections lose no packet while endpoints are added and removed, and use the fast path again
+// afterwards.
 func TestFastPathChangesWithoutLoss(t *testing.T) {
 	n := newFastNetwork(t, shop())
 	conns := n.connections(t)
@@ -302,7 +307,8 @@ func TestFastPathChangesWithoutLoss(t *testing.T) {
 	n.requireFast(t, conns, true)
 }
 
-// While a host endpoint has untracked policy, which decides about each packet, none takes the fast path.
+// While a host endpoint has untracked policy, which decides about each packet, none takes the fast
+// path.
 func TestFastPathMeetsUntrackedPolicy(t *testing.T) {
 	n := newFastNetwork(t, shop())
 	conns := n.connections(t)
@@ -401,8 +407,8 @@ func TestFastPathChild(t *testing.T) {
 	runtime.KeepAlive(plane) // otherwise the garbage collector closes its socket, which ends the fast path
 }
 
-// An interface that gets another name no longer belongs to its endpoint. Watch reports that. Then Resync deletes the
-// flowtable, which identifies interfaces by their indexes.
+// An interface that gets another name no longer belongs to its endpoint. Watch reports that. Then
+// Resync deletes the flowtable, which identifies interfaces by their indexes.
 func TestFastPathEndsWithName(t *testing.T) {
 	n := newFastNetwork(t, shop())
 	conns := n.connections(t)
@@ -422,8 +428,8 @@ func TestFastPathEndsWithName(t *testing.T) {
 	require.ErrorIs(t, <-ended, context.Canceled)
 	require.NoError(t, n.plane.Resync(t.Context()))
 	require.NotContains(t, nstest.NFT(t, n.node, "", "list", "flowtables"), "old2")
-	// Before Linux 6.2, the interface loses its routes, because it must be down to get a name. On later kernels,
-	// packets still pass, but through the chains.
+	// Before Linux 6.2, the interface loses its routes, because it must be down to get a name. On
+	// later kernels, packets still pass, but through the chains.
 	for name, conn := range conns {
 		before := n.slow(t)
 		if exchange(conn, dropTimeout) {
@@ -466,8 +472,8 @@ func TestFastPathNotInstalledAfterFailure(t *testing.T) {
 	require.NotContains(t, nstest.NFT(t, n.node, "", "list", "tables"), "flowtable")
 }
 
-// An uplink that appears later is used, without a change of endpoints. While it is missing, connections between
-// workloads already take the fast path.
+// An uplink that appears later is used, without a change of endpoints. While it is missing,
+// connections between workloads already take the fast path.
 func TestFastPathOfLaterInterface(t *testing.T) {
 	nstest.SkipUnlessFlowtables(t, flowtable.Supported())
 	n := &fastNetwork{network: newNetwork(t), at: dptest.NewState()}
@@ -489,8 +495,8 @@ func TestFastPathOfLaterInterface(t *testing.T) {
 	require.ElementsMatch(t, []string{"up0", "way1", "way2", "way3"}, devices())
 }
 
-// A change of policy ends a UDP connection on the fast path. The connection does not continue with a late reply,
-// although it is unknown how long the kernel would have tracked it.
+// A change of policy ends a UDP connection on the fast path. The connection does not continue with
+// a late reply, although it is unknown how long the kernel would have tracked it.
 func TestFastPathLeavesNoLateReplies(t *testing.T) {
 	key := policy.Key{Kind: policy.KindPolicy, Namespace: "test", Name: "all"}
 	ruled := func(action policy.Action) dptest.State {

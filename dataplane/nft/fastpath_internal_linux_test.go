@@ -18,8 +18,8 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// Each change that affects established connections starts a grace period of its own. Other changes do not. Nothing is
-// installed while a change is not programmed.
+// Each change that affects established connections starts a grace period of its own. Other changes
+// do not. Nothing is installed while a change is not programmed.
 func TestFastPathWaitsAfterEachChange(t *testing.T) {
 	d, err := New(Config{NetNS: nstest.New(t).FD(), Flowtable: FlowtableConfig{Enabled: true}})
 	require.NoError(t, err)
@@ -62,8 +62,8 @@ func newTestFastPath(t *testing.T, follow func([]string) (map[string]int, error)
 	return f
 }
 
-// An interface that stays missing delays only the attempts to add it: after a change, the table is installed without a
-// delay. A change ends the wait for an earlier installation.
+// An interface that stays missing delays only the attempts to add it: after a change, the table is
+// installed without a delay. A change ends the wait for an earlier installation.
 func TestMissingInterfaceDoesNotDelayChanges(t *testing.T) {
 	f := newTestFastPath(t, func([]string) (map[string]int, error) { return nil, nil })
 	synctest.Test(t, func(t *testing.T) {
@@ -86,7 +86,8 @@ func TestMissingInterfaceDoesNotDelayChanges(t *testing.T) {
 	})
 }
 
-// If an interface is removed during an installation, that is not reported as a missing feature of the kernel.
+// If an interface is removed during an installation, that is not reported as a missing feature of
+// the kernel.
 func TestInterfaceRemovedDuringInstallation(t *testing.T) {
 	calls := 0
 	f := newTestFastPath(t, func([]string) (map[string]int, error) {

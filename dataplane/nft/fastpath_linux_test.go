@@ -87,8 +87,8 @@ func TestStaleFastPathIsRemoved(t *testing.T) {
 	require.Contains(t, nstest.NFT(t, n.node, "", "list", "tables"), "flowtable", "nothing is written after Close")
 }
 
-// Another process may own a table with the name of the flowtable's table. Then the change is made nevertheless, and the
-// error is reported until that process has ended.
+// Another process may own a table with the name of the flowtable's table. Then the change is made
+// nevertheless, and the error is reported until that process has ended.
 func TestFastPathOfAnotherProcess(t *testing.T) {
 	n := newNetwork(t)
 	conn, err := nfnl.Dial(nfnl.Config{NetNS: n.node.FD()})

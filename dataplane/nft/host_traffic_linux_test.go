@@ -122,7 +122,8 @@ func (n *hostNetwork) apply(t *testing.T, to dptest.State) {
 	n.at = to
 }
 
-// reaches checks whether a connection can be made and carries data. From is a workload's number, or -1 for the host.
+// reaches checks whether a connection can be made and carries data. From is a workload's number, or
+// -1 for the host.
 func (n *hostNetwork) reaches(t *testing.T, want bool, from int, to string, port uint16) {
 	t.Helper()
 	ns, timeout := n.node, dropTimeout

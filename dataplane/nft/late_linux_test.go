@@ -24,9 +24,10 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// When policy begins to deny a connection, the server may not have answered some packets yet. Its late reply looks like
-// the first packet of a connection in the other direction, and must not open one. Replies come 300 ms after each
-// packet. The protocols are UDP over IPv4 and IPv6, and one without ports.
+// When policy begins to deny a connection, the server may not have answered some packets yet. Its
+// late reply looks like the first packet of a connection in the other direction, and must not open
+// one. Replies come 300 ms after each packet. The protocols are UDP over IPv4 and IPv6, and one
+// without ports.
 func TestLateReplyOpensNoConnection(t *testing.T) {
 	nfttest.EachForm(t, testLateReplyOpensNoConnection)
 }
@@ -65,8 +66,8 @@ func testLateReplyOpensNoConnection(t *testing.T, classes render.ClassesConfig) 
 	require.Empty(t, plan)
 }
 
-// S168: an address moves to an endpoint that may not send to the server. A late packet to its former owner must not
-// open a connection for the new one.
+// S168: an address moves to an endpoint that may not send to the server. A late packet to its
+// former owner must not open a connection for the new one.
 func TestLatePacketToNewOwner(t *testing.T) { nfttest.EachForm(t, testLatePacketToNewOwner) }
 
 func testLatePacketToNewOwner(t *testing.T, classes render.ClassesConfig) {

@@ -16,7 +16,8 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// S178: large datagrams of the host to itself pass. The kernel does not reassemble them before the input hook.
+// S178: large datagrams of the host to itself pass. The kernel does not reassemble them before the
+// input hook.
 func TestLoopbackFragments(t *testing.T) { nfttest.EachForm(t, testLoopbackFragments) }
 
 func testLoopbackFragments(t *testing.T, classes render.ClassesConfig) {

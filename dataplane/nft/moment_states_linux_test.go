@@ -121,8 +121,8 @@ func withMembers(set dptest.Set, list ...string) dptest.Set {
 	return set
 }
 
-// deniedBy returns the shop with policy that denies traffic between an address and way1 or way2 at the
-// forbidden port. The policy denies one of two sets, and first selects it.
+// deniedBy returns the shop with policy that denies traffic between an address and way1 or way2 at
+// the forbidden port. The policy denies one of two sets, and first selects it.
 func deniedBy(a netip.Addr, first bool) dptest.State {
 	s := shop()
 	with, without, denied := dataplane.IPSetID("s:one"), dataplane.IPSetID("s:two"), members(a.String())

@@ -26,8 +26,8 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// network is a node that routes between three workloads behind way1, way2 and way3. Every workload answers TCP on ports
-// 80 and 81 and UDP on 53.
+// network is a node that routes between three workloads behind way1, way2 and way3. Every workload
+// answers TCP on ports 80 and 81 and UDP on 53.
 type network struct {
 	node      *netns.NS
 	workloads []*netns.Workload
@@ -178,7 +178,8 @@ type probe struct {
 	port             uint16
 	dscp             policy.DSCP
 	want, got        bool
-	// id of a ping: each ping needs its own. Otherwise, connection tracking adds it to an allowed one.
+	// id of a ping: each ping needs its own. Otherwise, connection tracking adds it to an allowed
+	// one.
 	id uint16
 }
 
@@ -229,8 +230,8 @@ func (n *network) probes() []*probe {
 	return all
 }
 
-// start runs the probe in the background. Its timeout is waitTimeout if the probe is expected to pass, otherwise
-// dropTimeout.
+// start runs the probe in the background. Its timeout is waitTimeout if the probe is expected to
+// pass, otherwise dropTimeout.
 func (n *network) start(p *probe) {
 	timeout := dropTimeout
 	if p.want {
@@ -257,7 +258,8 @@ func (p *probe) run(ns *netns.NS, timeout time.Duration) bool {
 	case policy.ProtocolTCP:
 		conn = dialWith(ns, net.Dialer{Timeout: timeout, Control: p.setDSCP}, "tcp", target, p.port)
 	case policy.ProtocolUDP:
-		// Each probe has its own source port: a probe on a used one would belong to an established connection.
+		// Each probe has its own source port: a probe on a used one would belong to an established
+		// connection.
 		local := &net.UDPAddr{Port: 10_000 + int(p.id)%20_000}
 		conn = dialWith(ns, net.Dialer{Control: p.setDSCP, LocalAddr: local}, "udp", target, p.port)
 	default:

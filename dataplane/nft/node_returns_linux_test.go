@@ -17,8 +17,9 @@ import (
 	"github.com/wayleave/wayleave/policy/verdict"
 )
 
-// S178: a node that is removed and added again exchanges IP in IP with this node at once. Its connection has ended, but
-// the packets of this node are not late replies. If policy denies the packets meanwhile, they drop.
+// S178: a node that is removed and added again exchanges IP in IP with this node at once. Its
+// connection has ended, but the packets of this node are not late replies. If policy denies the
+// packets meanwhile, they drop.
 func TestIPIPPassesAfterNodeIsAddedAgain(t *testing.T) {
 	nfttest.EachForm(t, testIPIPPassesAfterNodeIsAddedAgain)
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/wayleave/wayleave/internal/netns/nstest"
 )
 
-// offloads returns a router without connection tracking, and one whose Dataplane uses the fast path. The kernel must
-// have nft_flow_offload.
+// offloads returns a router without connection tracking, and one whose Dataplane uses the fast
+// path. The kernel must have nft_flow_offload.
 func offloads(b *testing.B, w judged) map[string]*rig {
 	b.Helper()
 	in, out := w.interfaces()

@@ -25,11 +25,12 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// TestPacketsInKernel sends the packets of every recorded case as real ones, from a neighbour of the node to the
-// workload and in the other direction. Packets that no router forwards (multicast and loopback) are only simulated.
+// TestPacketsInKernel sends the packets of every recorded case as real ones, from a neighbour of
+// the node to the workload and in the other direction. Packets that no router forwards (multicast
+// and loopback) are only simulated.
 //
-// To detect a drop, the same processor then sends a second packet, which bypasses policy and cannot overtake the first.
-// The second packet arrives, and the dropped one does not.
+// To detect a drop, the same processor then sends a second packet, which bypasses policy and cannot
+// overtake the first. The second packet arrives, and the dropped one does not.
 func TestPacketsInKernel(t *testing.T) { nfttest.EachFormInParallel(t, testPacketsInKernel) }
 
 func testPacketsInKernel(t *testing.T, classes render.ClassesConfig) {
@@ -82,7 +83,8 @@ func packetCases(t *testing.T) (cases []nfttest.PacketCase) {
 
 func forwardable(a netip.Addr) bool { return a.IsGlobalUnicast() }
 
-// bench is a node between a workload and two neighbours. One of the neighbours receives only sentinels.
+// bench is a node between a workload and two neighbours. One of the neighbours receives only
+// sentinels.
 type bench struct {
 	node                        *netns.NS
 	workload, outside, sentinel *tap
@@ -179,8 +181,8 @@ func (b *bench) passes(t *testing.T, packet []byte, from, to *tap) bool {
 	return to.receive(t, packet, false)
 }
 
-// reset deletes the node's conntrack entries and adds a neighbour entry. So the next packet is the first of its flow,
-// and the node can send it.
+// reset deletes the node's conntrack entries and adds a neighbour entry. So the next packet is the
+// first of its flow, and the node can send it.
 func (b *bench) reset(t *testing.T, to *tap, dst netip.Addr) {
 	t.Helper()
 	require.NoError(t, b.node.Do(func() error {

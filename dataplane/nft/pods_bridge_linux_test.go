@@ -20,8 +20,8 @@ import (
 	"github.com/wayleave/wayleave/internal/netns/nstest"
 )
 
-// bridgedPods is a node with a bridge. Two namespaces with ports on it have sockets of their own. The kernels resolve
-// each other's addresses, by ARP and neighbour discovery.
+// bridgedPods is a node with a bridge. Two namespaces with ports on it have sockets of their own.
+// The kernels resolve each other's addresses, by ARP and neighbour discovery.
 type bridgedPods struct {
 	node *netns.NS
 	pods []*netns.NS
@@ -72,8 +72,8 @@ func (b bridgedPods) dials(from, to, family int, timeout time.Duration) bool {
 	return true
 }
 
-// S171: pods on a bridge resolve each other's addresses and the node's. Policy decides about their connections, also
-// about frames between the ports.
+// S171: pods on a bridge resolve each other's addresses and the node's. Policy decides about their
+// connections, also about frames between the ports.
 func TestPodsOnABridge(t *testing.T) {
 	b := newBridgedPods(t)
 	for _, name := range []string{"bridge-nf-call-iptables", "bridge-nf-call-ip6tables"} {
@@ -122,8 +122,8 @@ func TestPodsOnABridge(t *testing.T) {
 	}
 }
 
-// S171: a pod receives a frame with a priority tag like one without, but br_netfilter ignores such a frame. The table
-// of family bridge drops it. Without that table, it bypasses policy.
+// S171: a pod receives a frame with a priority tag like one without, but br_netfilter ignores such
+// a frame. The table of family bridge drops it. Without that table, it bypasses policy.
 func TestPriorityTagOnABridge(t *testing.T) {
 	b := newBridgedPods(t)
 	for _, name := range []string{"bridge-nf-call-iptables", "bridge-nf-call-ip6tables"} {

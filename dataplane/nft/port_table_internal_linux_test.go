@@ -45,7 +45,8 @@ func onPort(name string) policy.Key {
 	return policy.Key{Kind: policy.KindWorkloadEndpoint, Namespace: "ns", Name: name}
 }
 
-// have returns a batch that gives the endpoints at p1 and p2 addresses. An empty list removes the endpoint.
+// have returns a batch that gives the endpoints at p1 and p2 addresses. An empty list removes the
+// endpoint.
 func have(p1, p2 []string) dataplane.Batch {
 	b := dataplane.Batch{Events: []dataplane.Event{}}
 	for i, texts := range [][]string{p1, p2} {
@@ -68,7 +69,8 @@ func inSync(b dataplane.Batch) dataplane.Batch {
 	return b
 }
 
-// elementsOf returns the elements of sets of the port table that have an address, as "set port" or "set".
+// elementsOf returns the elements of sets of the port table that have an address, as "set port" or
+// "set".
 func (p *portTable) elementsOf(address string) (out []string) {
 	for _, s := range p.applier.Table().Sets {
 		for _, e := range s.Elements {
@@ -86,8 +88,8 @@ func (p *portTable) elementsOf(address string) (out []string) {
 	return out
 }
 
-// S168, S171: while the main table still has the former owner of a moved address, neither port allows the address.
-// Other ports never allow it, also when no endpoint has it any more.
+// S168, S171: while the main table still has the former owner of a moved address, neither port
+// allows the address. Other ports never allow it, also when no endpoint has it any more.
 func TestMovedAddressIsAllowedAfterMainTable(t *testing.T) {
 	ns := nstest.New(t)
 	d := onPorts(t, ns)
@@ -151,8 +153,8 @@ func TestPortThatCannotBeBound(t *testing.T) {
 	require.True(t, opened("10.0.0.1"), "the port is bound already")
 }
 
-// The packets of endpoints with the same address or port drop, as in the main table. So do those of an endpoint with an
-// invalid MAC address.
+// The packets of endpoints with the same address or port drop, as in the main table. So do those of
+// an endpoint with an invalid MAC address.
 func TestPortsAtFault(t *testing.T) {
 	d := onPorts(t, nstest.New(t))
 	require.Error(t, d.Apply(t.Context(), inSync(have([]string{"10.0.0.1"}, []string{"10.0.0.1", "10.0.0.2"}))))
@@ -168,7 +170,8 @@ func TestPortsAtFault(t *testing.T) {
 	}
 }
 
-// A port is bound also if its master was unknown when its endpoint was added, or became a bridge later.
+// A port is bound also if its master was unknown when its endpoint was added, or became a bridge
+// later.
 func TestPortWhoseMasterChanges(t *testing.T) {
 	var broken error
 	master := render.Master{Name: "br0", Kind: "bridge"}
@@ -236,8 +239,9 @@ func TestNoPortTable(t *testing.T) {
 	require.NoError(t, d.Teardown(t.Context()))
 }
 
-// The status of an endpoint names the frames between ports that policy does not judge. They depend on the sysctls of
-// br_netfilter and on the bridge's own attributes, and the status follows a change of these.
+// The status of an endpoint names the frames between ports that policy does not judge. They depend
+// on the sysctls of br_netfilter and on the bridge's own attributes, and the status follows a
+// change of these.
 func TestUnjudgedFrames(t *testing.T) {
 	ns := nstest.New(t)
 	set := func(iptables, ip6tables string) {

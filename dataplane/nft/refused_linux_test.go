@@ -18,8 +18,8 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// refusedRule is valid, but looks up the receiver in more sets than the kernel accepts in a rule: at
-// most 128 expressions.
+// refusedRule is valid, but looks up the receiver in more sets than the kernel accepts in a rule:
+// at most 128 expressions.
 func refusedRule(s dptest.State) dataplane.Rule {
 	r := dataplane.Rule{ID: "wide", Action: policy.Allow}
 	for i := range 200 {

@@ -39,7 +39,8 @@ table ip6 services { chain in { type nat hook prerouting priority dstnat;
 	ip6 daddr fd00:96::2 tcp dport 8000 dnat to [fd00:99::2]:81; }; }
 `
 
-// talk opens a connection of a workload, or of the node itself if that is nil, and receives an answer.
+// talk opens a connection of a workload, or of the node itself if that is nil, and receives an
+// answer.
 func talk(t *testing.T, n *network, from *netns.NS, protocol string, to netip.Addr, port uint16) net.Conn {
 	t.Helper()
 	if from == nil {
@@ -55,8 +56,8 @@ func talk(t *testing.T, n *network, from *netns.NS, protocol string, to netip.Ad
 	return conn
 }
 
-// answered reports whether a line is echoed over a connection. A lost packet of UDP, at first or on a busy machine, is
-// sent again. Late answers are discarded.
+// answered reports whether a line is echoed over a connection. A lost packet of UDP, at first or on
+// a busy machine, is sent again. Late answers are discarded.
 func answered(conn net.Conn) bool {
 	if _, stream := conn.(*net.TCPConn); stream {
 		return exchange(conn, waitTimeout)
@@ -136,8 +137,9 @@ func (n *network) conversations(t *testing.T) (flipped, fine []net.Conn) {
 	return flipped, fine
 }
 
-// With ConntrackPolicy End, a change of policy ends exactly the connections that it denies: TCP and UDP, both families,
-// and through services. All others continue, also replies and connections of the host (without End: S116).
+// With ConntrackPolicy End, a change of policy ends exactly the connections that it denies: TCP and
+// UDP, both families, and through services. All others continue, also replies and connections of
+// the host (without End: S116).
 func TestDeniedConnectionsAreEnded(t *testing.T) { nfttest.EachForm(t, testDeniedConnectionsAreEnded) }
 
 func testDeniedConnectionsAreEnded(t *testing.T, classes render.ClassesConfig) {
@@ -177,7 +179,8 @@ func testDeniedConnectionsAreEnded(t *testing.T, classes render.ClassesConfig) {
 	requireTracked(t, n.node, true, append(fine, again))
 }
 
-// By default connections continue if policy denies them later. Those of a removed address end (S168).
+// By default connections continue if policy denies them later. Those of a removed address end
+// (S168).
 func TestDeniedConnectionsContinueByDefault(t *testing.T) {
 	nfttest.EachForm(t, testDeniedConnectionsContinueByDefault)
 }
@@ -206,7 +209,8 @@ func testDeniedConnectionsContinueByDefault(t *testing.T, classes render.Classes
 	require.Equal(t, nft.ConntrackStats{EndedAddresses: uint64(len(gone))}, d.ConntrackStats())
 }
 
-// Packets of the server do not reopen an ended connection, although policy allows the server to begin one.
+// Packets of the server do not reopen an ended connection, although policy allows the server to
+// begin one.
 func TestServerDoesNotReopenEndedConnection(t *testing.T) {
 	nfttest.EachForm(t, testServerDoesNotReopenEndedConnection)
 }
@@ -237,8 +241,8 @@ func testServerDoesNotReopenEndedConnection(t *testing.T, classes render.Classes
 	require.NotNil(t, n.dial(t, 1, workloadAddrs(0)[0], 80, waitTimeout), "the server may begin a connection")
 }
 
-// The connections of an address end when it moves to another endpoint, or when the MAC address of its endpoint changes.
-// Those of other addresses continue.
+// The connections of an address end when it moves to another endpoint, or when the MAC address of
+// its endpoint changes. Those of other addresses continue.
 func TestConnectionsOfMovedAddressesEnd(t *testing.T) {
 	nfttest.EachForm(t, testConnectionsOfMovedAddressesEnd)
 }
@@ -287,8 +291,8 @@ func testConnectionsOfMovedAddressesEnd(t *testing.T, classes render.ClassesConf
 	requireTracked(t, n.node, false, []net.Conn{other, from})
 }
 
-// A failed change ends no connections. Once it is programmed, flows are compared with the last programmed ruleset
-// before the failures.
+// A failed change ends no connections. Once it is programmed, flows are compared with the last
+// programmed ruleset before the failures.
 func TestEndAfterFailure(t *testing.T) { nfttest.EachForm(t, testEndAfterFailure) }
 
 func testEndAfterFailure(t *testing.T, classes render.ClassesConfig) {
@@ -323,7 +327,8 @@ func testEndAfterFailure(t *testing.T, classes render.ClassesConfig) {
 	requireTracked(t, n.node, true, []net.Conn{without})
 }
 
-// flood sends one packet of UDP from each of many ports of a workload to two ports of another, alternately.
+// flood sends one packet of UDP from each of many ports of a workload to two ports of another,
+// alternately.
 func (n *network) flood(t *testing.T, total int) {
 	t.Helper()
 	src, dst := workloadAddrs(0)[0], workloadAddrs(1)[0]
@@ -377,7 +382,8 @@ func port5001() dptest.State {
 	return s
 }
 
-// Of many connections, exactly those end whose verdict changed to Deny, no faster than the rate allows.
+// Of many connections, exactly those end whose verdict changed to Deny, no faster than the rate
+// allows.
 func TestEndOfManyConnections(t *testing.T) {
 	const total, rate = 20_000, 10_000
 	n := newNetwork(t)
@@ -434,7 +440,8 @@ func TestCloseWhileEnding(t *testing.T) {
 	require.Equal(t, before, descriptors())
 }
 
-// During many changes, the number of kept rulesets is bounded. Connections that the last state denies are ended.
+// During many changes, the number of kept rulesets is bounded. Connections that the last state
+// denies are ended.
 func TestManyChangesKeepFewRulesets(t *testing.T) {
 	nfttest.EachForm(t, testManyChangesKeepFewRulesets)
 }

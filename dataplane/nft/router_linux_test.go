@@ -65,7 +65,8 @@ func baselines() []baseline {
 	}
 }
 
-// foreign returns flows that no policy allows: to another port, by another protocol, from or to another address.
+// foreign returns flows that no policy allows: to another port, by another protocol, from or to
+// another address.
 func (w judged) foreign() []frame {
 	f := rigFlows(1)[0]
 	port, proto, peer := f, f, f
@@ -78,7 +79,8 @@ func (w judged) foreign() []frame {
 	return []frame{port, proto, peer}
 }
 
-// passes requires that all packets and one of an established flow arrive, and that connections can be opened.
+// passes requires that all packets and one of an established flow arrive, and that connections can
+// be opened.
 func (r *rig) passes(t *testing.T, packets ...frame) {
 	t.Helper()
 	once := slices.Repeat(packets[:1], 100)
@@ -92,8 +94,8 @@ func (r *rig) passes(t *testing.T, packets ...frame) {
 	r.connects(t, 10)
 }
 
-// refuses requires that none of the packets arrives. The kernel handles packets in order: once the marker after them
-// has arrived, they were dropped.
+// refuses requires that none of the packets arrives. The kernel handles packets in order: once the
+// marker after them has arrived, they were dropped.
 func (r *rig) refuses(t *testing.T, packets ...frame) {
 	t.Helper()
 	marker := rigFlows(1)[0]

@@ -79,8 +79,8 @@ func newRig(tb testing.TB, in, out string) *rig {
 	return r
 }
 
-// bridge makes the interfaces of both workloads ports of br0. Each sends to a MAC address behind the port of the other
-// that no interface has.
+// bridge makes the interfaces of both workloads ports of br0. Each sends to a MAC address behind
+// the port of the other that no interface has.
 func (r *rig) bridge(tb testing.TB) {
 	tb.Helper()
 	runIP(tb, r.node, "link", "add", "name", "br0", "type", "bridge", "forward_delay", "0", "mcast_snooping", "0")

@@ -41,8 +41,9 @@ func shop() dptest.State {
 	return s
 }
 
-// policed is shop with policy. The endpoint way2 receives TCP port 80 and pings from way1, and UDP from all others. The
-// endpoint way3 may send TCP only over IPv6. It may also send UDP, and nothing else.
+// policed is shop with policy. The endpoint way2 receives TCP port 80 and pings from way1, and UDP
+// from all others. The endpoint way3 may send TCP only over IPv6. It may also send UDP, and nothing
+// else.
 func policed() dptest.State {
 	s := shop()
 	one := workloadAddrs(0)
@@ -88,8 +89,9 @@ func edit(s dptest.State, name string, change func(e *dataplane.Endpoint)) dptes
 	return s
 }
 
-// Real packets, of every kind between every two workloads, get the verdict of the state. The verdict follows from
-// tiers, sets and profiles. The packets are of both families, and are sent before and after changes.
+// Real packets, of every kind between every two workloads, get the verdict of the state. The
+// verdict follows from tiers, sets and profiles. The packets are of both families, and are sent
+// before and after changes.
 func TestTraffic(t *testing.T) { nfttest.EachFormInParallel(t, testTraffic) }
 
 func testTraffic(t *testing.T, classes render.ClassesConfig) {
@@ -117,7 +119,8 @@ func testTraffic(t *testing.T, classes render.ClassesConfig) {
 	}
 }
 
-// requireLike requires that packets of every kind between every two workloads get the verdict of the state.
+// requireLike requires that packets of every kind between every two workloads get the verdict of
+// the state.
 func (n *network) requireLike(t *testing.T, state dptest.State, when string) {
 	t.Helper()
 	n.requireVerdicts(t, state, when, n.probes())
@@ -190,8 +193,8 @@ func testDownCutsEstablished(t *testing.T, classes render.ClassesConfig) {
 	}
 }
 
-// S119: packets with a source address other than the workload's own drop, whatever policy allows, although their
-// replies would be routed back.
+// S119: packets with a source address other than the workload's own drop, whatever policy allows,
+// although their replies would be routed back.
 func TestSpoofedSourceDrops(t *testing.T) { nfttest.EachForm(t, testSpoofedSourceDrops) }
 
 func testSpoofedSourceDrops(t *testing.T, classes render.ClassesConfig) {
@@ -214,8 +217,8 @@ func testSpoofedSourceDrops(t *testing.T, classes render.ClassesConfig) {
 	}
 }
 
-// Packets of an interface with our prefix and without an endpoint drop in both directions. The host reaches endpoints
-// (S104).
+// Packets of an interface with our prefix and without an endpoint drop in both directions. The host
+// reaches endpoints (S104).
 func TestUnknownInterfaceDrops(t *testing.T) { nfttest.EachForm(t, testUnknownInterfaceDrops) }
 
 func testUnknownInterfaceDrops(t *testing.T, classes render.ClassesConfig) {
@@ -236,8 +239,8 @@ func testUnknownInterfaceDrops(t *testing.T, classes render.ClassesConfig) {
 	}
 }
 
-// A restarted agent adopts the table of the former one without interruption. Established and new connections work
-// before its first batch, and afterwards.
+// A restarted agent adopts the table of the former one without interruption. Established and new
+// connections work before its first batch, and afterwards.
 func TestRestartKeepsTraffic(t *testing.T) { nfttest.EachForm(t, testRestartKeepsTraffic) }
 
 func testRestartKeepsTraffic(t *testing.T, classes render.ClassesConfig) {
@@ -260,7 +263,7 @@ func testRestartKeepsTraffic(t *testing.T, classes render.ClassesConfig) {
 const (
 	// waitTimeout is the time limit for expected events.
 	waitTimeout = 20 * time.Second
-	// dropTimeout is how long a test waits for an event that must not happen. A slow machine does not fail a test
-	// because of it.
+	// dropTimeout is how long a test waits for an event that must not happen. A slow machine does
+	// not fail a test because of it.
 	dropTimeout = 250 * time.Millisecond
 )

@@ -30,9 +30,9 @@ func (b *bridged) remake(t *testing.T) {
 	b.bridge.node = link.Attrs().Index
 }
 
-// S169, S171: a bridged workload whose policy denies everything sends ICMP errors about connections of
-// others at its bridge, between others, and of the host. None arrives. Those about its own connections
-// do.
+// S169, S171: a bridged workload whose policy denies everything sends ICMP errors about connections
+// of others at its bridge, between others, and of the host. None arrives. Those about its own
+// connections do.
 func TestWireBridgedErrors(t *testing.T) { nfttest.EachForm(t, testWireBridgedErrors) }
 
 func testWireBridgedErrors(t *testing.T, classes render.ClassesConfig) {
@@ -56,8 +56,8 @@ func testWireBridgedErrors(t *testing.T, classes render.ClassesConfig) {
 	t.Logf("%d errors sent", rig.sent)
 }
 
-// S171, S173: under a flood, the bridge is deleted and added again, and ports get other names. Packets that policy
-// denies never pass.
+// S171, S173: under a flood, the bridge is deleted and added again, and ports get other names.
+// Packets that policy denies never pass.
 func TestWireBridgedFloodOfLinks(t *testing.T) { nfttest.EachForm(t, testWireBridgedFloodOfLinks) }
 
 func testWireBridgedFloodOfLinks(t *testing.T, classes render.ClassesConfig) {
@@ -90,9 +90,9 @@ func testWireBridgedFloodOfLinks(t *testing.T, classes render.ClassesConfig) {
 	s.require(t, sent, rounds)
 }
 
-// S168, S171: while no process runs, ports leave the bridge, the bridge is deleted and added again, endpoints are
-// removed and addresses move. The next process ends the connections of addresses that have another owner, and keeps
-// those of others. Denied packets never pass.
+// S168, S171: while no process runs, ports leave the bridge, the bridge is deleted and added again,
+// endpoints are removed and addresses move. The next process ends the connections of addresses that
+// have another owner, and keeps those of others. Denied packets never pass.
 func TestWireBridgedChangesWhileStopped(t *testing.T) {
 	nfttest.EachForm(t, testWireBridgedChangesWhileStopped)
 }
@@ -153,9 +153,9 @@ func testWireBridgedChangesWhileStopped(t *testing.T, classes render.ClassesConf
 	}
 }
 
-// S171: a bridged endpoint sends to its own floating address, and policy decides about the packets. If frames between
-// ports traverse the hooks, the port must be in hairpin mode. The kernel translates such a frame at the bridge, which
-// otherwise sends no frame back to its port.
+// S171: a bridged endpoint sends to its own floating address, and policy decides about the packets.
+// If frames between ports traverse the hooks, the port must be in hairpin mode. The kernel
+// translates such a frame at the bridge, which otherwise sends no frame back to its port.
 func TestWireBridgedOwnFloating(t *testing.T) { nfttest.EachForm(t, testWireBridgedOwnFloating) }
 
 func testWireBridgedOwnFloating(t *testing.T, classes render.ClassesConfig) {

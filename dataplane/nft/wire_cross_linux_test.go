@@ -121,7 +121,8 @@ func countedMoments() []moment {
 	}
 }
 
-// movedRule is the shop, where way2 has two policies. One of them has the rule that denies the flow.
+// movedRule is the shop, where way2 has two policies. One of them has the rule that denies the
+// flow.
 func movedRule(family, order int) dptest.State {
 	s := shop()
 	s.Sets["s:source"] = members(floodSource(family).String(), "192.0.2.7", "2001:db8::7")
@@ -168,8 +169,9 @@ func testWireOneMomentOfManyPrefixes(t *testing.T, classes render.ClassesConfig)
 	}
 }
 
-// nestedPrefixes is bothWays. Prefixes of most lengths contain the target, which the sender denies, or
-// the source, which the receiver denies. The receiver also denies 500 addresses in these prefixes.
+// nestedPrefixes is bothWays. Prefixes of most lengths contain the target, which the sender denies,
+// or the source, which the receiver denies. The receiver also denies 500 addresses in these
+// prefixes.
 func nestedPrefixes(family int, sends bool) dptest.State {
 	of := func(a netip.Addr) (list []netip.Prefix) {
 		for bits := 4; bits < a.BitLen(); bits += 1 + a.BitLen()/64 {

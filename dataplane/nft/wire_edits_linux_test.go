@@ -18,9 +18,10 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// S173: edits of ports and actions follow each other closely. Classes keep their outcomes. The elements of the outcomes
-// lead to chains that other endpoints use too, so most of these edits begin no new epoch. The sender's policy denies
-// the flow, or the receiver's, or both. Other changes come with some of the edits.
+// S173: edits of ports and actions follow each other closely. Classes keep their outcomes. The
+// elements of the outcomes lead to chains that other endpoints use too, so most of these edits
+// begin no new epoch. The sender's policy denies the flow, or the receiver's, or both. Other
+// changes come with some of the edits.
 func TestWireOneMomentOfEdits(t *testing.T) {
 	for form, classes := range map[string]render.ClassesConfig{
 		"lookups": {}, "few numbers": {TestHook: testhook.FewNumbers()},
@@ -65,9 +66,10 @@ func (n *floodNet) edits(t *testing.T, cfg render.Config, at editState) {
 	require.Equal(t, sent, allowed, "allowed packets that arrived")
 }
 
-// editState is bothWays, where both ends are in the sets of the rules. The fields sends and receives are set for the
-// ends whose policy denies the flow. The field more is set if both ends are in another set too, and so in another
-// class. The field other is set if way3 has another policy.
+// editState is bothWays, where both ends are in the sets of the rules. The fields sends and
+// receives are set for the ends whose policy denies the flow. The field more is set if both ends
+// are in another set too, and so in another class. The field other is set if way3 has another
+// policy.
 type editState struct {
 	family                       int
 	where                        string

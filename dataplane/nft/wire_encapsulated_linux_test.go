@@ -21,8 +21,8 @@ import (
 	"github.com/wayleave/wayleave/policy/verdict"
 )
 
-// S173, S178: while other nodes are added and removed, encapsulated packets to the host pass from a node, and never
-// from other addresses.
+// S173, S178: while other nodes are added and removed, encapsulated packets to the host pass from a
+// node, and never from other addresses.
 func TestWireEncapsulatedFlood(t *testing.T) { nfttest.EachForm(t, testWireEncapsulatedFlood) }
 
 func testWireEncapsulatedFlood(t *testing.T, classes render.ClassesConfig) {
@@ -66,8 +66,8 @@ func testWireEncapsulatedFlood(t *testing.T, classes render.ClassesConfig) {
 	}, wireRounds(40, 800))
 }
 
-// S178: fragments whose ports the rules cannot see do not make a VXLAN packet of others. From Linux 5.11 on, the
-// kernel itself drops those without a transport header.
+// S178: fragments whose ports the rules cannot see do not make a VXLAN packet of others. From Linux
+// 5.11 on, the kernel itself drops those without a transport header.
 func TestWireEncapsulatedFragments(t *testing.T) {
 	s := newSpecialFlood(t, nft.Config{Renderer: render.Config{Host: policy.HostConfig{VXLANFromNodesOnly: true}}})
 	of, node, stranger := shop(), s.outside()[1], addrs("2001:db8::77")[0]

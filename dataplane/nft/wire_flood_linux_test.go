@@ -43,7 +43,8 @@ const (
 	floodFlows     = 32
 )
 
-// newFloodNet makes the router and the flood of one family from way1 to way2: 0 for IPv4, 1 for IPv6.
+// newFloodNet makes the router and the flood of one family from way1 to way2: 0 for IPv4, 1 for
+// IPv6.
 func newFloodNet(t *testing.T, family int) *floodNet {
 	t.Helper()
 	n := newFloodRouter(t)

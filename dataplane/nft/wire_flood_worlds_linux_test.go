@@ -28,8 +28,8 @@ import (
 	"github.com/wayleave/wayleave/policy/verdict"
 )
 
-// worldFlood sends many flows through a node, as fast as one processor can, and counts the packets of
-// each that arrive.
+// worldFlood sends many flows through a node, as fast as one processor can, and counts the packets
+// of each that arrive.
 type worldFlood struct {
 	*wire
 	flows  []wireFlow
@@ -48,7 +48,8 @@ func floodKey(w *wireFlow) string {
 	return fmt.Sprintf("%s . %s . %d . %d . %d", w.Src, w.Dst, w.Protocol, w.SrcPort, w.DstPort)
 }
 
-// prepare builds the packets of the flows, and the counter "flow-N" in the destination namespace of each.
+// prepare builds the packets of the flows, and the counter "flow-N" in the destination namespace of
+// each.
 func (n *worldFlood) prepare(t *testing.T, flows []wireFlow) {
 	t.Helper()
 	n.flows, n.bursts, n.own = flows, nil, nil
@@ -169,7 +170,8 @@ func (n *worldFlood) arrived(t *testing.T) []int {
 	return counts
 }
 
-// send sends each flow once, except from a link that is down, as it is before Linux 6.2 during a rename.
+// send sends each flow once, except from a link that is down, as it is before Linux 6.2 during a
+// rename.
 func (n *worldFlood) send() error {
 	for _, b := range n.bursts {
 		if err := b.send(len(b.list)); err != nil && !errors.Is(err, unix.ENOBUFS) {
@@ -199,7 +201,8 @@ func (n *worldFlood) during(t *testing.T, run func()) (sent int) {
 	}
 }
 
-// applyVariant applies a batch in one of several ways: with and without Finish, which may be cancelled.
+// applyVariant applies a batch in one of several ways: with and without Finish, which may be
+// cancelled.
 func applyVariant(t *testing.T, d *nft.Dataplane, b dataplane.Batch, way int) {
 	t.Helper()
 	switch way % 4 {
@@ -218,8 +221,9 @@ func applyVariant(t *testing.T, d *nft.Dataplane, b dataplane.Batch, way int) {
 	}
 }
 
-// TestWireFloodOfWorlds: under a flood, random worlds change back and forth between two states. No packet passes that
-// both states deny, and no packet that both allow is lost unless endpoints change.
+// TestWireFloodOfWorlds: under a flood, random worlds change back and forth between two states. No
+// packet passes that both states deny, and no packet that both allow is lost unless endpoints
+// change.
 func TestWireFloodOfWorlds(t *testing.T) { nfttest.EachForm(t, testWireFloodOfWorlds) }
 
 func testWireFloodOfWorlds(t *testing.T, classes render.ClassesConfig) {
@@ -348,13 +352,14 @@ func (n *worldFlood) pair(t *testing.T, c *nfttest.Cluster, d *nft.Dataplane, se
 	toggle(second)
 	require.NoError(t, d.ApplyVisible(t.Context(), c.Graph.Flush()))
 	checkVerdicts(e2)
-	// This calls Finish until nothing is left, but does not wait for uplinks that the flowtable lacks.
+	// This calls Finish until nothing is left, but does not wait for uplinks that the flowtable
+	// lacks.
 	require.NoError(t, d.Apply(t.Context(), dataplane.Batch{}))
 	checkVerdicts(e2)
 }
 
-// pickFlows returns random flows of a cluster. Both states deny most forbidden flows of random worlds for the same
-// reason. Few of these are picked.
+// pickFlows returns random flows of a cluster. Both states deny most forbidden flows of random
+// worlds for the same reason. Few of these are picked.
 func pickFlows(c *nfttest.Cluster, e1, e2 *verdict.Evaluator) wireFlows {
 	l, to := wireFlows{used: map[string]bool{}}, map[netip.Addr]string{}
 	workloads := c.Workloads(e1)
@@ -387,8 +392,8 @@ func pickFlows(c *nfttest.Cluster, e1, e2 *verdict.Evaluator) wireFlows {
 	return l
 }
 
-// tally counts the passed and lost packets of a flood during changes between two states. sent packets of each flow were
-// sent.
+// tally counts the passed and lost packets of a flood during changes between two states. sent
+// packets of each flow were sent.
 func (n *worldFlood) tally(
 	t *testing.T, sum *floodTally, where string, flows []wireFlow, base []int, sent int, endpoints bool,
 	e1, e2 *verdict.Evaluator,
@@ -422,8 +427,8 @@ func (n *worldFlood) tally(
 // explained returns the explanation of a flow's verdict.
 func explained(e *verdict.Evaluator, f verdict.Flow) string { return e.Explain(f).String() }
 
-// becomesUntracked reports whether untracked policy allows a flow in one of two states only. Such a packet
-// may be lost: see the limits in docs/nft.md.
+// becomesUntracked reports whether untracked policy allows a flow in one of two states only. Such a
+// packet may be lost: see the limits in docs/nft.md.
 func becomesUntracked(e1, e2 *verdict.Evaluator, f verdict.Flow) bool {
 	untracked := func(e *verdict.Evaluator) bool {
 		return slices.ContainsFunc(e.Explain(f).Stages, func(d *verdict.Direction) bool {

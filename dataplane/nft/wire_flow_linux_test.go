@@ -19,7 +19,8 @@ import (
 type wireFlow struct {
 	verdict.Flow
 	from, to nfttest.FlowEnd
-	// reply is set if the flow replies to a connection of the other side, related if it is an ICMP error about one.
+	// reply is set if the flow replies to a connection of the other side, related if it is an ICMP
+	// error about one.
 	reply, related bool
 }
 
@@ -29,8 +30,8 @@ type wireFlows struct {
 	flows []wireFlow
 }
 
-// add adds a flow, changed so that it can be sent, unless it conflicts with another. The parameter choice decides
-// whether the flow is a reply or opens a connection.
+// add adds a flow, changed so that it can be sent, unless it conflicts with another. The parameter
+// choice decides whether the flow is a reply or opens a connection.
 func (l *wireFlows) add(f verdict.Flow, from, to nfttest.FlowEnd, choice int) {
 	w := wireFlow{Flow: f, from: from, to: to}
 	w.possible()
@@ -87,8 +88,8 @@ func (w *wireFlow) before() netip.AddrPort {
 	return netip.AddrPortFrom(addr, port)
 }
 
-// possible gives the flow the state that connection tracking assigns to such a packet, or the packet a form for the
-// state.
+// possible gives the flow the state that connection tracking assigns to such a packet, or the
+// packet a form for the state.
 func (w *wireFlow) possible() {
 	is4 := w.Src.Is4()
 	request := uint8(8)

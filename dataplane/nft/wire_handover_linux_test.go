@@ -239,8 +239,8 @@ func testWireHandoverWhileStopped(t *testing.T, classes render.ClassesConfig) {
 	}
 }
 
-// S168: a batch moves an address, but its context is done. The next batch changes a floating address. The
-// new owner drops until the connections are ended.
+// S168: a batch moves an address, but its context is done. The next batch changes a floating
+// address. The new owner drops until the connections are ended.
 func TestWireHandoverAfterCancel(t *testing.T) { nfttest.EachForm(t, testWireHandoverAfterCancel) }
 
 func testWireHandoverAfterCancel(t *testing.T, classes render.ClassesConfig) {
@@ -451,8 +451,8 @@ func TestWireFailedRemovalIsReported(t *testing.T) {
 	require.Empty(t, trackedFlows(t, b.node))
 }
 
-// A change without a moved address reads no connections, and is one transaction if it adds no chains.
-// So is the first Apply after a restart: established connections continue.
+// A change without a moved address reads no connections, and is one transaction if it adds no
+// chains. So is the first Apply after a restart: established connections continue.
 func TestWireUnmovedAddressReadsNoConnections(t *testing.T) {
 	chains := nfttest.Chains() // lookups may need a second transaction for deletions
 	b := newTracked(t, chains, shop())

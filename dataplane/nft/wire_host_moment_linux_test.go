@@ -67,8 +67,8 @@ func hostMoments() []hostMoment {
 	}
 }
 
-// S173 for policy of host endpoints: two rules deny an address, which moves from the set of one to the set of the
-// other. In the same way, two rules allow the allowed packets.
+// S173 for policy of host endpoints: two rules deny an address, which moves from the set of one to
+// the set of the other. In the same way, two rules allow the allowed packets.
 func TestWireOneMomentOfHost(t *testing.T) { nfttest.EachForm(t, testWireOneMomentOfHost) }
 
 func testWireOneMomentOfHost(t *testing.T, classes render.ClassesConfig) {
@@ -92,8 +92,8 @@ func testWireOneMomentOfHost(t *testing.T, classes render.ClassesConfig) {
 	}
 }
 
-// S173: a denial moves between the policy of a host endpoint for forwarded packets and the policy of
-// the workload that receives them.
+// S173: a denial moves between the policy of a host endpoint for forwarded packets and the policy
+// of the workload that receives them.
 func TestWireOneMomentOfHostAndWorkload(t *testing.T) {
 	nfttest.EachForm(t, func(t *testing.T, classes render.ClassesConfig) {
 		for family, name := range []string{"IPv4", "IPv6"} {
@@ -108,7 +108,8 @@ func TestWireOneMomentOfHostAndWorkload(t *testing.T) {
 	})
 }
 
-// deniedByEither is the shop, where the host endpoint or the workload way2 denies the forbidden port.
+// deniedByEither is the shop, where the host endpoint or the workload way2 denies the forbidden
+// port.
 func deniedByEither(host bool) dptest.State {
 	s := shop()
 	deny := dataplane.Rule{ID: "deny", Action: policy.Deny, Protocol: policy.ProtocolUDP}
@@ -130,7 +131,8 @@ func deniedByEither(host bool) dptest.State {
 	return edit(s, "way2", func(e *dataplane.Endpoint) { e.Ingress = workload })
 }
 
-// flood makes the flood between two addresses: of way1, way2, the node, or a workload behind eth0 or eth1.
+// flood makes the flood between two addresses: of way1, way2, the node, or a workload behind eth0
+// or eth1.
 func (n *floodNet) flood(t *testing.T, src, dst netip.Addr, family int) {
 	t.Helper()
 	workloads := map[netip.Addr]int{
@@ -150,9 +152,9 @@ func (n *floodNet) flood(t *testing.T, src, dst netip.Addr, family int) {
 	}
 }
 
-// deniedAtHost is the shop with a host endpoint. The policy of the host endpoint denies the flow at the
-// forbidden port by the first or the second of two sets. It allows the flow in the same way at the allowed
-// port.
+// deniedAtHost is the shop with a host endpoint. The policy of the host endpoint denies the flow at
+// the forbidden port by the first or the second of two sets. It allows the flow in the same way at
+// the allowed port.
 func deniedAtHost(m hostMoment, family int, first bool) dptest.State {
 	s := shop()
 	with, without := dataplane.IPSetID("s:one"), dataplane.IPSetID("s:two")

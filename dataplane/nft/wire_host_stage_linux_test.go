@@ -14,9 +14,9 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// S173: the only host endpoint with untracked or pre-DNAT policy loses this policy and gets it again. So the base chain
-// of the policy is deleted and added. The policy decides about neither flow: in both states, normal policy allows one
-// and denies the other. No allowed packet is lost.
+// S173: the only host endpoint with untracked or pre-DNAT policy loses this policy and gets it
+// again. So the base chain of the policy is deleted and added. The policy decides about neither
+// flow: in both states, normal policy allows one and denies the other. No allowed packet is lost.
 func TestWireLastPolicyOfHookLosesNothing(t *testing.T) {
 	nfttest.EachForm(t, testWireLastPolicyOfHookLosesNothing)
 }
@@ -36,8 +36,8 @@ func testWireLastPolicyOfHookLosesNothing(t *testing.T, classes render.ClassesCo
 	}
 }
 
-// withStage is the shop with a host endpoint, whose normal policy denies a port. If other ports are given, it also has
-// the policy of the hostMoment, which denies these.
+// withStage is the shop with a host endpoint, whose normal policy denies a port. If other ports are
+// given, it also has the policy of the hostMoment, which denies these.
 func withStage(m hostMoment, family int, normalPort uint16, stagePorts ...uint16) dptest.State {
 	s := shop()
 	port := func(port uint16) dataplane.Rule {

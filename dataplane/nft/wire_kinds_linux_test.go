@@ -39,8 +39,8 @@ func testWireOneMomentOfTypesAndNames(t *testing.T, classes render.ClassesConfig
 	}
 }
 
-// The ICMP and ICMPv6 types of the flood, both of which begin a connection: timestamp and node information requests,
-// and echo requests.
+// The ICMP and ICMPv6 types of the flood, both of which begin a connection: timestamp and node
+// information requests, and echo requests.
 func icmpTypes() (forbidden, allowed [2]int) { return [2]int{13, 139}, [2]int{8, 128} }
 
 // countICMP creates the counters of the flood at way2, by ICMP type.
@@ -75,7 +75,8 @@ func icmpFrames(family int) (frames []frame) {
 	return frames
 }
 
-// deniedType is bothWays, where the sets of the sender or of the receiver deny the forbidden ICMP type.
+// deniedType is bothWays, where the sets of the sender or of the receiver deny the forbidden ICMP
+// type.
 func deniedType(family int, sends bool) dptest.State {
 	to, from := withMembers(others(), floodTarget(family).String()), others()
 	if !sends {
@@ -89,8 +90,8 @@ func deniedType(family int, sends bool) dptest.State {
 	})
 }
 
-// deniedName is bothWays, where the sender or the receiver denies the named port of the target. The address sets
-// contain the target and the source.
+// deniedName is bothWays, where the sender or the receiver denies the named port of the target. The
+// address sets contain the target and the source.
 func deniedName(family int, sends bool) dptest.State {
 	s := bothWays(withMembers(others(), floodTarget(family).String()),
 		withMembers(others(), floodSource(family).String()))
@@ -148,8 +149,8 @@ func testWireOneMomentOfLargeSets(t *testing.T, classes render.ClassesConfig) {
 	}
 }
 
-// manyMembers returns a set with a number of addresses of each family, from the first one on, and with others before
-// them.
+// manyMembers returns a set with a number of addresses of each family, from the first one on, and
+// with others before them.
 func manyMembers(size, first int, more ...netip.Addr) dptest.Set {
 	var list []netip.Addr
 	for i := first; i < first+size; i++ {

@@ -17,8 +17,9 @@ import (
 	"github.com/wayleave/wayleave/policy/verdict"
 )
 
-// knownMoment is a change between two states. Both deny all packets of some established connections, those of the
-// workloads in closed, and allow those of the others. The names are of interfaces.
+// knownMoment is a change between two states. Both deny all packets of some established
+// connections, those of the workloads in closed, and allow those of the others. The names are of
+// interfaces.
 type knownMoment struct {
 	name          string
 	first, second func() dptest.State
@@ -127,8 +128,9 @@ func knownMoments() []knownMoment {
 	}
 }
 
-// S35, S116, S173: the first rules of forward accept packets of established connections. No packet passes that both
-// states deny, because an endpoint is down or at fault. No packet is lost that both allow.
+// S35, S116, S173: the first rules of forward accept packets of established connections. No packet
+// passes that both states deny, because an endpoint is down or at fault. No packet is lost that
+// both allow.
 func TestWireOneMomentOfKnown(t *testing.T) { nfttest.EachForm(t, testWireOneMomentOfKnown) }
 
 func testWireOneMomentOfKnown(t *testing.T, classes render.ClassesConfig) {

@@ -231,8 +231,8 @@ func own(t *testing.T, node *netns.NS, a netip.Addr) {
 	require.NoError(t, node.AddAddr("lo", netip.PrefixFrom(a, a.BitLen())))
 }
 
-// fromNode returns a function that sends a flood from sockets of the node. It ignores EPERM, the error
-// of a denied packet.
+// fromNode returns a function that sends a flood from sockets of the node. It ignores EPERM, the
+// error of a denied packet.
 func fromNode(t *testing.T, node *netns.NS, src, dst netip.Addr) func() error {
 	t.Helper()
 	var conns []net.Conn

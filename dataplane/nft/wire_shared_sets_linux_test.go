@@ -12,9 +12,9 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// S173: untracked or pre-DNAT policy denies the members of a set, and normal policy allows only these. If the source is
-// not a member, normal policy denies it. If it is a member, the first stage denies it. The change is one element that
-// both stages look up.
+// S173: untracked or pre-DNAT policy denies the members of a set, and normal policy allows only
+// these. If the source is not a member, normal policy denies it. If it is a member, the first stage
+// denies it. The change is one element that both stages look up.
 func TestWireOneMomentOfSharedSet(t *testing.T) { nfttest.EachForm(t, testWireOneMomentOfSharedSet) }
 
 func testWireOneMomentOfSharedSet(t *testing.T, classes render.ClassesConfig) {
@@ -25,8 +25,8 @@ func testWireOneMomentOfSharedSet(t *testing.T, classes render.ClassesConfig) {
 	})
 }
 
-// sharedSet is withStage, where the policy of the hostMoment denies members of a set at the forbidden port, and
-// normal policy denies all others there.
+// sharedSet is withStage, where the policy of the hostMoment denies members of a set at the
+// forbidden port, and normal policy denies all others there.
 func sharedSet(m hostMoment, family int, member bool) dptest.State {
 	s := withStage(m, family, 9, 9)
 	s.Sets["s:from"] = others()

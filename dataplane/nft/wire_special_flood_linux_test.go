@@ -19,7 +19,8 @@ import (
 	"github.com/wayleave/wayleave/policy/verdict"
 )
 
-// specialFlood is a flood of packets about which not only policy decides, through a node that changes.
+// specialFlood is a flood of packets about which not only policy decides, through a node that
+// changes.
 type specialFlood struct {
 	*relatedRig
 	flood *worldFlood
@@ -96,8 +97,9 @@ func (s *specialFlood) require(t *testing.T, sent, changes int) {
 	require.Positive(t, sent)
 }
 
-// S169, S173: ICMP errors of a workload about connections of others never pass while the denial moves
-// between the two ends and addresses are added and removed. Errors about its own connections are never lost.
+// S169, S173: ICMP errors of a workload about connections of others never pass while the denial
+// moves between the two ends and addresses are added and removed. Errors about its own connections
+// are never lost.
 func TestWireErrorsFlood(t *testing.T) { nfttest.EachForm(t, testWireErrorsFlood) }
 
 func testWireErrorsFlood(t *testing.T, classes render.ClassesConfig) {
@@ -210,8 +212,8 @@ func testWireFalseSourceFlood(t *testing.T, classes render.ClassesConfig) {
 	}
 }
 
-// S170, S173: workloads are ports of bridges that are added and removed. Packets routed to and from their
-// addresses never pass. Packets of others are not lost.
+// S170, S173: workloads are ports of bridges that are added and removed. Packets routed to and from
+// their addresses never pass. Packets of others are not lost.
 func TestWireBridgeFlood(t *testing.T) { nfttest.EachForm(t, testWireBridgeFlood) }
 
 func testWireBridgeFlood(t *testing.T, classes render.ClassesConfig) {

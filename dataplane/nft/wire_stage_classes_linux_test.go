@@ -14,10 +14,10 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// S173: like TestWireOneMomentOfSharedSet, in two other cases. In the first case, the source gets a class that no
-// address had before. So the change also adds this class to the maps of the first stage. In the second case, the source
-// is removed from a set of addresses that normal policy denies. The same change adds a prefix around the source to a
-// set that the first stage denies.
+// S173: like TestWireOneMomentOfSharedSet, in two other cases. In the first case, the source gets a
+// class that no address had before. So the change also adds this class to the maps of the first
+// stage. In the second case, the source is removed from a set of addresses that normal policy
+// denies. The same change adds a prefix around the source to a set that the first stage denies.
 func TestWireOneMomentOfClassesInStages(t *testing.T) {
 	nfttest.EachForm(t, testWireOneMomentOfClassesInStages)
 }
@@ -36,8 +36,9 @@ func testWireOneMomentOfClassesInStages(t *testing.T, classes render.ClassesConf
 	}
 }
 
-// newClass is sharedSet, where the source is in another set too, and no other address is in exactly these two sets.
-// Outcomes and their port lists do not change, because they would need another transaction.
+// newClass is sharedSet, where the source is in another set too, and no other address is in exactly
+// these two sets. Outcomes and their port lists do not change, because they would need another
+// transaction.
 func newClass(m hostMoment, family int, member bool) dptest.State {
 	s := sharedSet(m, family, member)
 	s.Sets["s:own"] = members(m.from(family).String(), "192.0.2.9", "2001:db8::9")
@@ -54,8 +55,8 @@ func newClass(m hostMoment, family int, member bool) dptest.State {
 	return s
 }
 
-// deniedByPrefix is withStage, where the policy of the hostMoment denies the forbidden port to a prefix, or
-// normal policy denies it to the source.
+// deniedByPrefix is withStage, where the policy of the hostMoment denies the forbidden port to a
+// prefix, or normal policy denies it to the source.
 func deniedByPrefix(m hostMoment, family int, prefix bool) dptest.State {
 	s := withStage(m, family, floodForbidden, floodForbidden)
 	delete(s.Sets, "s:other")

@@ -22,7 +22,8 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/render"
 )
 
-// killedChange is a change between two states of three. The process is killed before one of its transactions.
+// killedChange is a change between two states of three. The process is killed before one of its
+// transactions.
 type killedChange struct {
 	moment, family, from, to, transaction int
 	prefixes, chains                      bool
@@ -44,8 +45,8 @@ func (k *killedChange) config() render.Config {
 	return render.Config{}
 }
 
-// state returns a state where untracked or pre-DNAT policy denies the forbidden port (0), normal policy does (1), or
-// both do (2).
+// state returns a state where untracked or pre-DNAT policy denies the forbidden port (0), normal
+// policy does (1), or both do (2).
 func (k *killedChange) state(i int) dptest.State {
 	m := hostMoments()[k.moment]
 	s := deniedInStage(m, k.family, i == 0)
@@ -58,7 +59,8 @@ func (k *killedChange) state(i int) dptest.State {
 	return s
 }
 
-// TestWireKilledStageChild is not a test, but the process that TestWireKilledBetweenTransactions kills.
+// TestWireKilledStageChild is not a test, but the process that TestWireKilledBetweenTransactions
+// kills.
 func TestWireKilledStageChild(t *testing.T) {
 	if os.Getenv(killedStageChild) == "" {
 		return
@@ -82,9 +84,9 @@ func TestWireKilledStageChild(t *testing.T) {
 	require.NoError(t, plane.Close())
 }
 
-// S173: a process is killed before each transaction of a change that uses a stage guard. The next process adopts the
-// table with any of three states. All of them deny the flood, and no packet of it passes. In the end, the guard is
-// deleted.
+// S173: a process is killed before each transaction of a change that uses a stage guard. The next
+// process adopts the table with any of three states. All of them deny the flood, and no packet of
+// it passes. In the end, the guard is deleted.
 func TestWireKilledBetweenTransactions(t *testing.T) {
 	nfttest.EachForm(t, testWireKilledBetweenTransactions)
 }
@@ -108,7 +110,8 @@ func testWireKilledBetweenTransactions(t *testing.T, classes render.ClassesConfi
 	})
 }
 
-// killedChanges makes changes during the flood. Each process is killed one transaction later than the one before.
+// killedChanges makes changes during the flood. Each process is killed one transaction later than
+// the one before.
 func (n *floodNet) killedChanges(t *testing.T, k *killedChange, first, changes int) {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(uint64(first), uint64(k.moment)))
@@ -139,8 +142,8 @@ func (n *floodNet) killedChanges(t *testing.T, k *killedChange, first, changes i
 	require.Zero(t, forbidden, "forbidden packets that passed")
 }
 
-// isCompleted makes a change in another process, and reports whether it was completed because it has fewer
-// transactions.
+// isCompleted makes a change in another process, and reports whether it was completed because it
+// has fewer transactions.
 func (n *floodNet) isCompleted(t *testing.T, k *killedChange) bool {
 	t.Helper()
 	cmd := exec.Command("/proc/self/exe", "-test.run", "^TestWireKilledStageChild$")

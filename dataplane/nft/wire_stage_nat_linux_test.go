@@ -16,8 +16,8 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// S173: like TestWireOneMomentBetweenStages, for packets to a service that another table translates. Packets of the
-// node itself traverse both stages after routing.
+// S173: like TestWireOneMomentBetweenStages, for packets to a service that another table
+// translates. Packets of the node itself traverse both stages after routing.
 func TestWireOneMomentBetweenStagesOfService(t *testing.T) {
 	nfttest.EachForm(t, testWireOneMomentBetweenStagesOfService)
 }
@@ -55,7 +55,8 @@ func (n *floodNet) floodService(t *testing.T, m hostMoment, family int) {
 	n.count(t, backend.NS, "netdev", fmt.Sprintf("ingress device %q", backend.Link.Name))
 }
 
-// delayAfterRouting adds a chain of another table after the untracked policy for translated packets of the node.
+// delayAfterRouting adds a chain of another table after the untracked policy for translated packets
+// of the node.
 func (n *floodNet) delayAfterRouting(t *testing.T) {
 	t.Helper()
 	load(t, n.node, "table inet slow { chain routed { type filter hook postrouting priority -290; "+
@@ -77,8 +78,8 @@ func translate(t *testing.T, node *netns.NS, service, backend netip.Addr) {
 	load(t, node, text.String())
 }
 
-// S105, S173: a denial moves between two policies. One is pre-DNAT policy of a host endpoint for all interfaces. The
-// other is the policy of a workload that sends to its host.
+// S105, S173: a denial moves between two policies. One is pre-DNAT policy of a host endpoint for
+// all interfaces. The other is the policy of a workload that sends to its host.
 func TestWireOneMomentOfPreDNATAndSender(t *testing.T) {
 	nfttest.EachForm(t, testWireOneMomentOfPreDNATAndSender)
 }
@@ -97,7 +98,8 @@ func testWireOneMomentOfPreDNATAndSender(t *testing.T, classes render.ClassesCon
 	}
 }
 
-// deniedToHost is a state where pre-DNAT policy for all interfaces or the policy of way1 denies the forbidden port.
+// deniedToHost is a state where pre-DNAT policy for all interfaces or the policy of way1 denies the
+// forbidden port.
 func deniedToHost(family int, stage bool) dptest.State {
 	m := hostMoments()[7]
 	m.from = floodSource
@@ -110,8 +112,8 @@ func deniedToHost(family int, stage bool) dptest.State {
 	return edit(s, "way1", func(e *dataplane.Endpoint) { e.Egress = normal })
 }
 
-// S173: a denial moves between normal policy and the only untracked or pre-DNAT policy, so the base chain of that
-// policy is added and deleted. At last, the host endpoint is added and removed.
+// S173: a denial moves between normal policy and the only untracked or pre-DNAT policy, so the base
+// chain of that policy is added and deleted. At last, the host endpoint is added and removed.
 func TestWireOneMomentOfOnlyStage(t *testing.T) { nfttest.EachForm(t, testWireOneMomentOfOnlyStage) }
 
 func testWireOneMomentOfOnlyStage(t *testing.T, classes render.ClassesConfig) {
@@ -135,8 +137,8 @@ func testWireOneMomentOfOnlyStage(t *testing.T, classes render.ClassesConfig) {
 	}
 }
 
-// deniedByOnlyStage is a state where untracked policy of a host endpoint denies the forbidden port, or one without
-// host endpoints, where way2 denies it.
+// deniedByOnlyStage is a state where untracked policy of a host endpoint denies the forbidden port,
+// or one without host endpoints, where way2 denies it.
 func deniedByOnlyStage(family int, stage bool) dptest.State {
 	s := withStage(hostMoments()[5], family, floodForbidden, floodForbidden)
 	key := policy.Key{Kind: policy.KindHostEndpoint, Name: "h"}

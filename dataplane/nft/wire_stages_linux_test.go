@@ -16,8 +16,8 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// S173: a denial moves between untracked or pre-DNAT policy of a host endpoint and normal policy. A packet traverses
-// them in two base chains. Between these, a chain of another table delays it.
+// S173: a denial moves between untracked or pre-DNAT policy of a host endpoint and normal policy. A
+// packet traverses them in two base chains. Between these, a chain of another table delays it.
 func TestWireOneMomentBetweenStages(t *testing.T) {
 	nfttest.EachForm(t, testWireOneMomentBetweenStages)
 }
@@ -38,8 +38,8 @@ func testWireOneMomentBetweenStages(t *testing.T, classes render.ClassesConfig) 
 	}
 }
 
-// eachStage runs a subtest for each kind of untracked and pre-DNAT policy and each family, with a flood that traverses
-// this policy.
+// eachStage runs a subtest for each kind of untracked and pre-DNAT policy and each family, with a
+// flood that traverses this policy.
 func eachStage(t *testing.T, run func(t *testing.T, n *floodNet, m hostMoment, family int)) {
 	for _, m := range hostMoments()[5:] {
 		for family, name := range []string{"IPv4", "IPv6"} {
@@ -103,8 +103,8 @@ func (n *floodNet) uplink(t *testing.T) {
 	n.route(t, uplinkAddr(1), 2)
 }
 
-// delayBetweenStages adds chains of another table behind each stage of policy except the last one. Each chain is a
-// transaction: an ordinary user's may not be large.
+// delayBetweenStages adds chains of another table behind each stage of policy except the last one.
+// Each chain is a transaction: an ordinary user's may not be large.
 func (n *floodNet) delayBetweenStages(t *testing.T) {
 	t.Helper()
 	for i, hook := range []string{"prerouting priority -290", "prerouting priority -110", "output priority -290"} {
@@ -115,7 +115,8 @@ func (n *floodNet) delayBetweenStages(t *testing.T) {
 	}
 }
 
-// deniedInStage is withStage, where the policy of the hostMoment or normal policy denies the forbidden port.
+// deniedInStage is withStage, where the policy of the hostMoment or normal policy denies the
+// forbidden port.
 func deniedInStage(m hostMoment, family int, stage bool) dptest.State {
 	if stage {
 		return withStage(m, family, 9, floodForbidden)
@@ -123,8 +124,9 @@ func deniedInStage(m hostMoment, family int, stage bool) dptest.State {
 	return withStage(m, family, floodForbidden, 9)
 }
 
-// S173: a permission moves between untracked or pre-DNAT policy of a host endpoint and normal policy. A
-// permission that moves to untracked policy does not help packets that have passed that stage.
+// S173: a permission moves between untracked or pre-DNAT policy of a host endpoint and normal
+// policy. A permission that moves to untracked policy does not help packets that have passed that
+// stage.
 func TestWirePermissionBetweenStages(t *testing.T) {
 	nfttest.EachForm(t, testWirePermissionBetweenStages)
 }
@@ -138,8 +140,8 @@ func testWirePermissionBetweenStages(t *testing.T, classes render.ClassesConfig)
 	})
 }
 
-// allowedInStage is withStage without a rule for the forbidden port, which normal policy denies. The
-// policy of the hostMoment or normal policy allows the allowed port.
+// allowedInStage is withStage without a rule for the forbidden port, which normal policy denies.
+// The policy of the hostMoment or normal policy allows the allowed port.
 func allowedInStage(m hostMoment, family int, stage bool) dptest.State {
 	s := withStage(m, family, 9, 9)
 	allow := dataplane.Rule{ID: "allow", Action: policy.Allow, Protocol: policy.ProtocolUDP, Source: set("s:from")}

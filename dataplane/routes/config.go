@@ -161,8 +161,8 @@ func (c Config) validate() error {
 	return errors.Join(append(errs, c.validateDevices(), c.validateBridges(), c.validateSysctls())...)
 }
 
-// validateKeeping checks what Config and KeeperConfig have in common. owner is the name of the type,
-// for errors.
+// validateKeeping checks what Config and KeeperConfig have in common. owner is the name of the
+// type, for errors.
 func validateKeeping(owner string, namespace int, protocol uint8, unknownRoutes time.Duration) error {
 	var errs []error
 	if namespace < 0 {

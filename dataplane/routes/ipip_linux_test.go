@@ -55,7 +55,8 @@ ip link add vxlan.way `)
 	require.Contains(t, plan, "ip route add 10.66.2.0/26 via 192.0.3.2 dev mesh onlink proto 219 table 254\n")
 	require.NotContains(t, plan, "ipip.way")
 
-	// If the node has no IP-in-IP tunnel, it uses none, and that is not a fault. Its VXLAN tunnel is not used instead.
+	// If the node has no IP-in-IP tunnel, it uses none, and that is not a fault. Its VXLAN tunnel
+	// is not used instead.
 	n.must(ipipEvents()[1:]...)
 	require.Equal(t, []string{
 		"10.65.2.0/26 via 10.65.2.0 dev vxlan.way onlink", "10.66.1.1 dev cali1 scope link",
@@ -77,8 +78,8 @@ func TestIPIPFaults(t *testing.T) {
 
 func nodeKey(name string) policy.Key { return policy.Key{Kind: policy.KindNode, Name: name} }
 
-// A kernel without the module ipip refuses only the device. The faults of the nodes that need it have this reason, and
-// everything else is programmed.
+// A kernel without the module ipip refuses only the device. The faults of the nodes that need it
+// have this reason, and everything else is programmed.
 func TestKernelWithoutIPIP(t *testing.T) {
 	n := newNetworkNode(t, routes.Config{})
 	err := n.apply(ipipEvents()...)

@@ -230,8 +230,8 @@ func TestRouteThatCannotBeReplacedIsDeleted(t *testing.T) {
 	}
 }
 
-// The Keeper makes no routes with several next hops and no rules with certain conditions. If such an
-// object has its protocol number, it replaces the object or deletes it.
+// The Keeper makes no routes with several next hops and no rules with certain conditions. If such
+// an object has its protocol number, it replaces the object or deletes it.
 func TestKeeperRemovesUnsupportedForms(t *testing.T) {
 	k := newKeeping(t, routes.KeeperConfig{}, "a", "b")
 	k.ip("addr add 192.0.2.1/24 dev a")
@@ -371,7 +371,8 @@ func (k *keeping) command(command string) (lines []string) {
 	return lines
 }
 
-// The kernel has the same rule once for each protocol: ours is added and removed beside a foreign one.
+// The kernel has the same rule once for each protocol: ours is added and removed beside a foreign
+// one.
 func TestForeignRuleStays(t *testing.T) {
 	k := newKeeping(t, routes.KeeperConfig{})
 	k.ip("rule add from 10.0.0.0/8 lookup 100 priority 50")

@@ -16,8 +16,8 @@ import (
 	"github.com/wayleave/wayleave/internal/rtnl"
 )
 
-// A route exists only while the neighbour and FDB entries of its gateway exist, and no rule leads to a table without
-// its routes.
+// A route exists only while the neighbour and FDB entries of its gateway exist, and no rule leads
+// to a table without its routes.
 func TestOrderOfChanges(t *testing.T) {
 	k := newKeeping(t, routes.KeeperConfig{})
 	k.k = k.another(routes.KeeperConfig{Tables: []uint32{100}})
@@ -70,7 +70,8 @@ func TestOrderOfChanges(t *testing.T) {
 	require.Equal(t, 2*6, batches)
 }
 
-// At any moment, an old rule or the one that replaces it exists, and no rule leads to a table without its routes.
+// At any moment, an old rule or the one that replaces it exists, and no rule leads to a table
+// without its routes.
 func TestRuleIsReplacedWithoutGap(t *testing.T) {
 	k := newKeeping(t, routes.KeeperConfig{}, "a")
 	k.k = k.another(routes.KeeperConfig{Tables: []uint32{100}})
@@ -169,7 +170,8 @@ func TestRefusedRuleKeepsOthers(t *testing.T) {
 	require.Len(t, k.lines("rule show priority 51"), 1)
 }
 
-// A blackhole route is deleted after unwanted devices: a packet that arrives at one must not match a shorter prefix.
+// A blackhole route is deleted after unwanted devices: a packet that arrives at one must not match
+// a shorter prefix.
 func TestBlackholeOutlivesDevices(t *testing.T) {
 	k := newKeeping(t, routes.KeeperConfig{})
 	k.k.Set(
@@ -216,7 +218,8 @@ func TestFoundRouteIsAdopted(t *testing.T) {
 	require.Len(t, k.ours("main"), 3)
 }
 
-// A route is added if the kernel has removed it since the Keeper read it, because its interface was down.
+// A route is added if the kernel has removed it since the Keeper read it, because its interface was
+// down.
 func TestFoundRouteIsRemovedByKernel(t *testing.T) {
 	for name, cfg := range map[string]routes.KeeperConfig{
 		"before Apply": {}, "unknown": {UnknownRouteTimeout: time.Hour},
@@ -264,9 +267,9 @@ func TestThrowOutlivesBlackhole(t *testing.T) {
 	require.NotContains(t, strings.Join(left, "\n"), "blackhole")
 }
 
-// ApplyAdditions adds objects, and leaves the removal of unwanted ones to the next Apply. The unwanted objects are
-// routes, rules and devices, of this process and of an earlier one. Until the next Apply, Watch does not remove them,
-// either.
+// ApplyAdditions adds objects, and leaves the removal of unwanted ones to the next Apply. The
+// unwanted objects are routes, rules and devices, of this process and of an earlier one. Until the
+// next Apply, Watch does not remove them, either.
 func TestApplyAdditions(t *testing.T) {
 	k := newKeeping(t, routes.KeeperConfig{}, "a")
 	device := routes.VXLAN{

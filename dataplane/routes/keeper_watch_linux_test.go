@@ -27,8 +27,8 @@ func (k *keeping) watch() {
 	})
 }
 
-// Watch ignores changes to the desired state since the last Apply: they may be half of a change. If it
-// made them, a VXLAN device that changes would be deleted and added again.
+// Watch ignores changes to the desired state since the last Apply: they may be half of a change. If
+// it made them, a VXLAN device that changes would be deleted and added again.
 func TestKeeperWatchIgnoresPendingChanges(t *testing.T) {
 	k := newKeeping(t, routes.KeeperConfig{}, "a")
 	old := routes.Route{Dst: prefix("10.1.0.0/24"), Interface: "a"}

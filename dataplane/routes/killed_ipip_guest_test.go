@@ -27,12 +27,12 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// ipipChild is set in a process that keeps the first node of a cluster. The namespace of the node is file 3,
-// and the resources come from the standard input.
+// ipipChild is set in a process that keeps the first node of a cluster. The namespace of the node
+// is file 3, and the resources come from the standard input.
 const ipipChild = "WAYLEAVE_TEST_IPIP"
 
-// ipipCommand returns the command that runs a test in a process that keeps the first node, until it has programmed it
-// once or repeatedly. The caller closes its files.
+// ipipCommand returns the command that runs a test in a process that keeps the first node, until it
+// has programmed it once or repeatedly. The caller closes its files.
 func (c *cluster) ipipCommand(test, programs string) *exec.Cmd {
 	c.Helper()
 	resources, err := os.Create(filepath.Join(c.TempDir(), "resources"))
@@ -98,8 +98,8 @@ func TestIPIPProcessKilledUnderTraffic(t *testing.T) {
 	require.Equal(t, index, again)
 }
 
-// A process is killed while it programs a kernel without any of its objects. It leaves no state in which packets
-// between pods leave without IP in IP. The next process completes the state.
+// A process is killed while it programs a kernel without any of its objects. It leaves no state in
+// which packets between pods leave without IP in IP. The next process completes the state.
 func TestIPIPProcessKilledDuringFirstProgramming(t *testing.T) {
 	if os.Getenv(ipipChild) != "" {
 		nstest.TraceSends(t)
@@ -139,8 +139,9 @@ func TestIPIPProcessKilledDuringFirstProgramming(t *testing.T) {
 	}
 }
 
-// programUntilSend removes all objects of the first node, and runs a process that programs them. It kills the process
-// when the process sends its nth message to the kernel, or never if nth is 0. It returns the number of these messages.
+// programUntilSend removes all objects of the first node, and runs a process that programs them. It
+// kills the process when the process sends its nth message to the kernel, or never if nth is 0. It
+// returns the number of these messages.
 func (c *cluster) programUntilSend(nth int) (sends int) {
 	c.Helper()
 	n := c.nodes[0]
@@ -199,8 +200,8 @@ func restartUntilKilled(t *testing.T) {
 	os.Exit(1) // it was not killed
 }
 
-// startTraffic sends packets from one pod to another, which answers each. The returned function stops it and returns
-// the numbers of packets and answers.
+// startTraffic sends packets from one pod to another, which answers each. The returned function
+// stops it and returns the numbers of packets and answers.
 func (c *cluster) startTraffic(from, to string) (end func() (sent, answered int)) {
 	c.Helper()
 	server, client := c.pods[to], c.pods[from]

@@ -74,7 +74,8 @@ func TestIPIPFits(t *testing.T) {
 	}
 }
 
-// TestIPIPAlterations: a device is altered in place if the kernel can do that, and replaced otherwise.
+// TestIPIPAlterations: a device is altered in place if the kernel can do that, and replaced
+// otherwise.
 func TestIPIPAlterations(t *testing.T) {
 	const set = "ip link set dev ipip.way type ipip mode ipip local 192.0.2.1 ttl inherit nopmtudisc"
 	for name, row := range map[string]struct {
@@ -145,8 +146,8 @@ func (r recorder) change(objects []Object, remove bool) {
 	}
 }
 
-// TestIPIPRoutesFollowTunnels: the gateway is the address of the node at the other end, also after a change of this
-// address.
+// TestIPIPRoutesFollowTunnels: the gateway is the address of the node at the other end, also after
+// a change of this address.
 func TestIPIPRoutesFollowTunnels(t *testing.T) {
 	cfg := Config{}.withDefaults()
 	routes := recorder{}

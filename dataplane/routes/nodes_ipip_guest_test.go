@@ -26,8 +26,8 @@ import (
 
 // These tests need the kernel's module ipip; scripts/test-kernels runs them.
 
-// newIPIPCluster makes a node for each of the subnets and an IPv4 pool with the IPIP mode, and programs all. Each node
-// has a pod with the name of the node.
+// newIPIPCluster makes a node for each of the subnets and an IPv4 pool with the IPIP mode, and
+// programs all. Each node has a pod with the name of the node.
 func newIPIPCluster(t *testing.T, mode policy.EncapMode, subnets ...int) *cluster {
 	c := newUnderlay(t, subnets...)
 	c.startIPIP(mode)
@@ -98,8 +98,8 @@ func packetText(b []byte) string {
 	return fmt.Sprintf("%s %s%s > %s%s", protocol, flags, src, dst, inner)
 }
 
-// ipipTunnelled checks that the packets from the first node's pod to that of another are sent through the IP-in-IP
-// devices, and checks their maximum size.
+// ipipTunnelled checks that the packets from the first node's pod to that of another are sent
+// through the IP-in-IP devices, and checks their maximum size.
 func (c *cluster) ipipTunnelled(other int) {
 	c.Helper()
 	from, to := c.pods["n1"], c.pods[c.nodes[other].name].Addresses[0]
@@ -142,8 +142,8 @@ func TestIPIPCrossSubnetRoutes(t *testing.T) {
 	c.ipipTunnelled(2)
 }
 
-// If the path has a smaller MTU than the interfaces of the nodes, senders that forbid fragments get an error. The
-// packets of others are fragmented.
+// If the path has a smaller MTU than the interfaces of the nodes, senders that forbid fragments get
+// an error. The packets of others are fragmented.
 func TestIPIPPathMTU(t *testing.T) {
 	c := newIPIPCluster(t, policy.EncapAlways, 2, 3)
 	c.reach()
@@ -157,8 +157,8 @@ func TestIPIPPathMTU(t *testing.T) {
 	require.NoError(t, ping(from, to, 1380))
 }
 
-// Pods of a pool with VXLAN and pods of a pool with IP in IP reach each other. This is also so if a node has
-// one address for both devices.
+// Pods of a pool with VXLAN and pods of a pool with IP in IP reach each other. This is also so if a
+// node has one address for both devices.
 func TestIPIPBesideVXLAN(t *testing.T) {
 	c := newIPIPCluster(t, policy.EncapAlways, 2, 3)
 	for i, n := range c.nodes {
@@ -247,7 +247,8 @@ func TestIPIPNodeStartsAgain(t *testing.T) {
 	require.Equal(t, fallback, n.ip("-d link show tunl0"))
 }
 
-// A device with another name replaces the device of an earlier process, which has the local address.
+// A device with another name replaces the device of an earlier process, which has the local
+// address.
 func TestIPIPDeviceGetsAnotherName(t *testing.T) {
 	n := newNetworkNode(t, routes.Config{IPIP: routes.IPIPConfig{Device: "former"}})
 	n.must(ipipEvents()...)

@@ -20,7 +20,8 @@ type Object interface {
 	kind() string
 }
 
-// Describe returns the kind of an object and its text, as in "route 10.1.0.0/24 dev eth0 table 254".
+// Describe returns the kind of an object and its text, as in "route 10.1.0.0/24 dev eth0 table
+// 254".
 func Describe(o Object) string { return o.kind() + " " + o.String() }
 
 var (

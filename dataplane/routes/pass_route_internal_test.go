@@ -11,8 +11,9 @@ import (
 	"github.com/wayleave/wayleave/internal/rtnl"
 )
 
-// Throw and blackhole routes are deleted last, in the order of the Keeper's tables. A throw route of the first table
-// leads to a blackhole route of the next table, and must not outlive the blackhole route.
+// Throw and blackhole routes are deleted last, in the order of the Keeper's tables. A throw route
+// of the first table leads to a blackhole route of the next table, and must not outlive the
+// blackhole route.
 func TestOrderOfDeletions(t *testing.T) {
 	change := func(table uint32, bits int, typ uint8) routeChange {
 		dst := netip.PrefixFrom(netip.MustParseAddr("10.0.2.0"), bits)

@@ -13,8 +13,8 @@ import (
 	"github.com/wayleave/wayleave/internal/netns"
 )
 
-// errTooBig means that an echo request exceeded an MTU on its path, and that its sender got the ICMP
-// error.
+// errTooBig means that an echo request exceeded an MTU on its path, and that its sender got the
+// ICMP error.
 var errTooBig = errors.New("packet too big")
 
 const (

@@ -175,7 +175,8 @@ func TestTeardownBeforeInSync(t *testing.T) {
 	require.Contains(t, n.routes("main"), "10.0.0.1 cali1 219")
 }
 
-// The plan of a teardown names entries of a VXLAN device, and no sysctl of a device that it removes.
+// The plan of a teardown names entries of a VXLAN device, and no sysctl of a device that it
+// removes.
 func TestTeardownPlanOfTunnel(t *testing.T) {
 	n := newNetworkNode(t, routes.Config{SysctlFile: filepath.Join(t.TempDir(), "sysctls")})
 	n.must(

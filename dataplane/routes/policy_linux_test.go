@@ -19,7 +19,8 @@ import (
 // The ports of the servers. Policies deny senderPort and receiverPort between pods.
 const port, senderPort, receiverPort = 7777, 7778, 7779
 
-// policedCluster is a cluster of two nodes with policy on both. Node n2 has a host endpoint for all interfaces.
+// policedCluster is a cluster of two nodes with policy on both. Node n2 has a host endpoint for all
+// interfaces.
 type policedCluster struct {
 	*cluster
 	tables []*nft.Dataplane
@@ -28,8 +29,8 @@ type policedCluster struct {
 	inside  []*nstest.Capture
 }
 
-// addPolicy adds a second pod "other" to the first node of a cluster, and policy to all. devices and tunnels belong to
-// n2.
+// addPolicy adds a second pod "other" to the first node of a cluster, and policy to all. devices
+// and tunnels belong to n2.
 func (c *cluster) addPolicy(devices []string, tunnels ...netip.Addr) *policedCluster {
 	c.Helper()
 	p := &policedCluster{cluster: c, tunnels: tunnels}
@@ -65,9 +66,10 @@ func (c *cluster) addPolicy(devices []string, tunnels ...netip.Addr) *policedClu
 	return p
 }
 
-// setPolicies sets a policy of the pod n1 as sender, one of the pod n2 as receiver, and one of all interfaces of node
-// n2. The latter applies on forward if the names include "forward". A policy whose name is not included denies nothing.
-// The rule of the host policy would also match packets from n1 to the pod n2.
+// setPolicies sets a policy of the pod n1 as sender, one of the pod n2 as receiver, and one of all
+// interfaces of node n2. The latter applies on forward if the names include "forward". A policy
+// whose name is not included denies nothing. The rule of the host policy would also match packets
+// from n1 to the pod n2.
 func (p *policedCluster) setPolicies(names ...string) {
 	p.Helper()
 	const n1 = `pod == "n1"`
@@ -95,8 +97,9 @@ func (p *policedCluster) setPolicies(names ...string) {
 	}
 }
 
-// check sets the policies with these names, and checks that each denies its flow and that all other flows are answered.
-// The packets of a denied flow arrive through the tunnel, unless the sender's policy denies them.
+// check sets the policies with these names, and checks that each denies its flow and that all other
+// flows are answered. The packets of a denied flow arrive through the tunnel, unless the sender's
+// policy denies them.
 func (p *policedCluster) check(names ...string) {
 	p.Helper()
 	p.setPolicies(names...)
@@ -138,7 +141,8 @@ func (p *policedCluster) check(names ...string) {
 	require.Equal(p, want, got, "%q", names)
 }
 
-// checkAll checks all policies together, and each without the others. The last step checks that connections pass again.
+// checkAll checks all policies together, and each without the others. The last step checks that
+// connections pass again.
 func (p *policedCluster) checkAll() {
 	p.Helper()
 	p.check()
@@ -150,9 +154,9 @@ func (p *policedCluster) checkAll() {
 	p.check()
 }
 
-// Policy of the sending pod and of the receiving pod, which sees the sender's address, applies to the packets inside
-// the tunnel. So does policy of a host endpoint for all interfaces, including the device. The latter does not apply to
-// packets to pods, unless it applies on forward.
+// Policy of the sending pod and of the receiving pod, which sees the sender's address, applies to
+// the packets inside the tunnel. So does policy of a host endpoint for all interfaces, including
+// the device. The latter does not apply to packets to pods, unless it applies on forward.
 func TestPolicyInsideVXLAN(t *testing.T) {
 	c := newCluster(t, policy.EncapAlways, 2, 3)
 	n2 := &c.nodes[1].world

@@ -26,8 +26,8 @@ func TestMain(m *testing.M) { nstest.Main(m) }
 
 const mac = "02:00:00:00:00:01"
 
-// kernelHasIPIP reports whether the kernel has IP-in-IP devices. Tests that need one have the build tag
-// guest; scripts/test-kernels runs them.
+// kernelHasIPIP reports whether the kernel has IP-in-IP devices. Tests that need one have the build
+// tag guest; scripts/test-kernels runs them.
 func kernelHasIPIP(t *testing.T) bool {
 	t.Helper()
 	var out []byte
@@ -462,7 +462,8 @@ func TestTableAndProtocol(t *testing.T) {
 	require.Empty(t, n.neighbours())
 }
 
-// Each route is in all tables, and is repaired in each. A route of another process in one is a fault.
+// Each route is in all tables, and is repaired in each. A route of another process in one is a
+// fault.
 func TestSeveralTables(t *testing.T) {
 	n := newNode(t, routes.Config{
 		Tables: []uint32{254, 100, 200}, Gateways: []netip.Addr{netip.MustParseAddr("169.254.1.1")},

@@ -66,8 +66,8 @@ func TestTunnelsInVRF(t *testing.T) {
 	})
 }
 
-// A host behind a VRF reaches pods if their routes are in the table of the VRF, too. In nftables rules, the input
-// interface is the VRF, and the output interface is the port.
+// A host behind a VRF reaches pods if their routes are in the table of the VRF, too. In nftables
+// rules, the input interface is the VRF, and the output interface is the port.
 func TestTablesOfVRF(t *testing.T) {
 	for _, tables := range [][]uint32{nil, {routes.DefaultTable, vrfTable}} {
 		c := newUnderlayWith(t, routes.Config{Tables: tables, Parent: "up-vrf"}, 2, 3)
@@ -91,7 +91,8 @@ func TestTablesOfVRF(t *testing.T) {
 	}
 }
 
-// A tunnel's local address may be on a device that sends no packets. Packets leave by the routes of the host.
+// A tunnel's local address may be on a device that sends no packets. Packets leave by the routes of
+// the host.
 func TestDummyIsSource(t *testing.T) {
 	for device, start := range map[string]func(c *cluster){
 		"vxlan.way": func(c *cluster) { c.start(pools(policy.EncapAlways)...) },

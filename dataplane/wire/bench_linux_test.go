@@ -53,8 +53,8 @@ func (c counter) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// runSink runs a client with a sink. It answers each line of its standard input with the number of bytes that it has
-// read and the number of events.
+// runSink runs a client with a sink. It answers each line of its standard input with the number of
+// bytes that it has read and the number of events.
 func runSink(path string) error {
 	dp, read := &sink{}, &atomic.Int64{}
 	client, err := wire.NewClient(wire.ClientConfig{Dataplane: dp})
@@ -110,8 +110,9 @@ func overWire(b *testing.B) (server *wire.Server, client process, end func()) {
 	}
 }
 
-// BenchmarkW1 loads a large cluster: only the graph, then the graph and a client in another process that has received
-// everything. Allocations are those of this process. bytes/member is the size of the events of sets for each member.
+// BenchmarkW1 loads a large cluster: only the graph, then the graph and a client in another process
+// that has received everything. Allocations are those of this process. bytes/member is the size of
+// the events of sets for each member.
 func BenchmarkW1(b *testing.B) {
 	w := workload.W1{Remote: 250_000, Policies: 10_000}
 	updates := slices.Collect(w.Updates())
@@ -173,8 +174,9 @@ func perMember(b *testing.B, batch dataplane.Batch) float64 {
 	return float64(size) / float64(members)
 }
 
-// BenchmarkLabelChange changes a label of a remote endpoint in W1, so that it moves from one set to another. It
-// measures only the graph, and then the time until the client has acknowledged the change.
+// BenchmarkLabelChange changes a label of a remote endpoint in W1, so that it moves from one set to
+// another. It measures only the graph, and then the time until the client has acknowledged the
+// change.
 func BenchmarkLabelChange(b *testing.B) {
 	w := workload.W1{Remote: 25_000, Policies: 1_000}
 	m := workload.Markers()

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package wire runs a dataplane in another process. In the process with the Driver, a Server takes
-// the place of this dataplane: a Server is a dataplane.Dataplane, too. The Server sends the Driver's
-// batches to a Client in the other process, which applies them to the dataplane there. For clients
-// in other languages, docs/wire.md describes the protocol.
+// the place of this dataplane: a Server is a dataplane.Dataplane, too. The Server sends the
+// Driver's batches to a Client in the other process, which applies them to the dataplane there. For
+// clients in other languages, docs/wire.md describes the protocol.
 //
 //	Driver ──▶ Server ══ protobuf over a socket ══▶ Client ──▶ nft, routes, or another dataplane
 //	        ◀── errors, drift ◀══ status, drift ◀══

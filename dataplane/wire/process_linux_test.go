@@ -37,10 +37,12 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// childEnv has the folder of the sockets if this process is a client. The network namespace is file descriptor 3.
+// childEnv has the folder of the sockets if this process is a client. The network namespace is file
+// descriptor 3.
 const childEnv = "WIRE_TEST_SOCKETS"
 
-// sharedEnv is set if other processes may list and change the client's table. Then the client defers no deletions.
+// sharedEnv is set if other processes may list and change the client's table. Then the client
+// defers no deletions.
 const sharedEnv = "WIRE_TEST_SHARED"
 
 // engineEnv is like childEnv, for a policy engine.
@@ -59,7 +61,8 @@ func TestMain(m *testing.M) {
 	nstest.Main(m)
 }
 
-// child runs clients of nftables and routes, and returns verdicts on packets, until its standard input ends.
+// child runs clients of nftables and routes, and returns verdicts on packets, until its standard
+// input ends.
 func child(folder string) error {
 	const namespace = 3
 	table, err := nft.New(nft.Config{NetNS: namespace, Shared: os.Getenv(sharedEnv) != ""})
@@ -152,8 +155,8 @@ func startChild(t *testing.T, ns *netns.NS, folder string, env ...string) *progr
 	return start(t, cmd)
 }
 
-// runEngine runs servers and a Driver. Each line of its standard input is the number of members of a set in shop. It
-// responds once the set is programmed.
+// runEngine runs servers and a Driver. Each line of its standard input is the number of members of
+// a set in shop. It responds once the set is programmed.
 func runEngine(folder string) error {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -201,8 +204,8 @@ func startEngine(t *testing.T, folder string) *program {
 	return start(t, cmd)
 }
 
-// The nftables backend in a second process keeps the contract, and has the verdicts of policy. Each new dataplane
-// replaces a killed process.
+// The nftables backend in a second process keeps the contract, and has the verdicts of policy. Each
+// new dataplane replaces a killed process.
 func TestConformanceOfProcess(t *testing.T) {
 	conformance.Run(t, func(t *testing.T) conformance.Harness {
 		ns, folder := nstest.New(t), t.TempDir()
@@ -282,8 +285,8 @@ func routesOf(t *testing.T, ns *netns.NS) string {
 	return strings.Join(list, "\n")
 }
 
-// sortedRuleset lists the rules of a namespace. It ignores the order of sets and chains, which is the order of
-// creation.
+// sortedRuleset lists the rules of a namespace. It ignores the order of sets and chains, which is
+// the order of creation.
 func sortedRuleset(t *testing.T, ns *netns.NS) string {
 	listing := strings.TrimSuffix(nstest.WithoutOwner(nstest.NFT(t, ns, "", "-s", "list", "ruleset")), "\n}\n")
 	head, rest, _ := strings.Cut(listing, "{\n")
@@ -292,8 +295,8 @@ func sortedRuleset(t *testing.T, ns *netns.NS) string {
 	return head + strings.Join(blocks, "\n\n")
 }
 
-// shop is a node with three workloads: the first must not reach the second, and the third may. If members is -1, no
-// workload may.
+// shop is a node with three workloads: the first must not reach the second, and the third may. If
+// members is -1, no workload may.
 func shop(spare int) dptest.State {
 	s := dptest.NewState()
 	s.InSync = true
@@ -394,7 +397,8 @@ func (tr *traffic) repeat(work func()) {
 	})
 }
 
-// stop ends the traffic. No denied packet may have arrived: the first packet is one from the third workload.
+// stop ends the traffic. No denied packet may have arrived: the first packet is one from the third
+// workload.
 func (tr *traffic) stop(t *testing.T, allowed *netns.NS) {
 	t.Helper()
 	close(tr.stopped)
@@ -416,8 +420,8 @@ func (tr *traffic) stop(t *testing.T, allowed *netns.NS) {
 	t.Logf("%d connections were answered, %d packets were dropped", tr.answers, tr.packets)
 }
 
-// Whichever process is killed, at any moment, denied packets never pass, allowed packets always pass, and the next
-// change takes effect.
+// Whichever process is killed, at any moment, denied packets never pass, allowed packets always
+// pass, and the next change takes effect.
 func TestKilledUnderTraffic(t *testing.T) {
 	node, folder := nstest.New(t), t.TempDir()
 	require.NoError(t, node.SetSysctl("net/ipv4/ip_forward", "1"))

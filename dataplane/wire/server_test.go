@@ -69,7 +69,8 @@ func (r *raw) requireEnd() {
 	}
 }
 
-// Without a client, the state is kept, and the error has the reason. A new client gets the whole state.
+// Without a client, the state is kept, and the error has the reason. A new client gets the whole
+// state.
 func TestWithoutClient(t *testing.T) {
 	path := socketPath(t)
 	server, _ := serve(t, path, wire.ServerConfig{})
@@ -181,7 +182,8 @@ func TestLargeBatch(t *testing.T) {
 	require.Equal(t, dptest.Transition(less, full).String(), text)
 }
 
-// A new server has an incomplete state at first. Until it is complete, the client keeps the programmed state.
+// A new server has an incomplete state at first. Until it is complete, the client keeps the
+// programmed state.
 func TestServerRestarts(t *testing.T) {
 	path := socketPath(t)
 	server, listening := serve(t, path, wire.ServerConfig{})
@@ -463,8 +465,9 @@ func TestListen(t *testing.T) {
 	require.ErrorContains(t, err, "is not a socket")
 }
 
-// A client ends the connection at an unknown field of a message, in the events or around them: the message is of a
-// newer version. Only the first message, with which they negotiate the version, may have one.
+// A client ends the connection at an unknown field of a message, in the events or around them: the
+// message is of a newer version. Only the first message, with which they negotiate the version, may
+// have one.
 func TestUnknownFieldsEndTheConnection(t *testing.T) {
 	unknown := protowire.AppendVarint(protowire.AppendTag(nil, 1000, protowire.VarintType), 1)
 	set := &wirepb.IPSetUpdate{Id: "s:a", Type: wirepb.IPSetType_IP_SET_TYPE_NETS, Members: &wirepb.Members{}}

@@ -39,10 +39,10 @@ import (
 // waitTimeout is how long a test waits for a state, in a slow guest.
 const waitTimeout = 2 * time.Minute
 
-// cluster is some nodes, each a namespace with a graph, a driver, package routes and this package, and a
-// bridge between them. Node i has 192.0.2.i and 2001:db8::i, and the blocks 10.65.i.0/26 and fd65::i:0/122.
-// The first address of each block is for the node's WireGuard devices, and the node has a pod with the second
-// one.
+// cluster is some nodes, each a namespace with a graph, a driver, package routes and this package,
+// and a bridge between them. Node i has 192.0.2.i and 2001:db8::i, and the blocks 10.65.i.0/26 and
+// fd65::i:0/122. The first address of each block is for the node's WireGuard devices, and the node
+// has a pod with the second one.
 type cluster struct {
 	*testing.T
 	underlay *netns.NS
@@ -324,7 +324,8 @@ func (c *cluster) awaitKeys() {
 	}
 }
 
-// outInterface returns the interface by which the node forwards to an address, or the type of the route.
+// outInterface returns the interface by which the node forwards to an address, or the type of the
+// route.
 func (n *node) outInterface(to netip.Addr) string {
 	n.Helper()
 	from := n.pod.Addresses[0]
@@ -359,7 +360,8 @@ func (n *node) serve() {
 	}
 }
 
-// requireReachable checks that every pod and every node reaches every other pod and node in both families.
+// requireReachable checks that every pod and every node reaches every other pod and node in both
+// families.
 func (c *cluster) requireReachable() {
 	c.Helper()
 	for _, n := range c.nodes {
@@ -431,8 +433,8 @@ func (n *node) configure(name string, cfg wgtypes.Config) {
 	}))
 }
 
-// startTraffic sends packets from the pod of one node to that of another, which answers each. The returned function
-// stops it and returns the numbers of packets and answers.
+// startTraffic sends packets from the pod of one node to that of another, which answers each. The
+// returned function stops it and returns the numbers of packets and answers.
 func (n *node) startTraffic(to *node, address netip.Addr) (end func() (sent, answered int)) {
 	n.Helper()
 	var echo net.PacketConn

@@ -26,7 +26,8 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// testDataplane is the Dataplane of the node a of network, in a namespace. Its WireGuard device is a fake one.
+// testDataplane is the Dataplane of the node a of network, in a namespace. Its WireGuard device is
+// a fake one.
 type testDataplane struct {
 	*testing.T
 	*Dataplane
@@ -81,8 +82,8 @@ func (a *testDataplane) ownBlackholes() (list []string) {
 	return list
 }
 
-// A key file with an invalid key is a fault of this node, and packets to encrypted prefixes are still dropped. The keys
-// are announced once the file is repaired.
+// A key file with an invalid key is a fault of this node, and packets to encrypted prefixes are
+// still dropped. The keys are announced once the file is repaired.
 func TestInvalidKeyFile(t *testing.T) {
 	a := newTestDataplane(t)
 	require.NoError(t, os.WriteFile(a.key, []byte("none"), 0o600))
@@ -101,8 +102,8 @@ func TestInvalidKeyFile(t *testing.T) {
 	require.NotEqual(t, wgtypes.Key{}, a.kernel.devices["wg.way"].PrivateKey)
 }
 
-// Packets to the node's own blocks are dropped before a device has a key or a peer. With a key and a peer, the device
-// already decrypts packets to workloads whose routes come later.
+// Packets to the node's own blocks are dropped before a device has a key or a peer. With a key and
+// a peer, the device already decrypts packets to workloads whose routes come later.
 func TestOwnBlocksAreDroppedFirst(t *testing.T) {
 	a := newTestDataplane(t)
 	a.kernel.beforeChange = func() { require.Equal(t, []string{"10.0.1.0/26", "10.0.2.8"}, a.ownBlackholes()) }
@@ -119,8 +120,8 @@ func TestOwnBlocksAreDroppedFirst(t *testing.T) {
 	require.Empty(t, a.ownBlackholes())
 }
 
-// While the kernel refuses the blackhole route of an own block, the device gets no key and no peer. Everything else is
-// programmed.
+// While the kernel refuses the blackhole route of an own block, the device gets no key and no peer.
+// Everything else is programmed.
 func TestOwnBlockIsRefused(t *testing.T) {
 	a := newTestDataplane(t)
 	_ = a.Apply(t.Context(), dataplane.Batch{Events: network()})
@@ -155,7 +156,8 @@ func TestOwnBlockIsRefused(t *testing.T) {
 	require.NotContains(t, a.ownBlackholes(), "10.0.5.0/26")
 }
 
-// If the blackhole route of an own block is refused only at first, the peers are added in the same call.
+// If the blackhole route of an own block is refused only at first, the peers are added in the same
+// call.
 func TestOwnBlockIsRefusedOnce(t *testing.T) {
 	a := newTestDataplane(t)
 	_ = a.Apply(t.Context(), dataplane.Batch{Events: network()})
@@ -168,8 +170,8 @@ func TestOwnBlockIsRefusedOnce(t *testing.T) {
 	require.Len(t, a.kernel.devices["wg.way"].Peers, 2)
 }
 
-// A workload of this node may have an address in another node's block. Packets to such a workload are dropped until the
-// workload has a route: the packets must not leave unencrypted.
+// A workload of this node may have an address in another node's block. Packets to such a workload
+// are dropped until the workload has a route: the packets must not leave unencrypted.
 func TestBorrowedAddressIsDropped(t *testing.T) {
 	a := newTestDataplane(t)
 	a.ip("link set lo up")
@@ -255,8 +257,8 @@ func TestStartBesideWatch(t *testing.T) {
 	require.ErrorIs(t, <-watched, context.Canceled)
 }
 
-// A prefix that is removed stays encrypted until Finish. One that is added again by then stays encrypted,
-// and Finish ends the encryption of the others.
+// A prefix that is removed stays encrypted until Finish. One that is added again by then stays
+// encrypted, and Finish ends the encryption of the others.
 func TestUnwantedRoutesStayUntilFinish(t *testing.T) {
 	a := newTestDataplane(t)
 	peers := func() int { return len(a.kernel.devices["wg.way"].Peers) }
@@ -289,7 +291,8 @@ func TestUnwantedRoutesStayUntilFinish(t *testing.T) {
 	require.False(t, a.drops("10.0.2.0/26"))
 }
 
-// A new process leaves the objects of an earlier one to Finish: later dataplanes may still have routes to them.
+// A new process leaves the objects of an earlier one to Finish: later dataplanes may still have
+// routes to them.
 func TestStartLeavesUnwantedRoutesToFinish(t *testing.T) {
 	a := newTestDataplane(t)
 	_ = a.Apply(t.Context(), dataplane.Batch{Events: network()})
@@ -314,8 +317,8 @@ func TestStartLeavesUnwantedRoutesToFinish(t *testing.T) {
 	require.False(t, b.drops("10.0.2.0/26"))
 }
 
-// A removal that fails is a fault of the next Apply, and not one of Finish, which the Driver would call again at once.
-// While a route or rule is refused, nothing is removed.
+// A removal that fails is a fault of the next Apply, and not one of Finish, which the Driver would
+// call again at once. While a route or rule is refused, nothing is removed.
 func TestFailedRemovalIsFaultOfNextApply(t *testing.T) {
 	a := newTestDataplane(t)
 	_ = a.Apply(t.Context(), dataplane.Batch{Events: network()})
@@ -399,7 +402,8 @@ func TestRemovedKeysAreAnnouncedAgain(t *testing.T) {
 	require.Equal(t, 4, a.announcements)
 }
 
-// A batch that changes nothing for this package repeats a failed attempt, but at most once a second.
+// A batch that changes nothing for this package repeats a failed attempt, but at most once a
+// second.
 func TestRetriesAreLimited(t *testing.T) {
 	a := newTestDataplane(t)
 	require.NoError(t, os.WriteFile(a.key, []byte("none"), 0o600))

@@ -12,8 +12,8 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// A node that encrypts, and programs unencrypted routes to nodes that do not. It needs CAP_NET_ADMIN, so it does not
-// run as a test.
+// A node that encrypts, and programs unencrypted routes to nodes that do not. It needs
+// CAP_NET_ADMIN, so it does not run as a test.
 func ExampleNew() {
 	encryption, err := wireguard.New(wireguard.Config{
 		Node:     "n1",

@@ -71,8 +71,8 @@ func dropped(c *cluster, from *netns.NS, to netip.Addr) bool {
 	return nstest.Dropped(c.T, from, netip.AddrPortFrom(to, port).String())
 }
 
-// Without the module nft_fib_inet, the error names it, and the dataplanes after this one get no new routes. Once the
-// module is loaded, the table is made.
+// Without the module nft_fib_inet, the error names it, and the dataplanes after this one get no new
+// routes. Once the module is loaded, the table is made.
 func TestMissingModuleOfRequireEncryption(t *testing.T) {
 	const helper = "/proc/sys/kernel/modprobe" // the program with which the kernel loads modules
 	former, err := os.ReadFile(helper)

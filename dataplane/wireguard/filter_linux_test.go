@@ -18,8 +18,8 @@ import (
 	"github.com/wayleave/wayleave/internal/netns/nstest"
 )
 
-// The table has the node's own prefixes. Pods inside these prefixes do not change it. It is planned, kept, and removed
-// if encryption is no longer required.
+// The table has the node's own prefixes. Pods inside these prefixes do not change it. It is
+// planned, kept, and removed if encryption is no longer required.
 func TestFilterTable(t *testing.T) {
 	a := newTestDataplane(t)
 	a.cfg.RequireEncryption, a.cfg.HostEncryption = true, true
@@ -109,9 +109,9 @@ func TestFilterTable(t *testing.T) {
 	require.Empty(t, list())
 }
 
-// newTranslatingNode returns a node that translates the destinations of services to its pod, an external host, and the
-// pod's socket. Its routes encrypt packets to 10.0.2.0/26 and fd00:2::/122. The host has addresses inside and outside
-// of these.
+// newTranslatingNode returns a node that translates the destinations of services to its pod, an
+// external host, and the pod's socket. Its routes encrypt packets to 10.0.2.0/26 and fd00:2::/122.
+// The host has addresses inside and outside of these.
 func newTranslatingNode(t *testing.T) (node, underlay *netns.NS, pod net.PacketConn) {
 	t.Helper()
 	node = nstest.New(t)
@@ -163,8 +163,8 @@ func newTranslatingNode(t *testing.T) (node, underlay *netns.NS, pod net.PacketC
 	return node, underlay, pod
 }
 
-// An unencrypted packet from a pod of a node that encrypts is dropped, also if its destination is translated to a pod.
-// Without HostEncryption, nodes do not encrypt to the address of another one.
+// An unencrypted packet from a pod of a node that encrypts is dropped, also if its destination is
+// translated to a pod. Without HostEncryption, nodes do not encrypt to the address of another one.
 func TestTranslatedPacketsAreDropped(t *testing.T) {
 	node, underlay, pod := newTranslatingNode(t)
 	own := ownPrefixes{

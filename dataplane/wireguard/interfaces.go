@@ -47,8 +47,8 @@ func (l localInterfaces) equal(o localInterfaces) bool {
 // interfaceObserver reads the interfaces for a state, and detects later changes.
 type interfaceObserver struct {
 	namespace int // Config.NetNS
-	// mu makes it one step to read the interfaces and to set the fields below. Otherwise watch could
-	// compare a change with older fields, and miss it.
+	// mu makes it one step to read the interfaces and to set the fields below. Otherwise watch
+	// could compare a change with older fields, and miss it.
 	mu sync.Mutex
 	// known is set once the interfaces have been read. Then addresses are those of the node, and
 	// last is the value in the state.

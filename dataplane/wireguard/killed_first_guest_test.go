@@ -25,8 +25,8 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// A process that is killed while it programs a kernel without any of its objects leaves no state in which packets
-// between pods leave unencrypted. The next process completes the state.
+// A process that is killed while it programs a kernel without any of its objects leaves no state in
+// which packets between pods leave unencrypted. The next process completes the state.
 func TestProcessKilledDuringFirstProgramming(t *testing.T) {
 	if os.Getenv(childKeys) != "" {
 		nstest.TraceSends(t)
@@ -64,9 +64,9 @@ func TestProcessKilledDuringFirstProgramming(t *testing.T) {
 	end(func(sent, answered int) { require.Greater(t, answered, 0) })
 }
 
-// programUntilSend removes all objects of the node, and runs a process that programs them. It kills the process when
-// the process sends a message to the kernel for the nth time, or never if nth is 0. It returns the number of these
-// messages.
+// programUntilSend removes all objects of the node, and runs a process that programs them. It kills
+// the process when the process sends a message to the kernel for the nth time, or never if nth is
+// 0. It returns the number of these messages.
 func (n *node) programUntilSend(nth int) (sends int) {
 	n.Helper()
 	n.clean()
@@ -139,8 +139,9 @@ func (n *node) peers() (number int) {
 // endBatch makes the process program the resources that it has received.
 func (p *child) endBatch() { _, _ = p.in.Write([]byte("\n")) }
 
-// keepNode programs the resources of the standard input until that ends: at each empty line, it programs those that it
-// has received. It writes "applied" once the first state is applied, and each announcement as JSON.
+// keepNode programs the resources of the standard input until that ends: at each empty line, it
+// programs those that it has received. It writes "applied" once the first state is applied, and
+// each announcement as JSON.
 func keepNode(t *testing.T) {
 	cfg := childConfig()
 	cfg.Announce = func(keys []policy.WireguardKey) {

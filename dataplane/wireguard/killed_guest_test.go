@@ -22,12 +22,12 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// childKeys is set in a process that keeps the first node of a cluster, to the paths of its key files, separated by
-// commas.
+// childKeys is set in a process that keeps the first node of a cluster, to the paths of its key
+// files, separated by commas.
 const childKeys = "WAYLEAVE_TEST_WIREGUARD"
 
-// child is a process that keeps the first node of a cluster: its namespace is file 3. It reads resources from the
-// standard input, one in each line.
+// child is a process that keeps the first node of a cluster: its namespace is file 3. It reads
+// resources from the standard input, one in each line.
 type child struct {
 	*testing.T
 	process *exec.Cmd
@@ -35,7 +35,8 @@ type child struct {
 	out     *bufio.Scanner
 }
 
-// childCommand returns the command that runs a test in a process that keeps the node. The caller closes its file.
+// childCommand returns the command that runs a test in a process that keeps the node. The caller
+// closes its file.
 func (n *node) childCommand(test string) *exec.Cmd {
 	n.Helper()
 	namespace, err := syscall.Dup(n.ns.FD())
@@ -137,8 +138,8 @@ func TestProcessKilledUnderTraffic(t *testing.T) {
 	require.Equal(t, index, after)
 }
 
-// startTrafficBothWays is startTraffic in both directions and families. The returned function ends it, and passes the
-// numbers of each to result.
+// startTrafficBothWays is startTraffic in both directions and families. The returned function ends
+// it, and passes the numbers of each to result.
 func (n *node) startTrafficBothWays(to *node) (end func(result func(sent, answered int))) {
 	n.Helper()
 	var ends []func() (sent, answered int)

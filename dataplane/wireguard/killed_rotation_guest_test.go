@@ -29,8 +29,8 @@ const (
 	newKeyAnnounced   moment = "the new key was announced"
 )
 
-// A process that is killed while it rotates a key leaves no state in which packets between pods leave unencrypted. The
-// next process uses the state, and completes the rotation.
+// A process that is killed while it rotates a key leaves no state in which packets between pods
+// leave unencrypted. The next process uses the state, and completes the rotation.
 func TestProcessKilledDuringRotation(t *testing.T) {
 	if os.Getenv(childKeys) != "" {
 		keepNode(t)
@@ -77,8 +77,8 @@ func TestProcessKilledDuringRotation(t *testing.T) {
 	end(func(sent, answered int) { require.Greater(t, answered, 0) })
 }
 
-// killInRotation makes the key of a device too old, starts a process, and kills it at a moment of the rotation. If lost
-// is set, the announcement of that moment is lost.
+// killInRotation makes the key of a device too old, starts a process, and kills it at a moment of
+// the rotation. If lost is set, the announcement of that moment is lost.
 func (n *node) killInRotation(device int, at moment, lost bool) {
 	n.Helper()
 	path := n.cfg.Devices[device].KeyFile

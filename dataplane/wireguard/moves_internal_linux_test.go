@@ -48,9 +48,10 @@ func (a *testDataplane) restart() {
 	a.Dataplane, d.devices.kernel = d, a.kernel
 }
 
-// An address that was encrypted moves to this node, or to a node without keys, with or without a new process. Until
-// Finish, packets to it do not use the unencrypted route that package routes still has (S173). If it moves to a node
-// without a resource, packets to it are dropped, also after Finish.
+// An address that was encrypted moves to this node, or to a node without keys, with or without a
+// new process. Until Finish, packets to it do not use the unencrypted route that package routes
+// still has (S173). If it moves to a node without a resource, packets to it are dropped, also after
+// Finish.
 func TestAddressMoves(t *testing.T) {
 	const address, unencrypted = "10.0.2.12", "dev eth0"
 	prefix := address + "/32"
@@ -95,8 +96,8 @@ func TestAddressMoves(t *testing.T) {
 	}
 }
 
-// The same holds for an address without its own route, which was encrypted with the block around it. Resync does not
-// finish: later dataplanes may not have the batch yet.
+// The same holds for an address without its own route, which was encrypted with the block around
+// it. Resync does not finish: later dataplanes may not have the batch yet.
 func TestAddressMovesOutOfBlock(t *testing.T) {
 	a := newTestDataplane(t)
 	a.addUplink()
@@ -155,7 +156,8 @@ func TestWorkloadOnBridge(t *testing.T) {
 	require.Contains(t, a.ownBlackholes(), "10.9.0.5")
 }
 
-// Watch reports that a bridge gets or loses its address, or that the address of the node moves to another interface.
+// Watch reports that a bridge gets or loses its address, or that the address of the node moves to
+// another interface.
 func TestWatchInterfaces(t *testing.T) {
 	a := newTestDataplane(t)
 	a.addUplink()
@@ -218,7 +220,8 @@ func TestOtherInterfacesAreIgnored(t *testing.T) {
 	require.True(t, differ(), "a plan programs nothing")
 }
 
-// A local workload inside another node's block, which is inside an own block, has its own blackhole route.
+// A local workload inside another node's block, which is inside an own block, has its own blackhole
+// route.
 func TestBlockInsideOwnBlock(t *testing.T) {
 	a := newTestDataplane(t)
 	_ = a.Apply(t.Context(), dataplane.Batch{Events: append(network(),
@@ -243,8 +246,8 @@ func TestNoAnnouncementWithoutOwnBlackholes(t *testing.T) {
 	require.Equal(t, 1, a.announcements)
 }
 
-// If another process replaces the blackhole route of an own block, no peer is added until it exists again. A block that
-// is no longer this node's delays nothing.
+// If another process replaces the blackhole route of an own block, no peer is added until it exists
+// again. A block that is no longer this node's delays nothing.
 func TestOwnBlackholeIsReplaced(t *testing.T) {
 	a := newTestDataplane(t)
 	_ = a.Apply(t.Context(), dataplane.Batch{Events: network()})
@@ -271,8 +274,8 @@ func TestOwnBlackholeIsReplaced(t *testing.T) {
 	require.Len(t, a.kernel.devices["wg.way"].Peers, 3)
 }
 
-// Unencrypted packets to an address that is no longer this node's are dropped until Finish: later dataplanes still have
-// a route to its workload.
+// Unencrypted packets to an address that is no longer this node's are dropped until Finish: later
+// dataplanes still have a route to its workload.
 func TestFilterShrinksWithFinish(t *testing.T) {
 	a := newTestDataplane(t)
 	a.cfg.RequireEncryption = true
@@ -294,8 +297,8 @@ func TestFilterShrinksWithFinish(t *testing.T) {
 	require.NoError(t, a.Teardown(t.Context()))
 }
 
-// The same holds for addresses that the node lost while no process ran, whatever their form in the set. Teardown
-// removes them.
+// The same holds for addresses that the node lost while no process ran, whatever their form in the
+// set. Teardown removes them.
 func TestFilterShrinksWithFinishAfterRestart(t *testing.T) {
 	a := newTestDataplane(t)
 	a.cfg.RequireEncryption = true

@@ -23,8 +23,8 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// Packets from pods and nodes to pods of other nodes are encrypted, in both families. Packets from pods to nodes are
-// not.
+// Packets from pods and nodes to pods of other nodes are encrypted, in both families. Packets from
+// pods to nodes are not.
 func TestPodsAreEncrypted(t *testing.T) {
 	c := newCluster(t, 3, nil)
 	wire := c.nodes[0].capture()
@@ -49,7 +49,8 @@ func TestPodsAreEncrypted(t *testing.T) {
 	require.Len(t, dev.Peers, 2)
 }
 
-// With host encryption, only packets from and to the named addresses are unencrypted between the nodes.
+// With host encryption, only packets from and to the named addresses are unencrypted between the
+// nodes.
 func TestHostsAreEncrypted(t *testing.T) {
 	c := newCluster(t, 3, func(cfg *wireguard.Config) {
 		cfg.HostEncryption = true
@@ -86,8 +87,8 @@ func TestHostsAreEncrypted(t *testing.T) {
 	require.Empty(t, plaintext(wire.packets()))
 }
 
-// The packets of sockets that were connected before host encryption began are encrypted, too: the kernel does not use
-// the routes that it has cached for the sockets.
+// The packets of sockets that were connected before host encryption began are encrypted, too: the
+// kernel does not use the routes that it has cached for the sockets.
 func TestOldSocketsOfHostsAreEncrypted(t *testing.T) {
 	c := newUnderlay(t, 2, func(cfg *wireguard.Config) { cfg.HostEncryption = true })
 	n1, n2 := c.nodes[0], c.nodes[1]
@@ -126,8 +127,8 @@ func TestOldSocketsOfHostsAreEncrypted(t *testing.T) {
 	require.Equal(t, []string{"wireguard 51820 > 51820"}, wire.packets())
 }
 
-// A node that does not encrypt is reached unencrypted. One that announces a key which it does not have is
-// not reached, and neither is one with another node's key.
+// A node that does not encrypt is reached unencrypted. One that announces a key which it does not
+// have is not reached, and neither is one with another node's key.
 func TestOtherNodes(t *testing.T) {
 	c := newUnderlay(t, 3, nil)
 	n1, n2, n3 := c.nodes[0], c.nodes[1], c.nodes[2]
@@ -157,9 +158,9 @@ func TestOtherNodes(t *testing.T) {
 	c.requireReachable()
 }
 
-// Packets to the pods of a node leave encrypted or not at all, even if the node loses its addresses or its resource.
-// Without an address of a family, the graph has no path to the pods of that family. Without a resource, no keys are
-// known.
+// Packets to the pods of a node leave encrypted or not at all, even if the node loses its addresses
+// or its resource. Without an address of a family, the graph has no path to the pods of that
+// family. Without a resource, no keys are known.
 func TestNodeIsLost(t *testing.T) {
 	c := newCluster(t, 3, nil)
 	n1, n3 := c.nodes[0], c.nodes[2]
@@ -223,8 +224,9 @@ func TestNodeIsLost(t *testing.T) {
 	n3.change(func(*policy.Node) {})
 	n1.change(func(resource *policy.Node) { resource.WireguardKeys = keys })
 	c.awaitKeys()
-	// The other nodes have deleted their peer n1, and with it the session. They begin a new session at once, but n1
-	// would notice after 15 seconds (KEEPALIVE_TIMEOUT and REKEY_TIMEOUT of the WireGuard protocol).
+	// The other nodes have deleted their peer n1, and with it the session. They begin a new session
+	// at once, but n1 would notice after 15 seconds (KEEPALIVE_TIMEOUT and REKEY_TIMEOUT of the
+	// WireGuard protocol).
 	for _, other := range c.nodes[1:] {
 		to := netip.AddrPortFrom(n1.pod.Addresses[0], port).String()
 		require.Equal(t, n1.text, nstest.Answer(t, other.pod.NS, "tcp", to))
@@ -233,8 +235,8 @@ func TestNodeIsLost(t *testing.T) {
 	require.Empty(t, plaintext(wire.packets()), "at the end")
 }
 
-// While the device is missing or down, no packet leaves unencrypted. All objects are restored. The repair of a rule or
-// of routes is reported: until then, packets could leave unencrypted.
+// While the device is missing or down, no packet leaves unencrypted. All objects are restored. The
+// repair of a rule or of routes is reported: until then, packets could leave unencrypted.
 func TestDeviceIsRestored(t *testing.T) {
 	c := newCluster(t, 2, nil)
 	n1, n2 := c.nodes[0], c.nodes[1]
@@ -320,8 +322,8 @@ func TestBorrowedAddress(t *testing.T) {
 	c.requireReachable()
 }
 
-// hasAllowed reports whether a node's device has the address itself, not a prefix, among the allowed IPs of another
-// node.
+// hasAllowed reports whether a node's device has the address itself, not a prefix, among the
+// allowed IPs of another node.
 func hasAllowed(at, from *node, a netip.Addr) bool {
 	key := from.device("wg.way").PublicKey
 	for _, p := range at.device("wg.way").Peers {
@@ -334,8 +336,8 @@ func hasAllowed(at, from *node, a netip.Addr) bool {
 	return false
 }
 
-// watchChanges returns a function that returns the changes to links, addresses, rules and routes of the node since this
-// call, as ip prints them.
+// watchChanges returns a function that returns the changes to links, addresses, rules and routes of
+// the node since this call, as ip prints them.
 func (n *node) watchChanges() (changes func() []string) {
 	n.Helper()
 	cmd := exec.Command("ip", "monitor", "link", "address", "rule", "route")
@@ -373,8 +375,8 @@ func (n *node) watchChanges() (changes func() []string) {
 	}
 }
 
-// A node that starts again writes nothing, and the other nodes keep their sessions. Teardown removes everything except
-// the key.
+// A node that starts again writes nothing, and the other nodes keep their sessions. Teardown
+// removes everything except the key.
 func TestNodeStartsAgain(t *testing.T) {
 	c := newCluster(t, 2, nil)
 	c.requireReachable()

@@ -22,9 +22,10 @@ import (
 // The UDP ports of the devices.
 const firstPort, lastPort = 51820, 51821
 
-// packetTexts returns the different packets, sorted, as "wireguard 51820 > 51820" or, if they are not encrypted, as
-// "tcp 10.65.1.1 > 10.65.2.1". A packet between the ports of WireGuard that is not one of its messages, or that
-// contains one of the secrets, is "readable 192.0.2.1 > 192.0.2.2". Neighbour discovery is omitted.
+// packetTexts returns the different packets, sorted, as "wireguard 51820 > 51820" or, if they are
+// not encrypted, as "tcp 10.65.1.1 > 10.65.2.1". A packet between the ports of WireGuard that is
+// not one of its messages, or that contains one of the secrets, is "readable 192.0.2.1 >
+// 192.0.2.2". Neighbour discovery is omitted.
 func packetTexts(packets, secrets [][]byte) (list []string) {
 	for _, b := range packets {
 		if text := packetText(b, secrets); text != "" {
@@ -67,8 +68,9 @@ func packetText(b []byte, secrets [][]byte) string {
 	return fmt.Sprintf("%s %s > %s", kind, p.Src, p.Dst)
 }
 
-// encrypted reports whether the payload of a UDP packet begins like a WireGuard message, and contains no secret. A
-// WireGuard message begins with its type and three zero bytes, as section 5.4 of WireGuard's paper has them.
+// encrypted reports whether the payload of a UDP packet begins like a WireGuard message, and
+// contains no secret. A WireGuard message begins with its type and three zero bytes, as section 5.4
+// of WireGuard's paper has them.
 func encrypted(payload []byte, secrets [][]byte) bool {
 	const initiation, transport = 1, 4 // the types between them are the response to a handshake and the cookie reply
 	return len(payload) > 4 && payload[0] >= initiation && payload[0] <= transport &&
@@ -76,7 +78,8 @@ func encrypted(payload []byte, secrets [][]byte) bool {
 		!slices.ContainsFunc(secrets, func(s []byte) bool { return bytes.Contains(payload, s) })
 }
 
-// plaintext returns the texts of the packets between pods that are not encrypted, and of readable ones.
+// plaintext returns the texts of the packets between pods that are not encrypted, and of readable
+// ones.
 func plaintext(packets []string) (list []string) {
 	for _, p := range packets {
 		if strings.Count(p, "10.65.")+strings.Count(p, "fd65:") > 1 || strings.HasPrefix(p, "readable") {
@@ -86,9 +89,9 @@ func plaintext(packets []string) (list []string) {
 	return list
 }
 
-// secretsOf returns the bytes that encrypted packets between nodes must not contain: the texts, and the addresses of
-// pods. One IPv4 address has four bytes, which occur in encrypted data by chance. So each secret has two addresses, as
-// in the header.
+// secretsOf returns the bytes that encrypted packets between nodes must not contain: the texts, and
+// the addresses of pods. One IPv4 address has four bytes, which occur in encrypted data by chance.
+// So each secret has two addresses, as in the header.
 func secretsOf(pods, others []netip.Addr, texts ...string) (list [][]byte) {
 	for _, text := range texts {
 		list = append(list, []byte(text))
@@ -107,7 +110,8 @@ func secretsOf(pods, others []netip.Addr, texts ...string) (list [][]byte) {
 	return list
 }
 
-// A packet between the ports of WireGuard is encrypted only if it has the form of a message and contains no secret.
+// A packet between the ports of WireGuard is encrypted only if it has the form of a message and
+// contains no secret.
 func TestReadablePacketsAreFound(t *testing.T) {
 	node := nstest.New(t)
 	peer := nstest.NewPeer(t, node, "eth0", "192.0.2.1/24")

@@ -20,7 +20,8 @@ import (
 // Besides port, the ports that policies deny between pods.
 const senderPort, receiverPort = 7778, 7779
 
-// policedCluster is a cluster with policy on both nodes. Node n2 has a host endpoint for all interfaces.
+// policedCluster is a cluster with policy on both nodes. Node n2 has a host endpoint for all
+// interfaces.
 type policedCluster struct {
 	*cluster
 	// other is a second pod on n1.
@@ -55,9 +56,10 @@ func newPolicedCluster(t *testing.T) *policedCluster {
 	return c
 }
 
-// setPolicies sets a policy of the pod n1 as sender, one of the pod n2 as receiver, and one of all interfaces of node
-// n2. The latter applies on forward if the names include "forward". A policy whose name is not included denies nothing.
-// The rule of the host policy would also match packets from n1 to the pod n2.
+// setPolicies sets a policy of the pod n1 as sender, one of the pod n2 as receiver, and one of all
+// interfaces of node n2. The latter applies on forward if the names include "forward". A policy
+// whose name is not included denies nothing. The rule of the host policy would also match packets
+// from n1 to the pod n2.
 func (c *policedCluster) setPolicies(names ...string) {
 	c.Helper()
 	const n1 = `pod == "n1"`
@@ -84,8 +86,9 @@ func (c *policedCluster) setPolicies(names ...string) {
 	}
 }
 
-// check sets the policies with these names, and checks that each denies its flow and that all other flows are
-// answered. The node n2 decrypts the packets of a denied flow, unless the sender's policy denies the flow.
+// check sets the policies with these names, and checks that each denies its flow and that all other
+// flows are answered. The node n2 decrypts the packets of a denied flow, unless the sender's policy
+// denies the flow.
 func (c *policedCluster) check(names ...string) {
 	c.Helper()
 	c.setPolicies(names...)
@@ -125,9 +128,9 @@ func (c *policedCluster) check(names ...string) {
 	require.Empty(c, plaintext(c.wire.packets()), "%q", names)
 }
 
-// Policy of the sending pod and of the receiving pod, which sees the sender's address, applies to the packets inside
-// the tunnel. So does policy of a host endpoint for all interfaces, including the device. The latter does not apply to
-// packets to pods, unless it applies on forward.
+// Policy of the sending pod and of the receiving pod, which sees the sender's address, applies to
+// the packets inside the tunnel. So does policy of a host endpoint for all interfaces, including
+// the device. The latter does not apply to packets to pods, unless it applies on forward.
 func TestPolicyInsideTunnel(t *testing.T) {
 	c := newPolicedCluster(t)
 	c.check()

@@ -133,8 +133,8 @@ func TestRotationDoesNotWaitForDeadNode(t *testing.T) {
 	require.NotEqual(t, first[0], r.d.devices.publicKeys()[0])
 }
 
-// No key is replaced while the node's resource does not have the announcement. Otherwise the other nodes would still
-// use the old key, and this node would be cut off.
+// No key is replaced while the node's resource does not have the announcement. Otherwise the other
+// nodes would still use the old key, and this node would be cut off.
 func TestRotationWaitsForResource(t *testing.T) {
 	r := newRotationTest(t)
 	first := r.d.devices.publicKeys()

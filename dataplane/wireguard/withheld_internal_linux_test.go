@@ -67,8 +67,8 @@ func (m *movingNode) requireGeneral(want bool, err error) {
 	require.Equal(m, want, general, "%v", err)
 }
 
-// If Finish removes nothing because of a fault, Resync removes nothing after the fault either: later dataplanes may not
-// have the batch yet (S173). Only the next Finish removes the objects.
+// If Finish removes nothing because of a fault, Resync removes nothing after the fault either:
+// later dataplanes may not have the batch yet (S173). Only the next Finish removes the objects.
 func TestFinishIsSkipped(t *testing.T) {
 	m := newMovingNode(t)
 	const foreign = "unreachable 10.0.5.0/26 table 22361 metric 2147483648 proto 99"
@@ -89,8 +89,8 @@ func TestFinishIsSkipped(t *testing.T) {
 	require.Nil(t, m.Unfinished(), "nothing is left")
 }
 
-// While the table of RequireEncryption cannot be programmed, the Driver withholds routes from later dataplanes. So
-// Finish ends no encryption, either.
+// While the table of RequireEncryption cannot be programmed, the Driver withholds routes from later
+// dataplanes. So Finish ends no encryption, either.
 func TestFilterFaultPostponesFinish(t *testing.T) {
 	m := newMovingNode(t)
 	m.cfg.RequireEncryption, m.cfg.FilterTable = true, strings.Repeat("x", 300)
@@ -105,8 +105,9 @@ func TestFilterFaultPostponesFinish(t *testing.T) {
 	require.NoError(t, m.Teardown(t.Context()))
 }
 
-// Packets to a node at fault are dropped, even if the table has an old throw route to the address. The route may be of
-// this process, while the encryption of the prefix around it ends, or of an earlier one.
+// Packets to a node at fault are dropped, even if the table has an old throw route to the address.
+// The route may be of this process, while the encryption of the prefix around it ends, or of an
+// earlier one.
 func TestThrowRouteToNodeAtFault(t *testing.T) {
 	const address = "10.0.2.8" // a workload of a in the block of b
 	bad := nodeUpdate("e", "192.0.2.5", testKey(9))

@@ -23,13 +23,16 @@ type NodeState string
 const (
 	// NodeApplied: the node has applied the revision, and its report has no faults.
 	NodeApplied NodeState = "applied"
-	// NodeBehind: the node has not applied the revision, is not in sync, or has not confirmed its report since the
-	// servers last elected a leader. An unconfirmed report does not count, because it may come from a restored backup.
-	// A Reporter confirms its report by another write, within a third of its TTL.
+	// NodeBehind: the node has not applied the revision, is not in sync, or has not confirmed its
+	// report since the servers last elected a leader. An unconfirmed report does not count, because
+	// it may come from a restored backup. A Reporter confirms its report by another write, within a
+	// third of its TTL.
 	NodeBehind NodeState = "behind"
-	// NodeFaulty: the node has applied the revision, but its report has faults. The faults may concern any objects.
+	// NodeFaulty: the node has applied the revision, but its report has faults. The faults may
+	// concern any objects.
 	NodeFaulty NodeState = "faulty"
-	// NodeSilent: the node has a policy.Node, but no report, or a report that this version cannot read.
+	// NodeSilent: the node has a policy.Node, but no report, or a report that this version cannot
+	// read.
 	NodeSilent NodeState = "silent"
 )
 
@@ -39,8 +42,8 @@ type NodeProgress struct {
 	Node string
 	// State of the node.
 	State NodeState
-	// Revision that the node has applied. It is 0 if the node is silent, is not in sync, or has not confirmed its
-	// report (see NodeBehind).
+	// Revision that the node has applied. It is 0 if the node is silent, is not in sync, or has not
+	// confirmed its report (see NodeBehind).
 	Revision Revision
 	// Faults has the reason for each object at fault on the node, for at most MaxFaults objects.
 	Faults map[policy.Key]string
@@ -50,8 +53,8 @@ type NodeProgress struct {
 
 // Progress has the nodes, and how many of them have applied a revision.
 type Progress struct {
-	// Revision that the nodes must have applied. For Store.Applied, it is the revision at which the object was last
-	// written.
+	// Revision that the nodes must have applied. For Store.Applied, it is the revision at which the
+	// object was last written.
 	Revision Revision
 	// Nodes are those with a policy.Node or a report, sorted by name.
 	Nodes []NodeProgress
@@ -59,17 +62,20 @@ type Progress struct {
 	Applied int
 }
 
-// Complete reports whether all nodes have applied the revision. It reports false if there are no nodes.
+// Complete reports whether all nodes have applied the revision. It reports false if there are no
+// nodes.
 func (r Progress) Complete() bool { return r.Applied == len(r.Nodes) && r.Applied > 0 }
 
-// String returns two numbers, as in "2/3": how many nodes have applied the revision, and how many nodes there are.
+// String returns two numbers, as in "2/3": how many nodes have applied the revision, and how many
+// nodes there are.
 func (r Progress) String() string { return fmt.Sprintf("%d/%d", r.Applied, len(r.Nodes)) }
 
-// Applied returns which nodes have applied the present version of an object. A node has applied it if the node has
-// applied all changes up to the object's revision. The result is read at one revision of the store.
+// Applied returns which nodes have applied the present version of an object. A node has applied it
+// if the node has applied all changes up to the object's revision. The result is read at one
+// revision of the store.
 //
-// For a deleted object, use AppliedAt with the revision that Delete returned. Errors: ErrNotFound, or those of the
-// client.
+// For a deleted object, use AppliedAt with the revision that Delete returned. Errors: ErrNotFound,
+// or those of the client.
 func (s *Store) Applied(ctx context.Context, key policy.Key) (Progress, error) {
 	if err := checkKey(key); err != nil {
 		return Progress{}, err
@@ -77,8 +83,8 @@ func (s *Store) Applied(ctx context.Context, key policy.Key) (Progress, error) {
 	return s.applied(ctx, key, 0)
 }
 
-// AppliedAt returns which nodes have applied all changes up to a revision. Use a revision that Put, Commit, Delete or
-// Barrier returned. Errors: those of the client.
+// AppliedAt returns which nodes have applied all changes up to a revision. Use a revision that Put,
+// Commit, Delete or Barrier returned. Errors: those of the client.
 func (s *Store) AppliedAt(ctx context.Context, revision Revision) (Progress, error) {
 	return s.applied(ctx, policy.Key{}, revision)
 }
@@ -154,8 +160,9 @@ func judge(node string, revision Revision, value []byte, now *etcdserverpb.Respo
 	return n
 }
 
-// Endpoints returns the status of every endpoint that nodes report, by the name of the node. A node without a report is
-// not in the map. problems has an error for each value that cannot be read. Errors: those of the client.
+// Endpoints returns the status of every endpoint that nodes report, by the name of the node. A node
+// without a report is not in the map. problems has an error for each value that cannot be read.
+// Errors: those of the client.
 func (s *Store) Endpoints(
 	ctx context.Context,
 ) (status map[string]map[policy.Key]EndpointStatus, problems []error, err error) {

@@ -12,8 +12,8 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// cache has the state of the store, the state of the receiver, and the pending changes. It keeps hashes of the values,
-// not the values: about 150 bytes an object, besides pending changes.
+// cache has the state of the store, the state of the receiver, and the pending changes. It keeps
+// hashes of the values, not the values: about 150 bytes an object, besides pending changes.
 //
 //	feed ──merge──▶ pending (the latest of each object) ──take──▶ receiver
 //
@@ -68,7 +68,8 @@ func newCache(limit int) *cache {
 // hash returns the hash of a value; never 0.
 func (b *cache) hash(value []byte) uint64 { return maphash.Bytes(b.seed, value) | 1 }
 
-// known reports whether the store had this value before. If so, it records that the current list has the object.
+// known reports whether the store had this value before. If so, it records that the current list
+// has the object.
 func (b *cache) known(key policy.Key, value []byte) bool {
 	hash := b.hash(value)
 	b.mu.Lock()
@@ -99,8 +100,8 @@ func (b *cache) merge(changes []change) {
 	b.signal()
 }
 
-// endList merges the last changes of a list, removes objects that the list does not have, and marks the state as
-// complete.
+// endList merges the last changes of a list, removes objects that the list does not have, and marks
+// the state as complete.
 func (b *cache) endList(changes []change, revision int64, history *History) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -195,8 +196,8 @@ func (b *cache) size() (objects, pending int) {
 	return len(b.entries), len(b.pending)
 }
 
-// take returns the pending changes, sorted by key, and records them as delivered. If synced is true,
-// the receiver then has the state at the revision of the history.
+// take returns the pending changes, sorted by key, and records them as delivered. If synced is
+// true, the receiver then has the state at the revision of the history.
 func (b *cache) take() (updates []policy.Update, revision int64, history *History, synced bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

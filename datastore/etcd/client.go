@@ -43,42 +43,47 @@ func (s Secret) LogValue() slog.Value { return slog.StringValue(fmt.Sprint(s)) }
 // MarshalText hides the text from encoders. It never fails.
 func (s Secret) MarshalText() ([]byte, error) { return []byte(fmt.Sprint(s)), nil }
 
-// TLS names the files of a TLS client. With the zero value, the client uses the CAs of the system and has no
-// certificate. It reads all files for each new connection, so they can be replaced while the client runs.
+// TLS names the files of a TLS client. With the zero value, the client uses the CAs of the system
+// and has no certificate. It reads all files for each new connection, so they can be replaced while
+// the client runs.
 type TLS struct {
-	// CAFile has the CA certificates that verify the servers' certificates, in PEM. Default: those of the system.
+	// CAFile has the CA certificates that verify the servers' certificates, in PEM. Default: those
+	// of the system.
 	CAFile string
 	// CertFile and KeyFile have the client's certificate and key, in PEM. Set both or neither.
 	CertFile, KeyFile string
-	// ServerName is the name that the servers' certificates must have. Default: the host of the endpoint.
+	// ServerName is the name that the servers' certificates must have. Default: the host of the
+	// endpoint.
 	ServerName string
 }
 
-// Config configures a Client: the etcd servers, the user, and the part of the key space. The Client does not change the
-// Config. A formatted Config shows no secret.
+// Config configures a Client: the etcd servers, the user, and the part of the key space. The Client
+// does not change the Config. A formatted Config shows no secret.
 type Config struct {
-	// Endpoints are the URLs of the servers, such as "https://10.0.0.5:2379", or of proxies in front of them. All are
-	// http or all https. Connections are direct: the environment variables of HTTP proxies are ignored. Required,
-	// unless Etcd is set.
+	// Endpoints are the URLs of the servers, such as "https://10.0.0.5:2379", or of proxies in
+	// front of them. All are http or all https. Connections are direct: the environment variables
+	// of HTTP proxies are ignored. Required, unless Etcd is set.
 	Endpoints []string
 	// Prefix of all keys. Default: "/wayleave".
 	Prefix string
-	// Cluster is the name of the set of objects that the Client uses; it is a part of every key. Several such sets can
-	// share one etcd. Default: "default".
+	// Cluster is the name of the set of objects that the Client uses; it is a part of every key.
+	// Several such sets can share one etcd. Default: "default".
 	Cluster string
-	// TLS applies to endpoints that begin with https://. It is an error to set it with http:// endpoints.
+	// TLS applies to endpoints that begin with https://. It is an error to set it with http://
+	// endpoints.
 	TLS TLS
-	// Username and Password of an etcd user, if the server requires authentication. Set both or neither. They are sent
-	// to https and to loopback endpoints only.
+	// Username and Password of an etcd user, if the server requires authentication. Set both or
+	// neither. They are sent to https and to loopback endpoints only.
 	Username string
 	Password Secret
-	// ReadPassword returns the password. Set either ReadPassword or the field Password. ReadPassword is called at each
-	// login: before the first request, and when the server rejects the token. It may be called from any goroutine.
+	// ReadPassword returns the password. Set either ReadPassword or the field Password.
+	// ReadPassword is called at each login: before the first request, and when the server rejects
+	// the token. It may be called from any goroutine.
 	ReadPassword func() (Secret, error) `json:"-"`
 	// RequestTimeout is the timeout of each request. Default: 10 s.
 	RequestTimeout time.Duration
-	// Etcd is an existing client. The caller closes it. Endpoints, TLS, Username, Password and ReadPassword are then
-	// ignored.
+	// Etcd is an existing client. The caller closes it. Endpoints, TLS, Username, Password and
+	// ReadPassword are then ignored.
 	Etcd *clientv3.Client
 }
 
@@ -158,8 +163,8 @@ func loopback(host string) bool {
 	return host == "localhost" || err == nil && addr.IsLoopback()
 }
 
-// Client is a connection to etcd, limited to the keys of one cluster. Sources, Stores and Reporters use it, and may
-// share it.
+// Client is a connection to etcd, limited to the keys of one cluster. Sources, Stores and Reporters
+// use it, and may share it.
 //
 // It is safe for concurrent use.
 type Client struct {
@@ -175,8 +180,9 @@ type Client struct {
 	closed bool
 }
 
-// NewClient returns a client. It sends no request. So if no server answers, or if a server rejects the password, only
-// later calls return an error. Errors: an invalid configuration; files that cannot be read.
+// NewClient returns a client. It sends no request. So if no server answers, or if a server rejects
+// the password, only later calls return an error. Errors: an invalid configuration; files that
+// cannot be read.
 func NewClient(cfg Config) (*Client, error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.validate(); err != nil {
@@ -219,12 +225,12 @@ func NewClient(cfg Config) (*Client, error) {
 	return c, nil
 }
 
-// Format writes "etcd" and the prefix of the etcd keys that the Client uses. The text is the same for every verb, and
-// never has the password.
+// Format writes "etcd" and the prefix of the etcd keys that the Client uses. The text is the same
+// for every verb, and never has the password.
 func (c *Client) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "etcd "+c.root) }
 
-// conn returns etcd's client. The first call creates the client. If there is a user, this sends a login request. If it
-// fails, the next call tries again.
+// conn returns etcd's client. The first call creates the client. If there is a user, this sends a
+// login request. If it fails, the next call tries again.
 func (c *Client) conn(ctx context.Context) (*clientv3.Client, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -266,9 +272,9 @@ func (t TLS) load() (*tls.Config, error) {
 	return config, nil
 }
 
-// Unreachable returns "address: cause" for each server to which the last attempt to connect failed. The result is empty
-// if there is none. With Config.Etcd it is always empty, because the caller's client makes the connections. Unreachable
-// does not send a request.
+// Unreachable returns "address: cause" for each server to which the last attempt to connect failed.
+// The result is empty if there is none. With Config.Etcd it is always empty, because the caller's
+// client makes the connections. Unreachable does not send a request.
 func (c *Client) Unreachable() string { return c.dialErrors.text() }
 
 // Close closes the connection, but not Config.Etcd. Errors: those of etcd's client.

@@ -16,8 +16,8 @@ import (
 
 var _ datastore.Sink = (*Store)(nil)
 
-// MaxWrites is the maximum number of writes in a transaction. etcd allows 128 operations by default, and a write may
-// need two.
+// MaxWrites is the maximum number of writes in a transaction. etcd allows 128 operations by
+// default, and a write may need two.
 const MaxWrites = 60
 
 // Write is one object to be written.
@@ -28,17 +28,18 @@ type Write struct {
 	Expect Revision
 }
 
-// Put writes an object if the stored object has the expected revision, and returns the new revision of the store. The
-// object keeps its owner (see WriterConfig.Owner).
+// Put writes an object if the stored object has the expected revision, and returns the new revision
+// of the store. The object keeps its owner (see WriterConfig.Owner).
 //
-// AppliedAt returns which nodes have applied the returned revision. But if the stored object is already the same, Put
-// writes nothing, and nodes may never report the revision. Then call AppliedAt with the revision that Barrier returns.
+// AppliedAt returns which nodes have applied the returned revision. But if the stored object is
+// already the same, Put writes nothing, and nodes may never report the revision. Then call
+// AppliedAt with the revision that Barrier returns.
 //
 // Errors:
 //
 //   - *policy.ValidationError or ErrConflict.
-//   - A *ValueError that wraps ErrNewer: this version cannot read the stored object. Put does not overwrite such an
-//     object, but Delete can delete it.
+//   - A *ValueError that wraps ErrNewer: this version cannot read the stored object. Put does not
+//     overwrite such an object, but Delete can delete it.
 //   - Errors of the client: it is not known whether the object was written.
 func (s *Store) Put(ctx context.Context, r policy.Resource, expect Revision) (Revision, error) {
 	var u policy.Update
@@ -48,15 +49,17 @@ func (s *Store) Put(ctx context.Context, r policy.Resource, expect Revision) (Re
 	return s.Commit(ctx, []Write{{Update: u, Expect: expect}})
 }
 
-// Delete deletes an object, and returns the new revision of the store. The parameter expect is the revision that the
-// object must have, or Any. With Any, Delete deletes the object whatever its revision, and returns no error if the
-// object does not exist. Errors: ErrConflict, or those of the client.
+// Delete deletes an object, and returns the new revision of the store. The parameter expect is the
+// revision that the object must have, or Any. With Any, Delete deletes the object whatever its
+// revision, and returns no error if the object does not exist. Errors: ErrConflict, or those of the
+// client.
 func (s *Store) Delete(ctx context.Context, key policy.Key, expect Revision) (Revision, error) {
 	return s.Commit(ctx, []Write{{Update: policy.Update{Key: key}, Expect: expect}})
 }
 
-// Update implements datastore.Sink. It makes all updates in one transaction, whatever revisions the stored objects
-// have. If there are more than MaxWrites updates, it makes none and returns ErrTooMany. Other errors: as for Commit.
+// Update implements datastore.Sink. It makes all updates in one transaction, whatever revisions the
+// stored objects have. If there are more than MaxWrites updates, it makes none and returns
+// ErrTooMany. Other errors: as for Commit.
 func (s *Store) Update(ctx context.Context, updates []policy.Update) error {
 	writes := make([]Write, len(updates))
 	for i, u := range updates {
@@ -66,9 +69,9 @@ func (s *Store) Update(ctx context.Context, updates []policy.Update) error {
 	return err
 }
 
-// Commit makes all writes in one transaction, and returns the new revision of the store. If one write fails, none is
-// made. A Source sends all these changes to its receiver in one call. Errors: those of Put; ErrTooMany if there are
-// more than MaxWrites writes; datastore.ErrKeyMismatch.
+// Commit makes all writes in one transaction, and returns the new revision of the store. If one
+// write fails, none is made. A Source sends all these changes to its receiver in one call. Errors:
+// those of Put; ErrTooMany if there are more than MaxWrites writes; datastore.ErrKeyMismatch.
 func (s *Store) Commit(ctx context.Context, writes []Write) (Revision, error) {
 	t := &transaction{client: s.client}
 	for _, w := range writes {
@@ -127,7 +130,8 @@ func (t *transaction) commit(ctx context.Context) (Revision, error) {
 		if response.Succeeded {
 			return Revision(response.Header.Revision), nil
 		}
-		// Another writer has changed an object meanwhile. Read again, and compare the expected revisions.
+		// Another writer has changed an object meanwhile. Read again, and compare the expected
+		// revisions.
 	}
 }
 
@@ -213,7 +217,8 @@ func (t *transaction) plan(kvs []*mvccpb.KeyValue) ([]clientv3.Cmp, []clientv3.O
 	}
 	for _, n := range t.staleOwnerKeys {
 		key := t.client.key(ownerPath(n.owner, n.key))
-		// Only if no other transaction has written the owner key again, because then its object exists.
+		// Only if no other transaction has written the owner key again, because then its object
+		// exists.
 		same := clientv3.Compare(clientv3.ModRevision(key), "=", n.revision)
 		ops = append(ops, clientv3.OpTxn([]clientv3.Cmp{same}, []clientv3.Op{clientv3.OpDelete(key)}, nil))
 	}

@@ -13,7 +13,8 @@ import (
 	"google.golang.org/grpc/credentials"
 )
 
-// logIn returns an interceptor that reads the password for each login. Etcd's own client keeps its first password.
+// logIn returns an interceptor that reads the password for each login. Etcd's own client keeps its
+// first password.
 func logIn(read func() (Secret, error)) grpc.UnaryClientInterceptor {
 	return func(
 		ctx context.Context, method string, in, out any, conn *grpc.ClientConn, next grpc.UnaryInvoker,
@@ -35,8 +36,8 @@ func logIn(read func() (Secret, error)) grpc.UnaryClientInterceptor {
 	}
 }
 
-// renewedTLS are the credentials of a TLS client that reads its files for each connection. Etcd's own loader reads the
-// CA file once.
+// renewedTLS are the credentials of a TLS client that reads its files for each connection. Etcd's
+// own loader reads the CA file once.
 type renewedTLS struct {
 	credentials.TransportCredentials
 	files TLS

@@ -15,7 +15,8 @@ import (
 	"github.com/wayleave/wayleave/datastore/etcd"
 )
 
-// If a password is changed in etcd and then in its file, Source and Reporter read the file again and continue.
+// If a password is changed in etcd and then in its file, Source and Reporter read the file again
+// and continue.
 func TestPasswordIsReadAgain(t *testing.T) {
 	srv, _, open := newStoreOn(t)
 	update(t, open, set("a", "1"))

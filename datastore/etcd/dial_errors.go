@@ -18,8 +18,8 @@ import (
 	"google.golang.org/grpc/credentials"
 )
 
-// dialErrors has the error of the last connection to each server. Etcd's client retries until the timeout, and then
-// returns only the timeout.
+// dialErrors has the error of the last connection to each server. Etcd's client retries until the
+// timeout, and then returns only the timeout.
 //
 // It is safe for concurrent use.
 type dialErrors struct {
@@ -115,8 +115,8 @@ func (w *watchedCredentials) Clone() credentials.TransportCredentials {
 	return &watchedCredentials{w.TransportCredentials.Clone(), w.dialErrors}
 }
 
-// watchedConn records the result of the first read. If the server refuses the client's certificate, that read has the
-// error.
+// watchedConn records the result of the first read. If the server refuses the client's certificate,
+// that read has the error.
 type watchedConn struct {
 	net.Conn
 	dialErrors *dialErrors

@@ -16,8 +16,8 @@ import (
 	"github.com/wayleave/wayleave/datastore/etcd"
 )
 
-// Errors of unreachable servers, and of servers that refuse the client, have the server and the cause, and never the
-// password.
+// Errors of unreachable servers, and of servers that refuse the client, have the server and the
+// cause, and never the password.
 func TestDialErrorIsExplained(t *testing.T) {
 	ca, foreign := newAuthority(t), newAuthority(t)
 	ca.issue(t, "server")
@@ -119,8 +119,8 @@ func TestCertificateIsRenewed(t *testing.T) {
 	r.waitInSync(t)
 }
 
-// All endpoints share one transport. So the password of a loopback address without TLS could be sent to others without
-// TLS.
+// All endpoints share one transport. So the password of a loopback address without TLS could be
+// sent to others without TLS.
 func TestEndpointsMustHaveOneScheme(t *testing.T) {
 	_, err := etcd.NewClient(etcd.Config{
 		Endpoints: []string{"http://127.0.0.1:1", "https://192.0.2.1:2"}, Username: "u", Password: "hush",

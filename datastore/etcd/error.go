@@ -16,12 +16,14 @@ var (
 	ErrNotFound = errors.New("not found")
 	// ErrNotInitialised means that the mark (the key that Store.Init creates) is missing.
 	ErrNotInitialised = errors.New("the key space is not initialised (or it was lost)")
-	// ErrNewer means that a newer version of this package wrote a value, and this version cannot read all of it.
+	// ErrNewer means that a newer version of this package wrote a value, and this version cannot
+	// read all of it.
 	ErrNewer = errors.New("written by a newer version")
-	// ErrConflict means that an object does not have the expected revision. Functions return it as a *ConflictError.
+	// ErrConflict means that an object does not have the expected revision. Functions return it as
+	// a *ConflictError.
 	ErrConflict = errors.New("changed by another writer")
-	// ErrOwned means that an object in the store has another owner than WriterConfig.Owner, or no owner. Functions
-	// return it as an *OwnerError.
+	// ErrOwned means that an object in the store has another owner than WriterConfig.Owner, or no
+	// owner. Functions return it as an *OwnerError.
 	ErrOwned = errors.New("does not belong to this stream")
 	// ErrEmptyStream means that a stream has no object; see WriterConfig.AllowEmpty.
 	ErrEmptyStream = errors.New("the stream is empty")
@@ -31,11 +33,13 @@ var (
 	ErrRunning = errors.New("etcd: already running")
 )
 
-// ConflictError reports an object that does not have the expected revision. errors.Is finds ErrConflict in it.
+// ConflictError reports an object that does not have the expected revision. errors.Is finds
+// ErrConflict in it.
 type ConflictError struct {
 	// Key of the object.
 	Key policy.Key
-	// Expected is the revision that the writer expected. Actual is the revision of the object, or Absent.
+	// Expected is the revision that the writer expected. Actual is the revision of the object, or
+	// Absent.
 	Expected, Actual Revision
 }
 
@@ -47,8 +51,8 @@ func (e *ConflictError) Error() string {
 // Is makes errors.Is find ErrConflict.
 func (e *ConflictError) Is(target error) bool { return target == ErrConflict }
 
-// OwnerError reports an object of the stream that the Writer may not write. In the store, the object has another owner
-// than WriterConfig.Owner, or no owner. errors.Is finds ErrOwned in it.
+// OwnerError reports an object of the stream that the Writer may not write. In the store, the
+// object has another owner than WriterConfig.Owner, or no owner. errors.Is finds ErrOwned in it.
 type OwnerError struct {
 	// Key of the object.
 	Key policy.Key
@@ -64,8 +68,8 @@ func (e *OwnerError) Error() string {
 // Is makes errors.Is find ErrOwned.
 func (e *OwnerError) Is(target error) bool { return target == ErrOwned }
 
-// ValueError reports a stored value that cannot be used. If a newer version wrote the value, errors.Is finds ErrNewer
-// in the error.
+// ValueError reports a stored value that cannot be used. If a newer version wrote the value,
+// errors.Is finds ErrNewer in the error.
 type ValueError struct {
 	// Key is the key in the store, without the cluster's prefix, such as "state/Policy/shop/web".
 	Key string

@@ -97,7 +97,8 @@ func (m *movedWatcher) Watch(ctx context.Context, key string, opts ...clientv3.O
 	return out
 }
 
-// The client may resume a watch at another cluster with the same address. Its changes are sent only after a list.
+// The client may resume a watch at another cluster with the same address. Its changes are sent only
+// after a list.
 func TestSourceWatchOfOtherCluster(t *testing.T) {
 	srv, _, store := newStoreOn(t)
 	raw := rawClient(t, srv.url)
@@ -113,8 +114,8 @@ func TestSourceWatchOfOtherCluster(t *testing.T) {
 	require.Equal(t, uint64(2), source.Stats().Lists)
 }
 
-// After failures of the connection and changes of the history, the receiver has the state of the store. Objects that
-// always existed were never absent.
+// After failures of the connection and changes of the history, the receiver has the state of the
+// store. Objects that always existed were never absent.
 func TestSourceFaults(t *testing.T) {
 	t.Run("direct", func(t *testing.T) { testFaults(t, func(_ testing.TB, server string) string { return server }) })
 	t.Run("proxy", func(t *testing.T) { testFaults(t, newProxy) })

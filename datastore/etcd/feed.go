@@ -24,8 +24,8 @@ var (
 	errFull         = errors.New("etcd: the receiver is too slow")
 )
 
-// feed reads the store into the cache: first a list, then a watch from the revision of the list. After a failure it
-// continues the watch or lists again. It belongs to one goroutine.
+// feed reads the store into the cache: first a list, then a watch from the revision of the list.
+// After a failure it continues the watch or lists again. It belongs to one goroutine.
 type feed struct {
 	source *Source
 	config SourceConfig
@@ -61,7 +61,8 @@ func (f *feed) run(ctx context.Context) {
 			}
 			if again {
 				f.count(err)
-				// If each list takes so long that its revision is compacted meanwhile, do not loop without a pause.
+				// If each list takes so long that its revision is compacted meanwhile, do not loop
+				// without a pause.
 				retry.wait(ctx)
 				continue // list calls Found or Lost
 			}
@@ -79,7 +80,8 @@ func (f *feed) run(ctx context.Context) {
 	}
 }
 
-// decode returns the change for a stored value. err is set if the value is already known to be unusable.
+// decode returns the change for a stored value. err is set if the value is already known to be
+// unusable.
 func (f *feed) decode(key policy.Key, rel string, value []byte, err error) change {
 	c := change{key: key, value: value}
 	if err == nil {
@@ -134,7 +136,8 @@ func (f *feed) watch(ctx context.Context, retry *backOff) error {
 		return err
 	}
 	revision, history := f.cache.position()
-	// A server that is cut off from the others has no leader, and receives no changes. It must end the watch.
+	// A server that is cut off from the others has no leader, and receives no changes. It must end
+	// the watch.
 	ctx, cancel := context.WithCancel(clientv3.WithRequireLeader(ctx))
 	defer cancel()
 	f.source.updateStats(func(s *SourceStats) { s.Watches++ })
@@ -262,8 +265,8 @@ func (f *feed) changeOf(event *clientv3.Event) (change, bool) {
 	return f.decode(key, rel, event.Kv.Value, err), true
 }
 
-// processMark processes a change of the mark. The other events of its response are ignored, because everything is
-// listed after any change of the mark.
+// processMark processes a change of the mark. The other events of its response are ignored, because
+// everything is listed after any change of the mark.
 func (f *feed) processMark(events []*clientv3.Event) error {
 	for _, event := range events {
 		if f.client.rel(event.Kv.Key) != mark {
@@ -319,8 +322,8 @@ func (f *feed) heartbeat(ctx context.Context, etcd *clientv3.Client, history *Hi
 	return nil
 }
 
-// compare compares a key that was read with the store's present value. If that is newer, it reads the value at the
-// earlier revision.
+// compare compares a key that was read with the store's present value. If that is newer, it reads
+// the value at the earlier revision.
 func (f *feed) compare(ctx context.Context, etcd *clientv3.Client, known keyRead, now []*mvccpb.KeyValue) error {
 	switch {
 	case known.is(f.cache, now):
@@ -340,15 +343,17 @@ func (f *feed) compare(ctx context.Context, etcd *clientv3.Client, known keyRead
 	return nil
 }
 
-// keyRead is a key as it was read at a revision. If a restored backup lacks this revision, it has another value there.
+// keyRead is a key as it was read at a revision. If a restored backup lacks this revision, it has
+// another value there.
 type keyRead struct {
 	key      string
 	revision int64
 	hash     uint64 // of the value; 0 if the key was deleted
 }
 
-// keysRead has the keys that a heartbeat compares. The client resumes a watch by itself, so the keys that were read
-// since the last heartbeat may be from two histories. In that case, the first of them is from the earlier history.
+// keysRead has the keys that a heartbeat compares. The client resumes a watch by itself, so the
+// keys that were read since the last heartbeat may be from two histories. In that case, the first
+// of them is from the earlier history.
 type keysRead struct {
 	known keyRead // the newest key at the last successful heartbeat, or at the end of the list
 	first keyRead // the first key that was read since then
@@ -377,8 +382,8 @@ func (k *keyRead) is(b *cache, kvs []*mvccpb.KeyValue) bool {
 	return kvs[0].ModRevision == k.revision && b.hash(kvs[0].Value) == k.hash
 }
 
-// recheck queries for an object that changed in a range of revisions. The watch should have reported it long ago. The
-// server reads every object for this query, but returns at most one.
+// recheck queries for an object that changed in a range of revisions. The watch should have
+// reported it long ago. The server reads every object for this query, but returns at most one.
 func (f *feed) recheck(ctx context.Context, etcd *clientv3.Client, after, upTo int64) error {
 	missed, err := etcd.Get(ctx, f.client.key(partState), clientv3.WithPrefix(), clientv3.WithKeysOnly(),
 		clientv3.WithLimit(1), clientv3.WithMinModRev(after+1), clientv3.WithMaxModRev(upTo))

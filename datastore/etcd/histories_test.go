@@ -39,8 +39,8 @@ func newReportingNode(t testing.TB, name string, client *etcd.Client, w *witness
 	return n
 }
 
-// histories is a server whose database is replaced. It has two nodes: one is always connected, the other is cut off
-// meanwhile.
+// histories is a server whose database is replaced. It has two nodes: one is always connected, the
+// other is cut off meanwhile.
 type histories struct {
 	*server
 	relay   *relay
@@ -100,8 +100,8 @@ func (h *histories) check(t *testing.T) {
 	})
 }
 
-// checkProgress compares the reports with the states of the nodes before and after, because a node may apply an object
-// in between.
+// checkProgress compares the reports with the states of the nodes before and after, because a node
+// may apply an object in between.
 func (h *histories) checkProgress(
 	t *testing.T, what, want string, has func(*reportingNode) string, read func() (etcd.Progress, error),
 ) {
@@ -126,7 +126,8 @@ func (h *histories) checkProgress(
 	}
 }
 
-// waitApplied waits until both nodes are reported to have applied all objects, and checks the reports meanwhile.
+// waitApplied waits until both nodes are reported to have applied all objects, and checks the
+// reports meanwhile.
 func (h *histories) waitApplied(t *testing.T) {
 	t.Helper()
 	barrier, err := h.store.Barrier(t.Context())
@@ -148,7 +149,8 @@ func (h *histories) checkReports(t *testing.T) {
 	}
 }
 
-// replace stops the server, replaces its database, and starts it. The node behind the relay is cut off until reconnect.
+// replace stops the server, replaces its database, and starts it. The node behind the relay is cut
+// off until reconnect.
 func (h *histories) replace(t *testing.T, database func()) {
 	t.Helper()
 	h.stop()
@@ -184,7 +186,8 @@ func many(name, value string) string {
 	return strings.Join(words, " ")
 }
 
-// After any replacement of the database, no node is reported to have applied an object that it lacks.
+// After any replacement of the database, no node is reported to have applied an object that it
+// lacks.
 func TestNoFalseReportAfterDatabaseIsReplaced(t *testing.T) {
 	empty := func(h *histories) func(*testing.T) {
 		return func(t *testing.T) { h.replace(t, func() { h.config.Dir = t.TempDir() }) }
@@ -284,8 +287,8 @@ func TestNoFalseReportAfterDatabaseIsReplaced(t *testing.T) {
 	}
 }
 
-// restore copies the database of a server into a new directory, as a restore by etcdutl does. It keeps the cluster id
-// and the revision, and resets the raft term.
+// restore copies the database of a server into a new directory, as a restore by etcdutl does. It
+// keeps the cluster id and the revision, and resets the raft term.
 func restore(t *testing.T, dir string) string {
 	t.Helper()
 	const database = "member/snap/db"
@@ -306,8 +309,8 @@ func restore(t *testing.T, dir string) string {
 	return restored
 }
 
-// A Source without a Reporter detects a restored backup by the lower raft term. It does so although the cluster id is
-// the same and the revision is higher.
+// A Source without a Reporter detects a restored backup by the lower raft term. It does so although
+// the cluster id is the same and the revision is higher.
 func TestRestoreIsDetectedByRaftTerm(t *testing.T) {
 	srv, _, store := newStoreOn(t)
 	update(t, store, set("a", "1"))
@@ -365,7 +368,8 @@ func (h *histories) waitAppliedBy(t *testing.T, node string) {
 	})
 }
 
-// readingOf returns the History that a Source with this client reads. The Source runs until the test ends.
+// readingOf returns the History that a Source with this client reads. The Source runs until the
+// test ends.
 func readingOf(t testing.TB, client *etcd.Client) *etcd.History {
 	t.Helper()
 	histories := make(chan *etcd.History, 1)

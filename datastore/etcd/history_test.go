@@ -36,8 +36,8 @@ func (s *swappedKV) Get(ctx context.Context, key string, opts ...clientv3.OpOpti
 	return answer, err
 }
 
-// If the pages of a list are from two histories, the list is discarded: the state is not complete, and nothing is
-// deleted.
+// If the pages of a list are from two histories, the list is discarded: the state is not complete,
+// and nothing is deleted.
 func TestListOfTwoHistoriesIsDiscarded(t *testing.T) {
 	srv, _, store := newStoreOn(t)
 	fill(t, store, 50, "1")
@@ -81,7 +81,8 @@ func (l *laggingWatcher) Watch(ctx context.Context, key string, opts ...clientv3
 	return out
 }
 
-// A member that is behind has the same history: the watch continues, and the Source does not list again.
+// A member that is behind has the same history: the watch continues, and the Source does not list
+// again.
 func TestWatchOfLaggingMemberContinues(t *testing.T) {
 	srv, _, store := newStoreOn(t)
 	fill(t, store, 50, "1")
@@ -108,7 +109,8 @@ func TestSourceStrayKeyBeforeTheMark(t *testing.T) {
 	require.Equal(t, "a=1", r.text())
 }
 
-// A Source without changes receives the revision of the store. So its watch can continue from there after a compaction.
+// A Source without changes receives the revision of the store. So its watch can continue from there
+// after a compaction.
 func TestWatchContinuesAfterCompaction(t *testing.T) {
 	srv := newServer(t, func(cfg *embed.Config) { cfg.WatchProgressNotifyInterval = 100 * time.Millisecond })
 	relay := newRelay(t, srv.url)
@@ -154,8 +156,8 @@ func TestSourceRequiresALeader(t *testing.T) {
 	require.True(t, <-watcher.requires)
 }
 
-// A Source without a Reporter detects a restored backup by the newest key that it read. It does so although the
-// revision and the raft term are not lower than before.
+// A Source without a Reporter detects a restored backup by the newest key that it read. It does so
+// although the revision and the raft term are not lower than before.
 func TestRestoreIsDetectedByNewestKey(t *testing.T) {
 	for name, change := range map[string]policy.Update{"a change": set("a", "2"), "a deletion": unset("a")} {
 		t.Run(name, func(t *testing.T) {

@@ -19,8 +19,8 @@ const (
 	partAgents    = "agents/"    // agents/<node>, under a lease
 	partEndpoints = "endpoints/" // endpoints/<node>/<Kind>/<namespace>/<name>, under a lease
 
-	// mark is the key that Init creates. It sorts before every kind. So it is first in a list, and among the events of
-	// one revision.
+	// mark is the key that Init creates. It sorts before every kind. So it is first in a list, and
+	// among the events of one revision.
 	mark = partState + ".cluster"
 	// barrier is the key that Barrier writes. Its value has no meaning. It sorts after the mark.
 	barrier = partState + ".sync"
@@ -29,12 +29,12 @@ const (
 // isObject reports whether a key below partState is, or should be, that of an object.
 func isObject(rel string) bool { return rel != mark && rel != barrier }
 
-// path returns the last part of an object's key, "<Kind>/<namespace>/<name>". The namespace of a global object is
-// empty. Only names can have slashes, as those of blocks do.
+// path returns the last part of an object's key, "<Kind>/<namespace>/<name>". The namespace of a
+// global object is empty. Only names can have slashes, as those of blocks do.
 func path(k policy.Key) string { return string(k.Kind) + "/" + k.Namespace + "/" + k.Name }
 
-// parsePath parses the result of path. The strings of the returned key share the memory of s. If the kind is unknown,
-// the error is ErrNewer, and the key is returned, too.
+// parsePath parses the result of path. The strings of the returned key share the memory of s. If
+// the kind is unknown, the error is ErrNewer, and the key is returned, too.
 func parsePath(s string) (policy.Key, error) {
 	kind, rest, ok := strings.Cut(s, "/")
 	namespace, name, ok2 := strings.Cut(rest, "/")
@@ -49,8 +49,8 @@ func parsePath(s string) (policy.Key, error) {
 	return key, nil
 }
 
-// checkKey returns an error for a key that path and parsePath would change, or that would be among the keys of other
-// objects.
+// checkKey returns an error for a key that path and parsePath would change, or that would be among
+// the keys of other objects.
 func checkKey(k policy.Key) error {
 	if k.Name == "" || strings.Contains(k.Namespace, "/") ||
 		strings.Contains(k.Name, "/") && k.Kind != policy.KindBlock {

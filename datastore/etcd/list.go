@@ -14,7 +14,8 @@ import (
 const (
 	// pageBytes is the approximate maximum size of a page.
 	pageBytes = 4 << 20
-	// firstPage is the number of objects in the first page. Their size determines the number in the next page.
+	// firstPage is the number of objects in the first page. Their size determines the number in the
+	// next page.
 	firstPage = 100
 )
 
@@ -113,8 +114,8 @@ func (p *pager) wait() (*clientv3.GetResponse, error) {
 	return a.page, nil
 }
 
-// nextLimit returns the number of objects for a page of at most pageBytes. Larger pages are better, because the server
-// counts all remaining objects for each page.
+// nextLimit returns the number of objects for a page of at most pageBytes. Larger pages are better,
+// because the server counts all remaining objects for each page.
 func nextLimit(limit int64, size int, most int64) int64 {
 	switch {
 	case size > pageBytes:

@@ -22,9 +22,9 @@ const (
 	inside     = "WAYLEAVE_TEST_NAMESPACE" // the process is in its own namespaces
 )
 
-// TestMain runs the tests in new network and mount namespaces. So they use no port of the machine, nothing outside
-// reaches the servers, and a test may mount file systems. The same binary is also the etcd server, so that a test can
-// kill the process of a server.
+// TestMain runs the tests in new network and mount namespaces. So they use no port of the machine,
+// nothing outside reaches the servers, and a test may mount file systems. The same binary is also
+// the etcd server, so that a test can kill the process of a server.
 func TestMain(m *testing.M) {
 	if os.Getenv(serverMode) != "" {
 		etcdmain.Main(os.Args)
@@ -77,7 +77,8 @@ func enter() int {
 	return 0
 }
 
-// loopbackUp sets the loopback interface of the new network namespace up, and separates its mounts from the machine's.
+// loopbackUp sets the loopback interface of the new network namespace up, and separates its mounts
+// from the machine's.
 func loopbackUp() error {
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return err

@@ -122,7 +122,8 @@ func (l *ledger) mustWrite(t testing.TB, rng *rand.Rand) {
 	eventually(t, "the store to accept a write", func() bool { return l.write(t.Context(), rng) == nil })
 }
 
-// check requires that receiver and store are equal, no acknowledged write is lost, and no object was ever removed.
+// check requires that receiver and store are equal, no acknowledged write is lost, and no object
+// was ever removed.
 func (l *ledger) check(t testing.TB, r *receiver) {
 	t.Helper()
 	var want []string
@@ -179,7 +180,8 @@ func TestKilledServer(t *testing.T) {
 	require.Equal(t, uint64(1), source.Stats().Lists, "the watch continued from its last revision")
 }
 
-// If the disk is full, the server ends. The node keeps its objects, and continues once the disk has space.
+// If the disk is full, the server ends. The node keeps its objects, and continues once the disk has
+// space.
 func TestDiskFull(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, unix.Mount("none", dir, "tmpfs", 0, "size=170m"))
@@ -223,7 +225,8 @@ func TestDiskFull(t *testing.T) {
 	l.check(t, r)
 }
 
-// Of three members, one after the other is killed, the leader first, and started again. Writes continue meanwhile.
+// Of three members, one after the other is killed, the leader first, and started again. Writes
+// continue meanwhile.
 func TestFailover(t *testing.T) {
 	members := newProcesses(t, t.TempDir(), 3)
 	l, r, source, _ := follow(t, members)
@@ -252,7 +255,8 @@ func TestFailover(t *testing.T) {
 	require.Equal(t, uint64(1), source.Stats().Lists, "the watch continued from its last revision")
 }
 
-// A leader that hangs keeps its connections open and does not answer. Sources that watch it connect to other members.
+// A leader that hangs keeps its connections open and does not answer. Sources that watch it connect
+// to other members.
 func TestFrozenLeader(t *testing.T) {
 	members := newProcesses(t, t.TempDir(), 3)
 	l, r, _, _ := follow(t, members)

@@ -61,7 +61,8 @@ func watchers(t testing.TB) int {
 	return 0
 }
 
-// Fifty nodes behind a proxy cause only a few watches at the server, and all of them receive everything.
+// Fifty nodes behind a proxy cause only a few watches at the server, and all of them receive
+// everything.
 func TestProxyFanOut(t *testing.T) {
 	const nodes, objects = 50, 500
 	srv, _, store := newStoreOn(t)
@@ -104,8 +105,8 @@ func TestProxyFanOut(t *testing.T) {
 	})
 }
 
-// Behind a proxy, a Source survives the same failures as without: a restart of the server, a compaction, a missing
-// mark.
+// Behind a proxy, a Source survives the same failures as without: a restart of the server, a
+// compaction, a missing mark.
 func TestProxyFaults(t *testing.T) {
 	srv, _, store := newStoreOn(t)
 	update(t, store, set("a", "1"), set("b", "1"), set("gone", "1"))

@@ -196,7 +196,8 @@ func (w *witness) hooks() etcd.SourceHooks {
 	}
 }
 
-// waitLost waits until Lost is called with an error for which holds returns true, and removes it and all earlier ones.
+// waitLost waits until Lost is called with an error for which holds returns true, and removes it
+// and all earlier ones.
 func (w *witness) waitLost(t testing.TB, what string, holds func(error) bool) {
 	t.Helper()
 	w.await(t, "lost: "+what, func() bool {

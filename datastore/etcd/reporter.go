@@ -19,19 +19,21 @@ import (
 type ReporterConfig struct {
 	// Client that writes the reports. Required.
 	Client *Client
-	// Node is the name of this node. Required; 1 to 265 letters, digits and -_.:@+~. Two Reporters with the same Node
-	// overwrite each other's reports, and both call Lost repeatedly.
+	// Node is the name of this node. Required; 1 to 265 letters, digits and -_.:@+~. Two Reporters
+	// with the same Node overwrite each other's reports, and both call Lost repeatedly.
 	Node string
-	// TTL is the time, in whole seconds, after which a report expires if its node no longer renews it. While it runs,
-	// the Reporter reads its report from the store every third of the TTL. If the servers have elected a leader since
-	// the last write, the Reporter then writes the report again. Default: 30 s; minimum 2 s.
+	// TTL is the time, in whole seconds, after which a report expires if its node no longer renews
+	// it. While it runs, the Reporter reads its report from the store every third of the TTL. If
+	// the servers have elected a leader since the last write, the Reporter then writes the report
+	// again. Default: 30 s; minimum 2 s.
 	TTL time.Duration
-	// Interval is the minimum time between two writes. If Set is called several times in between, only the last report
-	// is written. Default: 200 ms.
+	// Interval is the minimum time between two writes. If Set is called several times in between,
+	// only the last report is written. Default: 200 ms.
 	Interval time.Duration
 	// MaxBackOff is the maximum pause between two attempts after a failure. Default: 5 s.
 	MaxBackOff time.Duration
-	// Lost is called from the goroutine of Run with the error of each failed attempt to report. Optional.
+	// Lost is called from the goroutine of Run with the error of each failed attempt to report.
+	// Optional.
 	Lost func(err error)
 }
 
@@ -68,15 +70,16 @@ func (c ReporterConfig) validate() error {
 	return errors.Join(errs...)
 }
 
-// Reporter writes the revision that a node has applied, and the status of its endpoints, to the store. The keys have a
-// lease. If the node no longer renews the lease, the store deletes the keys.
+// Reporter writes the revision that a node has applied, and the status of its endpoints, to the
+// store. The keys have a lease. If the node no longer renews the lease, the store deletes the keys.
 //
-// A revision means nothing without its History, which identifies the data that a Source has read. The store may lose
-// this data, for example by a restore. The Reporter then leaves out the revision, and reports that the node is not in
-// sync.
+// A revision means nothing without its History, which identifies the data that a Source has read.
+// The store may lose this data, for example by a restore. The Reporter then leaves out the
+// revision, and reports that the node is not in sync.
 //
-// Give the Reporter and the Source the same Client. The etcd user of this Client needs the right to read the keys below
-// state/. The Reporter checks the mark there, which is the key that Store.Init creates.
+// Give the Reporter and the Source the same Client. The etcd user of this Client needs the right to
+// read the keys below state/. The Reporter checks the mark there, which is the key that Store.Init
+// creates.
 //
 // Set is safe for concurrent use. Only one call of Run may be active at a time.
 type Reporter struct {
@@ -98,8 +101,8 @@ func NewReporter(cfg ReporterConfig) (*Reporter, error) {
 	return &Reporter{config: cfg, wake: make(chan struct{}, 1)}, nil
 }
 
-// Set replaces the report. It does not wait until the report is written. Do not change the maps of the report
-// afterwards.
+// Set replaces the report. It does not wait until the report is written. Do not change the maps of
+// the report afterwards.
 func (r *Reporter) Set(report Report) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -110,8 +113,9 @@ func (r *Reporter) Set(report Report) {
 	}
 }
 
-// Run writes reports until ctx is done. Then it deletes the node's reports, and returns the error of ctx. If the store
-// fails, Run calls Lost and retries. A second call during the first returns ErrRunning.
+// Run writes reports until ctx is done. Then it deletes the node's reports, and returns the error
+// of ctx. If the store fails, Run calls Lost and retries. A second call during the first returns
+// ErrRunning.
 func (r *Reporter) Run(ctx context.Context) error {
 	r.mu.Lock()
 	if r.running {

@@ -42,8 +42,8 @@ func applied(t testing.TB, store *etcd.Store, key policy.Key) string {
 	return text
 }
 
-// After a policy is written, one node after the other applies it. Nodes that fail or have ended are not counted as
-// applied.
+// After a policy is written, one node after the other applies it. Nodes that fail or have ended are
+// not counted as applied.
 func TestApplied(t *testing.T) {
 	srv, client, store := newStoreOn(t)
 	ctx, history, raw := t.Context(), readingOf(t, client), rawClient(t, srv.url)
@@ -198,8 +198,8 @@ func (u *unansweredTxn) Commit() (*clientv3.TxnResponse, error) {
 	return response, err
 }
 
-// If the response to the write of a report is lost, the node recognises its report. The history continues, and the
-// Source does not list again.
+// If the response to the write of a report is lost, the node recognises its report. The history
+// continues, and the Source does not list again.
 func TestReportIsRecognisedAfterLostResponse(t *testing.T) {
 	for _, lost := range []struct{ transactions, puts int32 }{{1, 0}, {1, 1}, {2, 2}} {
 		t.Run(fmt.Sprintf("%d transactions, %d puts", lost.transactions, lost.puts), func(t *testing.T) {
@@ -239,7 +239,8 @@ func (r *readKV) Get(ctx context.Context, key string, opts ...clientv3.OpOption)
 	return response, err
 }
 
-// A report that another process replaced is written again when the Reporter reads it back, even if nothing changes.
+// A report that another process replaced is written again when the Reporter reads it back, even if
+// nothing changes.
 func TestReplacedReportIsWrittenAgain(t *testing.T) {
 	srv, _, store := newStoreOn(t)
 	p := profile("p", "1")

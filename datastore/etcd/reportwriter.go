@@ -18,8 +18,8 @@ var errReplaced = errors.New(
 	"etcd: report: another writer changed the report: a second agent uses this node's name, or the store was restored",
 )
 
-// lastReport identifies the last value of the agent's key that a Reporter wrote. If the store has it, the store has
-// every earlier change, too.
+// lastReport identifies the last value of the agent's key that a Reporter wrote. If the store has
+// it, the store has every earlier change, too.
 type lastReport struct {
 	at      int64            // revision of the write; 0 before the first
 	lease   clientv3.LeaseID // of the last attempt to write, which may have succeeded without a response
@@ -88,8 +88,8 @@ func (w *reportWriter) write(ctx context.Context, report Report) error {
 	return nil
 }
 
-// readStore reads the agent's key, to check that the store has the history of the last write. The first call writes a
-// report without a revision instead, which is correct for any history.
+// readStore reads the agent's key, to check that the store has the history of the last write. The
+// first call writes a report without a revision instead, which is correct for any history.
 func (w *reportWriter) readStore(ctx context.Context, report Report) error {
 	ctx, cancel := w.client.request(ctx)
 	defer cancel()

@@ -135,8 +135,8 @@ func TestTLSWithClientCertificates(t *testing.T) {
 	require.False(t, bad.isInSync())
 }
 
-// users switches authentication on for two users: root, and agent, which may read the state and write the reports of
-// node n1.
+// users switches authentication on for two users: root, and agent, which may read the state and
+// write the reports of node n1.
 func users(t testing.TB, srv *server) *clientv3.Client {
 	raw, ctx := rawClient(t, srv.url), context.Background()
 	try := func(_ any, err error) { require.NoError(t, err) }
@@ -202,7 +202,8 @@ func TestUsersAndRoles(t *testing.T) {
 	_, err = newStore(t, agent).Settings(t.Context(), "n1")
 	require.NoError(t, err)
 
-	// A Source with a wrong password retries, because the password may become valid. Until then it is not in sync.
+	// A Source with a wrong password retries, because the password may become valid. Until then it
+	// is not in sync.
 	wrong, late := &witness{}, newReceiver()
 	start(t, quick(user("agent", "secret!"), wrong), late)
 	wrong.waitLost(t, "refused", func(err error) bool {
@@ -215,7 +216,8 @@ func TestUsersAndRoles(t *testing.T) {
 	late.wait(t, "a=1")
 	late.waitInSync(t)
 
-	// When a role is revoked, Lost is called and the state stays. When the role is granted again, the Source continues.
+	// When a role is revoked, Lost is called and the state stays. When the role is granted again,
+	// the Source continues.
 	w.clear()
 	r.take()
 	_, err = root.UserRevokeRole(t.Context(), "agent", "agent")
@@ -260,7 +262,8 @@ func TestRevokedRoleIsDetectedDuringWatch(t *testing.T) {
 	require.False(t, source.Stats().Connected)
 }
 
-// A restarted server has lost the tokens that it issued to users. Source and Reporter authenticate again.
+// A restarted server has lost the tokens that it issued to users. Source and Reporter authenticate
+// again.
 func TestUsersAuthenticateAgainAfterRestart(t *testing.T) {
 	srv, _, open := newStoreOn(t)
 	update(t, open, set("a", "1"))

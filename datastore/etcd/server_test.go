@@ -24,7 +24,8 @@ import (
 // waitTimeout limits how long a test waits for an event.
 const waitTimeout = 60 * time.Second
 
-// server is an etcd in this process. It keeps its port over stop and start, and its data unless they are removed.
+// server is an etcd in this process. It keeps its port over stop and start, and its data unless
+// they are removed.
 type server struct {
 	config *embed.Config
 	etcd   *embed.Etcd
@@ -75,8 +76,8 @@ func loopbackAddress() string {
 	return fmt.Sprintf("127.%d.%d.%d", 1+rand.IntN(254), rand.IntN(256), 1+rand.IntN(254))
 }
 
-// freePort returns an address and a port on which no socket listens. The address is random, so that no other socket
-// takes the port before the server starts or while it is stopped.
+// freePort returns an address and a port on which no socket listens. The address is random, so that
+// no other socket takes the port before the server starts or while it is stopped.
 func freePort(t testing.TB) string { return freePortOf(t, loopbackAddress()) }
 
 func freePortOf(t testing.TB, host string) string {
@@ -262,8 +263,8 @@ func awaitStored(t testing.TB, raw *clientv3.Client, what string, holds func() b
 	}
 }
 
-// eventually polls until holds returns true. It is for states without an event: whether a server answers, which one is
-// the leader, and counters of a Source without a hook.
+// eventually polls until holds returns true. It is for states without an event: whether a server
+// answers, which one is the leader, and counters of a Source without a hook.
 func eventually(t testing.TB, what string, holds func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(waitTimeout); !holds(); time.Sleep(5 * time.Millisecond) {
@@ -271,7 +272,8 @@ func eventually(t testing.TB, what string, holds func() bool) {
 	}
 }
 
-// background runs a function until the test ends, or until the returned function is called, which returns its error.
+// background runs a function until the test ends, or until the returned function is called, which
+// returns its error.
 func background(t testing.TB, run func(context.Context) error) (stop func() error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)

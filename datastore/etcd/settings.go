@@ -16,8 +16,8 @@ import (
 
 // Settings are the settings of an agent, as JSON that the agent interprets.
 type Settings struct {
-	// Global has the settings for all nodes. The field Node has the settings for one node. Each is nil if there are
-	// none. If both have the same setting, the one for the node is used.
+	// Global has the settings for all nodes. The field Node has the settings for one node. Each is
+	// nil if there are none. If both have the same setting, the one for the node is used.
 	Global, Node json.RawMessage
 }
 
@@ -32,12 +32,13 @@ func settingsPath(node string) string {
 	return partSettings + "node/" + node
 }
 
-// PutSettings writes the settings of a node. If node is empty, it writes the settings for all nodes (Settings.Global).
-// If settings is nil, it deletes the stored settings. It checks only that the settings are a JSON object; the agent
-// validates them.
+// PutSettings writes the settings of a node. If node is empty, it writes the settings for all nodes
+// (Settings.Global). If settings is nil, it deletes the stored settings. It checks only that the
+// settings are a JSON object; the agent validates them.
 //
-// Errors: an invalid argument; those of the client; a *ValueError, which may wrap ErrNewer, if this version cannot read
-// the stored settings. PutSettings does not overwrite such settings, but can delete them.
+// Errors: an invalid argument; those of the client; a *ValueError, which may wrap ErrNewer, if this
+// version cannot read the stored settings. PutSettings does not overwrite such settings, but can
+// delete them.
 func (s *Store) PutSettings(ctx context.Context, node string, settings json.RawMessage) error {
 	if node != "" {
 		if err := checkSegment("node", node); err != nil {
@@ -70,8 +71,9 @@ func (s *Store) PutSettings(ctx context.Context, node string, settings json.RawM
 	return nil
 }
 
-// replaceSettings makes one write, and reports whether it was done. It fails if another writer changes the key
-// meanwhile. Settings that this version cannot read are not overwritten, but can be deleted.
+// replaceSettings makes one write, and reports whether it was done. It fails if another writer
+// changes the key meanwhile. Settings that this version cannot read are not overwritten, but can be
+// deleted.
 func (s *Store) replaceSettings(
 	ctx context.Context, etcd *clientv3.Client, key string, write clientv3.Op,
 ) (done bool, err error) {
@@ -100,8 +102,9 @@ func (s *Store) replaceSettings(
 
 // Settings returns the settings for a node.
 //
-// Errors: those of the client; a *ValueError, which may wrap ErrNewer; ErrNotInitialised if the store has no mark. (The
-// mark is the key that Init creates. If it is missing, settings may be lost, or not written yet.)
+// Errors: those of the client; a *ValueError, which may wrap ErrNewer; ErrNotInitialised if the
+// store has no mark. (The mark is the key that Init creates. If it is missing, settings may be
+// lost, or not written yet.)
 func (s *Store) Settings(ctx context.Context, node string) (Settings, error) {
 	settings, _, err := s.settings(ctx, node)
 	return settings, err
@@ -149,12 +152,13 @@ func (s *Store) setting(kv *mvccpb.KeyValue) (json.RawMessage, error) {
 	return v.Settings, nil
 }
 
-// WatchSettings blocks until the settings for a node differ from the given ones, and returns the new settings. It
-// watches the settings. It also reads them every StoreConfig.Recheck: if the database was restored from a backup, a
-// watch may report no changes.
+// WatchSettings blocks until the settings for a node differ from the given ones, and returns the
+// new settings. It watches the settings. It also reads them every StoreConfig.Recheck: if the
+// database was restored from a backup, a watch may report no changes.
 //
-// If WatchSettings cannot read or watch the settings, or if the store is not initialised (see Settings), it calls
-// failed(err), and continues to wait. When it has read the settings again, it calls failed(nil).
+// If WatchSettings cannot read or watch the settings, or if the store is not initialised (see
+// Settings), it calls failed(err), and continues to wait. When it has read the settings again, it
+// calls failed(nil).
 //
 // Errors: that of ctx; an invalid node.
 func (s *Store) WatchSettings(ctx context.Context, node string, now Settings, failed func(error)) (Settings, error) {
@@ -189,7 +193,8 @@ func (s *Store) WatchSettings(ctx context.Context, node string, now Settings, fa
 	}
 }
 
-// settingsChanged blocks until any settings have changed after a revision, or until the next recheck.
+// settingsChanged blocks until any settings have changed after a revision, or until the next
+// recheck.
 func (s *Store) settingsChanged(ctx context.Context, revision int64) error {
 	etcd, err := s.client.conn(ctx)
 	if err != nil {

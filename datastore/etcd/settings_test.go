@@ -101,7 +101,8 @@ func TestNewerLayoutPreventsWrite(t *testing.T) {
 	require.Equal(t, etcd.Settings{}, s)
 }
 
-// After a restore to an earlier revision, a watch reports no changes. The settings are read at the next recheck.
+// After a restore to an earlier revision, a watch reports no changes. The settings are read at the
+// next recheck.
 func TestSettingsSilentWatch(t *testing.T) {
 	srv, _, store := newStoreOn(t)
 	raw := rawClient(t, srv.url)

@@ -19,43 +19,48 @@ var _ datastore.Source = (*Source)(nil)
 type SourceConfig struct {
 	// Client that reads the store. Required.
 	Client *Client
-	// PageSize is the maximum number of objects in a page of a list. The first page is smaller, and so are pages of
-	// large objects: a page has about 4 MiB at most. Two pages are in memory at a time. Default: 5000.
+	// PageSize is the maximum number of objects in a page of a list. The first page is smaller, and
+	// so are pages of large objects: a page has about 4 MiB at most. Two pages are in memory at a
+	// time. Default: 5000.
 	PageSize int
-	// MaxPending is the number of pending objects at which the Source stops reading. An object is pending while the
-	// receiver lacks its latest value. The Source pauses a list, or ends its watch, and continues once the receiver has
-	// the pending objects. The server keeps the changes meanwhile. The changes of one transaction stay together, even
-	// above the limit. Default: 20,000.
+	// MaxPending is the number of pending objects at which the Source stops reading. An object is
+	// pending while the receiver lacks its latest value. The Source pauses a list, or ends its
+	// watch, and continues once the receiver has the pending objects. The server keeps the changes
+	// meanwhile. The changes of one transaction stay together, even above the limit. Default:
+	// 20,000.
 	MaxPending int
-	// MaxBackOff is the maximum pause between two attempts after a failure. The pause begins at 50 ms and doubles with
-	// each failure. Up to half of it is removed at random. Default: 5 s.
+	// MaxBackOff is the maximum pause between two attempts after a failure. The pause begins at 50
+	// ms and doubles with each failure. Up to half of it is removed at random. Default: 5 s.
 	MaxBackOff time.Duration
-	// Heartbeat is the interval at which the Source checks the store, in addition to its watch. It checks that the
-	// store answers, and that the mark (the key that Store.Init creates) and the History have not changed. Default: 5
-	// s.
+	// Heartbeat is the interval at which the Source checks the store, in addition to its watch. It
+	// checks that the store answers, and that the mark (the key that Store.Init creates) and the
+	// History have not changed. Default: 5 s.
 	Heartbeat time.Duration
-	// Recheck is the minimum interval at which the Source queries the store for changes that the watch did not report.
-	// If it finds one, it lists everything again. For each query, the server reads every object. A watch may miss
-	// changes if a proxy between Source and server loses its own watch. Default: 10 min.
+	// Recheck is the minimum interval at which the Source queries the store for changes that the
+	// watch did not report. If it finds one, it lists everything again. For each query, the server
+	// reads every object. A watch may miss changes if a proxy between Source and server loses its
+	// own watch. Default: 10 min.
 	Recheck time.Duration
 	// Hooks are called on events. Optional.
 	Hooks SourceHooks
 }
 
-// SourceHooks are optional functions that a Source calls during Run. The Source calls Delivered from the goroutine that
-// calls the receiver, and all other hooks from a second goroutine. No hook may block.
+// SourceHooks are optional functions that a Source calls during Run. The Source calls Delivered
+// from the goroutine that calls the receiver, and all other hooks from a second goroutine. No hook
+// may block.
 type SourceHooks struct {
-	// Rejected is called for a value that cannot be used, once for each version of the value. If the key cannot be
-	// parsed, Rejected is called for each change of the key, and again each time the Source lists the store. The error
-	// is a *ValueError.
+	// Rejected is called for a value that cannot be used, once for each version of the value. If
+	// the key cannot be parsed, Rejected is called for each change of the key, and again each time
+	// the Source lists the store. The error is a *ValueError.
 	Rejected func(err error)
-	// Lost is called with the error of each failed attempt to read the store. Such a failure removes no objects from
-	// the datastore.Receiver.
+	// Lost is called with the error of each failed attempt to read the store. Such a failure
+	// removes no objects from the datastore.Receiver.
 	Lost func(err error)
 	// Found is called when the store can be read for the first time, and again after Lost.
 	Found func()
-	// Delivered is called when the receiver has all changes up to a revision. The arguments are this revision and the
-	// History to which the revision belongs. A Report needs both. Revisions of one History only increase.
+	// Delivered is called when the receiver has all changes up to a revision. The arguments are
+	// this revision and the History to which the revision belongs. A Report needs both. Revisions
+	// of one History only increase.
 	Delivered func(revision Revision, history *History)
 }
 
@@ -108,12 +113,13 @@ func (c SourceConfig) validate() error {
 	return errors.Join(errs...)
 }
 
-// Source reads the objects of a cluster: first all of them at one revision, in pages, and then each change. After a
-// failure, it sends only the differences between the store and the state of the receiver.
+// Source reads the objects of a cluster: first all of them at one revision, in pages, and then each
+// change. After a failure, it sends only the differences between the store and the state of the
+// receiver.
 //
-// If the receiver is slow, the Source keeps the latest value of each object that the receiver has not got yet. At
-// SourceConfig.MaxPending such objects, it stops reading until the receiver has got them. In addition, a Source keeps
-// the name of each object of the store, and hashes of its value.
+// If the receiver is slow, the Source keeps the latest value of each object that the receiver has
+// not got yet. At SourceConfig.MaxPending such objects, it stops reading until the receiver has got
+// them. In addition, a Source keeps the name of each object of the store, and hashes of its value.
 //
 // Only one call of Run may be active at a time. Stats and Unusable are safe for concurrent use.
 type Source struct {
@@ -133,20 +139,22 @@ type SourceStats struct {
 	LastError error
 	// InSync means that InSync of the receiver was called.
 	InSync bool
-	// Read is the revision up to which the store has been read. Delivered is the revision up to which the receiver has
-	// all changes. They are 0 before the first list.
+	// Read is the revision up to which the store has been read. Delivered is the revision up to
+	// which the receiver has all changes. They are 0 before the first list.
 	Read, Delivered Revision
 	// Behind is the age of the oldest change that the receiver lacks; 0 if it has all.
 	Behind time.Duration
-	// Objects is the number of objects that the Source has read. Until the first list is complete, the store may have
-	// more. Pending is the number of objects whose latest state the receiver lacks.
+	// Objects is the number of objects that the Source has read. Until the first list is complete,
+	// the store may have more. Pending is the number of objects whose latest state the receiver
+	// lacks.
 	Objects, Pending int
-	// Lists counts the reads of the whole store that were begun. The field Watches counts the watches that were begun,
-	// and Events counts the changes that these watches reported.
+	// Lists counts the reads of the whole store that were begun. The field Watches counts the
+	// watches that were begun, and Events counts the changes that these watches reported.
 	Lists, Watches, Events uint64
 	// Resyncs counts the watches that could not be continued, so that everything was listed again.
 	Resyncs uint64
-	// Connections counts the connections to servers by all users of the Client; 0 if Config.Etcd is set.
+	// Connections counts the connections to servers by all users of the Client; 0 if Config.Etcd is
+	// set.
 	Connections uint64
 	// Rejected counts the values that could not be used.
 	Rejected uint64
@@ -167,8 +175,8 @@ const (
 	FailureRefused FailureKind = "refused"
 	// FailureCompacted: the revision from which to continue has been compacted.
 	FailureCompacted FailureKind = "compacted"
-	// FailureHistory: the store no longer has the data that the Source has read (see History). For example, a backup
-	// was restored, or the store was initialised again.
+	// FailureHistory: the store no longer has the data that the Source has read (see History). For
+	// example, a backup was restored, or the store was initialised again.
 	FailureHistory FailureKind = "history"
 	// FailureMissed: the watch missed a change.
 	FailureMissed FailureKind = "missed"
@@ -213,8 +221,8 @@ func (s *Source) Stats() SourceStats {
 	return stats
 }
 
-// Unusable returns the objects that the receiver does not get because their values cannot be used, each with a
-// *ValueError. It returns none while Run does not run.
+// Unusable returns the objects that the receiver does not get because their values cannot be used,
+// each with a *ValueError. It returns none while Run does not run.
 func (s *Source) Unusable() map[policy.Key]error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -224,9 +232,9 @@ func (s *Source) Unusable() map[policy.Key]error {
 	return s.cache.bad()
 }
 
-// Run implements datastore.Source: it sends the content of the store to the receiver, and then each change of the
-// store. If the store fails, Run calls the hook Lost and retries. It returns the error of ctx or of the receiver. A
-// second call during the first returns ErrRunning.
+// Run implements datastore.Source: it sends the content of the store to the receiver, and then each
+// change of the store. If the store fails, Run calls the hook Lost and retries. It returns the
+// error of ctx or of the receiver. A second call during the first returns ErrRunning.
 func (s *Source) Run(ctx context.Context, r datastore.Receiver) error {
 	b := newCache(s.config.MaxPending)
 	if err := s.start(b); err != nil {

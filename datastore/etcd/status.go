@@ -14,19 +14,21 @@ import (
 type Report struct {
 	// Revision up to which all changes are in the kernel.
 	Revision Revision
-	// History of the Revision, as passed to SourceHooks.Delivered. If it is nil, or not the History of the store, the
-	// Reporter leaves out the revision. Then it also reports that the node is not in sync.
+	// History of the Revision, as passed to SourceHooks.Delivered. If it is nil, or not the History
+	// of the store, the Reporter leaves out the revision. Then it also reports that the node is not
+	// in sync.
 	History *History
 	// InSync means that the first complete state is in the kernel.
 	InSync bool
-	// Faults has the reason for each object at fault. The Reporter writes the first MaxFaults of them, in the order of
-	// keys, and the number of all.
+	// Faults has the reason for each object at fault. The Reporter writes the first MaxFaults of
+	// them, in the order of keys, and the number of all.
 	Faults map[policy.Key]string
 	// Endpoints of the node.
 	Endpoints map[policy.Key]EndpointStatus
 }
 
-// MaxFaults is the maximum number of objects at fault for which a written report has a key and a reason.
+// MaxFaults is the maximum number of objects at fault for which a written report has a key and a
+// reason.
 const MaxFaults = 100
 
 // EndpointStatus is the status of one endpoint of a node.

@@ -16,8 +16,8 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// Revision is a revision of the store. Each transaction increases it. An object has the revision of the transaction
-// that last wrote it.
+// Revision is a revision of the store. Each transaction increases it. An object has the revision of
+// the transaction that last wrote it.
 type Revision int64
 
 // Expectations of a writer, besides a revision.
@@ -45,12 +45,13 @@ type StoreConfig struct {
 	Client *Client
 	// PageSize is the number of objects that List reads with one request. Default: 1000.
 	PageSize int
-	// Recheck is the interval at which WatchSettings reads the settings, in addition to its watch. Default: 1 min.
+	// Recheck is the interval at which WatchSettings reads the settings, in addition to its watch.
+	// Default: 1 min.
 	Recheck time.Duration
 }
 
-// Store reads and writes the objects of a cluster. It validates each object before it writes it. It never overwrites a
-// value that a newer version of this package wrote.
+// Store reads and writes the objects of a cluster. It validates each object before it writes it. It
+// never overwrites a value that a newer version of this package wrote.
 //
 // It is safe for concurrent use, also by several programs.
 type Store struct {
@@ -86,14 +87,14 @@ type Object struct {
 	Resource policy.Resource
 	// Revision of the object.
 	Revision Revision
-	// Owner is the name of the stream for which a Writer wrote the object: see WriterConfig.Owner. It is empty if no
-	// Writer owns the object.
+	// Owner is the name of the stream for which a Writer wrote the object: see WriterConfig.Owner.
+	// It is empty if no Writer owns the object.
 	Owner string
 }
 
-// Init declares that the content of the store is complete: it creates the mark, a key whose value is a new random id
-// (see History). Sources wait until the mark exists. If there is a mark already, Init does nothing. Errors: ErrNewer,
-// or those of the client.
+// Init declares that the content of the store is complete: it creates the mark, a key whose value
+// is a new random id (see History). Sources wait until the mark exists. If there is a mark already,
+// Init does nothing. Errors: ErrNewer, or those of the client.
 func (s *Store) Init(ctx context.Context) error {
 	value, err := encodeValue(markValue{History: rand.Text()})
 	if err != nil {
@@ -118,9 +119,10 @@ func (s *Store) Init(ctx context.Context) error {
 	return checkMark(response.Responses[0].GetResponseRange().Kvs[0].Value)
 }
 
-// Suspend undoes Init: it deletes the mark, the key that Init creates. Without the mark, every Source keeps its state.
-// So you can fill a store again, and no node receives only a part of the objects. Call Init when the store is complete.
-// Errors: those of the client; a *ValueError that wraps ErrNewer if a newer version created the mark.
+// Suspend undoes Init: it deletes the mark, the key that Init creates. Without the mark, every
+// Source keeps its state. So you can fill a store again, and no node receives only a part of the
+// objects. Call Init when the store is complete. Errors: those of the client; a *ValueError that
+// wraps ErrNewer if a newer version created the mark.
 func (s *Store) Suspend(ctx context.Context) error {
 	etcd, ctx, cancel, err := s.begin(ctx)
 	if err != nil {
@@ -150,10 +152,10 @@ func (s *Store) Suspend(ctx context.Context) error {
 	}
 }
 
-// Barrier writes one small key, and returns the revision of this write. So the revision is later than those of all
-// earlier writes, and every Source receives it, even if no object has changed. AppliedAt returns which nodes have
-// applied it.
-// Errors: a *ValueError that wraps ErrNewer, or those of the client.
+// Barrier writes one small key, and returns the revision of this write. So the revision is later
+// than those of all earlier writes, and every Source receives it, even if no object has changed.
+// AppliedAt returns which nodes have applied it. Errors: a *ValueError that wraps ErrNewer, or
+// those of the client.
 func (s *Store) Barrier(ctx context.Context) (Revision, error) {
 	value, err := encodeValue(struct{}{})
 	if err != nil {
@@ -205,7 +207,8 @@ func (s *Store) begin(ctx context.Context) (*clientv3.Client, context.Context, c
 	return etcd, ctx, cancel, nil
 }
 
-// Get returns an object. Errors: ErrNotFound; those of the client; a *ValueError, which may wrap ErrNewer.
+// Get returns an object. Errors: ErrNotFound; those of the client; a *ValueError, which may wrap
+// ErrNewer.
 func (s *Store) Get(ctx context.Context, key policy.Key) (Object, error) {
 	if err := checkKey(key); err != nil {
 		return Object{}, err
@@ -256,9 +259,9 @@ type List struct {
 	Revision Revision
 }
 
-// List returns the objects that a query selects. It reads them in pages, all at one revision. Errors: those of the
-// client. If the error wraps rpctypes.ErrCompacted, the server compacted the revision before List had read all pages:
-// call List again.
+// List returns the objects that a query selects. It reads them in pages, all at one revision.
+// Errors: those of the client. If the error wraps rpctypes.ErrCompacted, the server compacted the
+// revision before List had read all pages: call List again.
 func (s *Store) List(ctx context.Context, q Query) (List, error) {
 	prefix := partState
 	if q.Kind != "" {

@@ -54,7 +54,8 @@ func TestStorePutGetDelete(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// slowKV calls between once, before it sends the second transaction. So another writer can change the object first.
+// slowKV calls between once, before it sends the second transaction. So another writer can change
+// the object first.
 type slowKV struct {
 	clientv3.KV
 	transactions int
@@ -68,7 +69,8 @@ func (s *slowKV) Txn(ctx context.Context) clientv3.Txn {
 	return s.KV.Txn(ctx)
 }
 
-// A write that expects a revision, or none, also fails if another writer changes the object just before.
+// A write that expects a revision, or none, also fails if another writer changes the object just
+// before.
 func TestConcurrentChangeIsAConflict(t *testing.T) {
 	for _, row := range []struct {
 		name          string
@@ -245,7 +247,8 @@ func TestStoreList(t *testing.T) {
 	}, text[1:])
 }
 
-// If several writers increase the same numbers with compare-and-swap, no write is lost, and pairs stay equal.
+// If several writers increase the same numbers with compare-and-swap, no write is lost, and pairs
+// stay equal.
 func TestStoreConcurrent(t *testing.T) {
 	_, client, store := newStoreOn(t)
 	update(t, store, set("l", "0"), set("r", "0"))
@@ -327,7 +330,8 @@ func TestConfigsAreChecked(t *testing.T) {
 	require.ErrorContains(t, err, "whole seconds")
 }
 
-// A barrier has a revision that nodes receive, even if nothing was written or the revision of a deletion is unknown.
+// A barrier has a revision that nodes receive, even if nothing was written or the revision of a
+// deletion is unknown.
 func TestBarrier(t *testing.T) {
 	srv, client, store := newStoreOn(t)
 	w, r := &witness{}, newReceiver()

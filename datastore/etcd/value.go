@@ -13,8 +13,8 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// Schema is the version of the layout and of every value that this package writes. The package does not read newer
-// versions.
+// Schema is the version of the layout and of every value that this package writes. The package does
+// not read newer versions.
 const Schema = 1
 
 // objectHead is the beginning of the value of an object.
@@ -41,8 +41,9 @@ func encodeObject(o object) ([]byte, error) {
 
 // decodeObject decodes the value of an object. The caller wraps the error in a ValueError.
 //
-// With a *policy.DoubtError, the object can be enforced but not overwritten: rules that this version cannot read would
-// be lost. A policy that was written with closed rules returns no such error.
+// With a *policy.DoubtError, the object can be enforced but not overwritten: rules that this
+// version cannot read would be lost. A policy that was written with closed rules returns no such
+// error.
 func decodeObject(key policy.Key, value []byte) (object, error) {
 	var o object
 	var err error
@@ -90,8 +91,9 @@ func decodeMembers(value []byte) (object, error) {
 	return o, nil
 }
 
-// cutObject splits a value that has exactly the form that encodeObject writes. It is fast because it does not parse the
-// body. If the body is one JSON object, the value is valid; the caller decodes the body.
+// cutObject splits a value that has exactly the form that encodeObject writes. It is fast because
+// it does not parse the body. If the body is one JSON object, the value is valid; the caller
+// decodes the body.
 func cutObject(value []byte) (owner string, body []byte, ok bool) {
 	rest, ok := bytes.CutPrefix(value, []byte(objectHead))
 	if !ok {

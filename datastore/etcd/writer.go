@@ -19,28 +19,30 @@ import (
 type WriterConfig struct {
 	// Store to write to. Required.
 	Store *Store
-	// Owner is the name of the stream. The Writer deletes objects that the stream had before and no longer has. Writers
-	// of other streams do not change the objects of this stream, unless their Adopt is set. Required; 1 to 265 letters,
-	// digits and -_.:@+~.
+	// Owner is the name of the stream. The Writer deletes objects that the stream had before and no
+	// longer has. Writers of other streams do not change the objects of this stream, unless their
+	// Adopt is set. Required; 1 to 265 letters, digits and -_.:@+~.
 	Owner string
-	// Decode decodes a stream. It returns the resources, and an error for each object that it cannot decode. For
-	// manifests, use manifest.Decode of the module kubernetes. The default decodes one resource with policy.Decode.
+	// Decode decodes a stream. It returns the resources, and an error for each object that it
+	// cannot decode. For manifests, use manifest.Decode of the module kubernetes. The default
+	// decodes one resource with policy.Decode.
 	Decode func(file string, data []byte) ([]policy.Resource, []error)
-	// Ignore reports whether the stream is written despite this error of Decode. Nil ignores no error.
+	// Ignore reports whether the stream is written despite this error of Decode. Nil ignores no
+	// error.
 	Ignore func(err error) bool
-	// Adopt makes this stream the owner of all its objects. By default, Write returns an error if the store has one of
-	// these objects with another owner or without an owner.
+	// Adopt makes this stream the owner of all its objects. By default, Write returns an error if
+	// the store has one of these objects with another owner or without an owner.
 	Adopt bool
-	// AllowEmpty permits a stream without objects. Write then deletes all objects that the stream had before. The
-	// default is an error, because an empty stream is usually a mistake.
+	// AllowEmpty permits a stream without objects. Write then deletes all objects that the stream
+	// had before. The default is an error, because an empty stream is usually a mistake.
 	AllowEmpty bool
 }
 
-// Writer keeps the objects of one owner in the store equal to a stream of manifests. It writes the objects of the
-// stream, and deletes objects that the stream no longer has.
+// Writer keeps the objects of one owner in the store equal to a stream of manifests. It writes the
+// objects of the stream, and deletes objects that the stream no longer has.
 //
-// It is safe for concurrent use. If two Writers write for the same owner at the same time, one may fail with
-// ErrConflict.
+// It is safe for concurrent use. If two Writers write for the same owner at the same time, one may
+// fail with ErrConflict.
 type Writer struct {
 	config WriterConfig
 }
@@ -81,20 +83,22 @@ func decodeOne(_ string, data []byte) ([]policy.Resource, []error) {
 
 // Result is the result of Writer.Write.
 type Result struct {
-	// Objects is the number of objects in the stream. Pruned has the keys of the deleted objects, sorted.
+	// Objects is the number of objects in the stream. Pruned has the keys of the deleted objects,
+	// sorted.
 	Objects int
 	Pruned  []policy.Key
-	// Revision of the store after the write. If nothing had to be written, no Source receives this revision. To wait
-	// for nodes in this case, use the revision of Store.Barrier instead.
+	// Revision of the store after the write. If nothing had to be written, no Source receives this
+	// revision. To wait for nodes in this case, use the revision of Store.Barrier instead.
 	Revision Revision
 }
 
-// Write makes the objects of the owner equal to those of the stream. If the stream has an error, Write writes nothing.
-// It does not write objects that are already the same.
+// Write makes the objects of the owner equal to those of the stream. If the stream has an error,
+// Write writes nothing. It does not write objects that are already the same.
 //
-// Write uses one transaction if it writes and deletes at most MaxWrites objects. Otherwise it uses several: it writes
-// the objects to which policies refer, then policies, then endpoints, and deletes in the reverse order. So there is
-// never an endpoint without its policies. If Write fails in between, call it again: it writes the rest.
+// Write uses one transaction if it writes and deletes at most MaxWrites objects. Otherwise it uses
+// several: it writes the objects to which policies refer, then policies, then endpoints, and
+// deletes in the reverse order. So there is never an endpoint without its policies. If Write fails
+// in between, call it again: it writes the rest.
 //
 // Errors: a *StreamError; ErrEmptyStream; ErrOwned; those of Store.Commit.
 func (w *Writer) Write(ctx context.Context, file string, data []byte) (Result, error) {
@@ -184,8 +188,8 @@ func (w *Writer) ownerKeys(ctx context.Context) ([]ownerKey, error) {
 	return keys, cmp.Or(err, problem)
 }
 
-// deletions returns the deletions of objects that the owner has and the stream lacks. It also returns stale owner keys,
-// whose objects were deleted or have another owner.
+// deletions returns the deletions of objects that the owner has and the stream lacks. It also
+// returns stale owner keys, whose objects were deleted or have another owner.
 func (w *Writer) deletions(
 	ctx context.Context, owned []ownerKey, wanted map[policy.Key]policy.Resource,
 ) (gone []ownedWrite, stale []ownerKey, err error) {

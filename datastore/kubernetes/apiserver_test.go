@@ -147,8 +147,8 @@ func (c *cluster) isolate(namespace, name, app string) {
 	require.NoError(c, err)
 }
 
-// The Source has the state of the server, of 5,000 pods and 500 policies. It also has their changes after the server is
-// killed, its watches end, its history is compacted and a backup is restored.
+// The Source has the state of the server, of 5,000 pods and 500 policies. It also has their changes
+// after the server is killed, its watches end, its history is compacted and a backup is restored.
 func TestServerRestartCompactionAndRestore(t *testing.T) {
 	pods, policies := 5000, 500
 	if testing.Short() {
@@ -285,8 +285,8 @@ func TestDocumentedRightsAreNeeded(t *testing.T) {
 	c.requireEqual(r)
 }
 
-// Kinds whose CRDs are applied later are read, and unknown fields close their rules. The deletion of a CRD removes its
-// objects.
+// Kinds whose CRDs are applied later are read, and unknown fields close their rules. The deletion
+// of a CRD removes its objects.
 func TestKindsFollowCRDs(t *testing.T) {
 	c := newCluster(t, apiserver.Config{})
 	cfg := clients(t, c.REST())

@@ -26,8 +26,8 @@ type cluster struct {
 	client kubernetes.Interface
 	mu     sync.Mutex
 	uid    types.UID // empty if not known
-	// running is the query in flight, and next the one that is sent after it. Each is nil if there is
-	// none.
+	// running is the query in flight, and next the one that is sent after it. Each is nil if there
+	// is none.
 	running, next *query
 }
 
@@ -41,8 +41,8 @@ type query struct {
 // namespace cannot be read for lack of rights, or never existed, every cluster is accepted.
 //
 // Concurrent callers share one query that is sent after they call. The response to an earlier query
-// may be from another server. The readers of all kinds call check when the Source starts and when it
-// connects again. A query for each reader of many nodes would overload the server.
+// may be from another server. The readers of all kinds call check when the Source starts and when
+// it connects again. A query for each reader of many nodes would overload the server.
 func (c *cluster) check(ctx context.Context) error {
 	c.mu.Lock()
 	running, q := c.running, c.next

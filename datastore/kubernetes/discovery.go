@@ -33,7 +33,8 @@ func (e *otherVersionsError) Error() string {
 // maxAnswerAge is how long a response about an API version is cached, for its other kinds.
 const maxAnswerAge = 10 * time.Second
 
-// discoveryCache reports which kinds the server has. It caches the responses of discovery for a short time.
+// discoveryCache reports which kinds the server has. It caches the responses of discovery for a
+// short time.
 type discoveryCache struct {
 	discovery discovery.DiscoveryInterface
 	maxAge    time.Duration // of an answer
@@ -41,8 +42,8 @@ type discoveryCache struct {
 	answers   map[schema.GroupVersion]answer
 	groups    *metav1.APIGroupList // read at groupsAt; nil if not known
 	groupsAt  time.Time
-	// next is the time of the next discovery of the kinds that are not served. Their readers wait for
-	// the same time, so they share the responses.
+	// next is the time of the next discovery of the kinds that are not served. Their readers wait
+	// for the same time, so they share the responses.
 	next time.Time
 }
 
@@ -71,9 +72,9 @@ type answer struct {
 // server has the kind only in versions that cannot be read. Requests of client-go's discovery take
 // no context; when ctx is done, no further one is sent.
 //
-// With cached, a response may be up to maxAge old. Set it only for a kind of which no object has been
-// sent. If a version has just replaced another, an old response has neither, and the kind would
-// count as not served.
+// With cached, a response may be up to maxAge old. Set it only for a kind of which no object has
+// been sent. If a version has just replaced another, an old response has neither, and the kind
+// would count as not served.
 func (v *discoveryCache) serves(ctx context.Context, resource schema.GroupVersionResource, cached bool) (bool, error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -150,8 +151,8 @@ func (v *discoveryCache) query(ctx context.Context, gv schema.GroupVersion, sinc
 	return a
 }
 
-// warnOfFormerKinds logs a warning for each kind that the server has of those that ClusterNetworkPolicy has replaced.
-// They are not read.
+// warnOfFormerKinds logs a warning for each kind that the server has of those that
+// ClusterNetworkPolicy has replaced. They are not read.
 func (s *Source) warnOfFormerKinds(ctx context.Context) {
 	version := schema.GroupVersion{Group: "policy.networking.k8s.io", Version: "v1alpha1"}
 	for _, name := range []string{"adminnetworkpolicies", "baselineadminnetworkpolicies"} {
@@ -168,8 +169,9 @@ func (s *Source) warnOfFormerKinds(ctx context.Context) {
 	}
 }
 
-// hasKind reports whether the server has a kind, in any version. If a request fails, it tries again until ctx is done.
-// But if the server forbids the request, it returns that error: more requests would get the same response.
+// hasKind reports whether the server has a kind, in any version. If a request fails, it tries again
+// until ctx is done. But if the server forbids the request, it returns that error: more requests
+// would get the same response.
 func (s *Source) hasKind(ctx context.Context, resource schema.GroupVersionResource) (bool, error) {
 	for backoff := newBackoff(); ; {
 		has, err := s.discovery.serves(ctx, resource, true)

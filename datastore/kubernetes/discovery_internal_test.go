@@ -50,7 +50,8 @@ func (d *stubDiscovery) ServerGroups() (*metav1.APIGroupList, error) {
 	return &metav1.APIGroupList{Groups: []metav1.APIGroup{g}}, d.errs[""]
 }
 
-// Only a response without an error means that the server does not have the kind. Then all objects are removed.
+// Only a response without an error means that the server does not have the kind. Then all objects
+// are removed.
 func TestKindIsUnknownWithAnError(t *testing.T) {
 	away := apierrors.NewServiceUnavailable("away")
 	resource := schema.GroupVersionResource{Group: "g", Version: "v1", Resource: "things"}
@@ -132,7 +133,8 @@ func warnings(t *testing.T, d discovery.DiscoveryInterface) string {
 	return log.String()
 }
 
-// Kinds that ClusterNetworkPolicy has replaced are reported once the server responds, however long it was unavailable.
+// Kinds that ClusterNetworkPolicy has replaced are reported once the server responds, however long
+// it was unavailable.
 func TestFormerKindsAreReported(t *testing.T) {
 	log := warnings(t, &lateDiscovery{failures: 1_000, stubDiscovery: stubDiscovery{resources: map[string]string{
 		"policy.networking.k8s.io/v1alpha1": "baselineadminnetworkpolicies",
@@ -151,7 +153,8 @@ func TestFormerKindsOfOtherVersion(t *testing.T) {
 	require.Contains(t, log, "kind=adminnetworkpolicies.policy.networking.k8s.io")
 }
 
-// A server that forbids discovery receives one request for each kind. The log warns that it may have policies.
+// A server that forbids discovery receives one request for each kind. The log warns that it may
+// have policies.
 func TestFormerKindsOfForbiddenDiscovery(t *testing.T) {
 	d := &stubDiscovery{errs: map[string]error{
 		"policy.networking.k8s.io/v1alpha1": apierrors.NewForbidden(schema.GroupResource{}, "", nil),

@@ -8,11 +8,12 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// maxHistory is the number of changes that a history has. Each deleted one costs a request after a failure.
+// maxHistory is the number of changes that a history has. Each deleted one costs a request after a
+// failure.
 const maxHistory = 16
 
-// history has the last changes of different objects that a watch has received, in their order. It is empty after a
-// list.
+// history has the last changes of different objects that a watch has received, in their order. It
+// is empty after a list.
 type history []lastChange
 
 // lastChange is the last change of an object.
@@ -30,8 +31,8 @@ func (h *history) add(c lastChange) {
 	}
 }
 
-// last returns the last change of an object that was not deleted, and the objects that were deleted after it. Without
-// such a change, its resourceVersion is "".
+// last returns the last change of an object that was not deleted, and the objects that were deleted
+// after it. Without such a change, its resourceVersion is "".
 func (h history) last() (last lastChange, deleted []types.NamespacedName) {
 	for _, c := range slices.Backward(h) {
 		if c.resourceVersion != "" {

@@ -47,7 +47,8 @@ func newShared(t *testing.T, hooks Hooks, objects ...runtime.Object) (*Source, *
 	return source, client
 }
 
-// The error of an informer that cannot list a kind is in the status of the kind until the next list.
+// The error of an informer that cannot list a kind is in the status of the kind until the next
+// list.
 func TestInformerErrorEndsWithNextList(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		source, client := newShared(t, Hooks{}, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop"}})

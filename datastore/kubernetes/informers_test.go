@@ -69,7 +69,8 @@ func (r *receiver) keys() []string {
 	return keys
 }
 
-// newDynamic returns a dynamic client of a server that has NetworkPolicies, and none of the other kinds.
+// newDynamic returns a dynamic client of a server that has NetworkPolicies, and none of the other
+// kinds.
 func newDynamic(objects ...runtime.Object) dynamic.Interface {
 	kinds := map[schema.GroupVersionResource]string{}
 	for _, gvr := range []schema.GroupVersionResource{
@@ -116,7 +117,8 @@ func pod(namespace, name, node, address string) *corev1.Pod {
 	return p
 }
 
-// The Source uses existing informers of a caller. Their resyncs, and changes without effect, cause no update.
+// The Source uses existing informers of a caller. Their resyncs, and changes without effect, cause
+// no update.
 func TestInformersOfTheCallerAreUsed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := fake.NewClientset(

@@ -89,7 +89,8 @@ func newNode(c *cluster, cfg kubernetes.Config, after func(dataplane.Batch)) *no
 	return n
 }
 
-// add creates a pod like kubelet and a CNI plugin: its object, its link and ADD. The pod serves at port 80.
+// add creates a pod like kubelet and a CNI plugin: its object, its link and ADD. The pod serves at
+// port 80.
 func (n *node) add(name, address string) *netns.NS {
 	n.Helper()
 	n.addPod("default", name, "n0", "", map[string]string{"app": name})
@@ -128,7 +129,8 @@ func allow(app string) *networkingv1.NetworkPolicy {
 	}
 }
 
-// Edits of a policy and of a pod's labels, and a deletion, take effect on packets, also after the server was killed.
+// Edits of a policy and of a pod's labels, and a deletion, take effect on packets, also after the
+// server was killed.
 func TestEditsTakeEffectOnPackets(t *testing.T) {
 	c := newCluster(t, apiserver.Config{})
 	n := newNode(c, clients(c, c.REST()), func(dataplane.Batch) {})
@@ -168,8 +170,9 @@ func TestEditsTakeEffectOnPackets(t *testing.T) {
 	eventually("one", "two")
 }
 
-// BenchmarkPropagation measures two times for an edit of a policy. The first is the time of the write to the API. The
-// second is the time from the start of the write until the edit is programmed on one node.
+// BenchmarkPropagation measures two times for an edit of a policy. The first is the time of the
+// write to the API. The second is the time from the start of the write until the edit is programmed
+// on one node.
 func BenchmarkPropagation(b *testing.B) {
 	c := newCluster(b, apiserver.Config{})
 	inKernel := make(chan time.Time, 10)

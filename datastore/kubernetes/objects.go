@@ -40,16 +40,16 @@ type objects struct {
 	buffered map[policy.Key]policy.Resource
 	// synced means that a list was complete.
 	synced bool
-	// converted has the version of each object for which Hooks.Converted was called. It is nil unless
-	// the kind has conditions.
+	// converted has the version of each object for which Hooks.Converted was called. It is nil
+	// unless the kind has conditions.
 	converted map[types.NamespacedName]objectVersion
 	status    KindStatus
 	// shared counts the objects of an informer of the caller.
 	shared int
 }
 
-// objectVersion identifies a version of an object. If the object is deleted and created again under its
-// name, it has another UID and its own status.
+// objectVersion identifies a version of an object. If the object is deleted and created again under
+// its name, it has another UID and its own status.
 type objectVersion struct {
 	uid        types.UID
 	generation int64

@@ -87,7 +87,8 @@ func TestBarrierWaitsForEarlierPushes(t *testing.T) {
 	})
 }
 
-// Readers wait while the queue is full. A list after the first does not wait, because it is queued once it is complete.
+// Readers wait while the queue is full. A list after the first does not wait, because it is queued
+// once it is complete.
 func TestReadersWaitForFullQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, err := New(newConfig())

@@ -51,8 +51,8 @@ type reader struct {
 	resourceVersion string
 	// recent has the last changes from a watch.
 	recent history
-	// failed is set if the last list or watch failed. The server may have been restored from a backup
-	// since.
+	// failed is set if the last list or watch failed. The server may have been restored from a
+	// backup since.
 	failed bool
 }
 
@@ -91,11 +91,11 @@ func newBackoff() *wait.Backoff {
 	return &wait.Backoff{Duration: 500 * time.Millisecond, Factor: 2, Jitter: 0.5, Steps: 7, Cap: 15 * time.Second}
 }
 
-// follow lists the objects, unless it can continue from a resourceVersion. Then it watches them until the
-// watch ends. An error means that the kind cannot be read now.
+// follow lists the objects, unless it can continue from a resourceVersion. Then it watches them
+// until the watch ends. An error means that the kind cannot be read now.
 //
-// For a kind that the server does not have, only discovery is queried. The readers of all such kinds
-// share its responses, to reduce the load of many nodes on the server.
+// For a kind that the server does not have, only discovery is queried. The readers of all such
+// kinds share its responses, to reduce the load of many nodes on the server.
 func (r *reader) follow(ctx context.Context) error {
 	if r.objects.status.State == StateNotServed {
 		if served, err := r.discovery.serves(ctx, r.objects.kind.resource, true); err != nil || !served {
@@ -218,8 +218,8 @@ func (r *reader) compareHistory(ctx context.Context) error {
 	return nil
 }
 
-// resourceVersionOf returns the resourceVersion that the server has of an object, "" if it has no such
-// object. Without the right to get it, the result equals none.
+// resourceVersionOf returns the resourceVersion that the server has of an object, "" if it has no
+// such object. Without the right to get it, the result equals none.
 func (r *reader) resourceVersionOf(ctx context.Context, id types.NamespacedName) (string, error) {
 	object, err := r.client.get(ctx, id)
 	switch {

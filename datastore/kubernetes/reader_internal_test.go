@@ -29,8 +29,8 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// A server that ignores sendInitialEvents never ends the list of a watch. The kind is then read in pages, even if its
-// objects change all the time.
+// A server that ignores sendInitialEvents never ends the list of a watch. The kind is then read in
+// pages, even if its objects change all the time.
 func TestStreamWithoutEndFallsBackToPages(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(true)
@@ -59,7 +59,8 @@ func TestStreamWithoutEndFallsBackToPages(t *testing.T) {
 	})
 }
 
-// A restored backup is detected although the server has a later revision by the time that the Source reads it again.
+// A restored backup is detected although the server has a later revision by the time that the
+// Source reads it again.
 func TestRestoreIsDetectedAtALaterRevision(t *testing.T) {
 	const kind = "networkpolicies.networking.k8s.io"
 	policy := func(name string) runtime.Object {
@@ -118,7 +119,8 @@ func TestRestoreIsDetectedAtALaterRevision(t *testing.T) {
 	}
 }
 
-// After an outage, a watch continues without a list if the last change can be compared with the server.
+// After an outage, a watch continues without a list if the last change can be compared with the
+// server.
 func TestWatchContinuesAfterOutage(t *testing.T) {
 	type put func(name string, deleted bool)
 	for name, c := range map[string]struct {
@@ -165,7 +167,8 @@ func TestWatchContinuesAfterOutage(t *testing.T) {
 	}
 }
 
-// The hooks are called for a recreated object, even if its name and content are those of the deleted object.
+// The hooks are called for a recreated object, even if its name and content are those of the
+// deleted object.
 func TestHooksAreCalledForRecreatedObject(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const kind = "clusternetworkpolicies.policy.networking.k8s.io"
@@ -271,7 +274,8 @@ func TestIgnoredObjectsAreNotReported(t *testing.T) {
 	require.Zero(t, s.Status().Faulty)
 }
 
-// A pod without addresses that moves to or from this node is converted again, although it has no endpoint.
+// A pod without addresses that moves to or from this node is converted again, although it has no
+// endpoint.
 func TestMovedPodWithoutEndpointIsNotSkipped(t *testing.T) {
 	cfg := newConfig()
 	cfg.Node = "n0"
@@ -287,8 +291,8 @@ func TestMovedPodWithoutEndpointIsNotSkipped(t *testing.T) {
 	require.False(t, s.sameElsewhere(on("n1"), on("n0")))
 }
 
-// The list at the start of a watch is used once it is complete. A change, or a bookmark without the annotation, does
-// not complete it. A watch does not continue from an incomplete list.
+// The list at the start of a watch is used once it is complete. A change, or a bookmark without the
+// annotation, does not complete it. A watch does not continue from an incomplete list.
 func TestIncompleteListIsNotUsed(t *testing.T) {
 	s, err := New(newConfig())
 	require.NoError(t, err)
@@ -308,8 +312,8 @@ func TestIncompleteListIsNotUsed(t *testing.T) {
 	require.Empty(t, o.records)
 }
 
-// A watch that ends continues without a list, which also ends its error. A removed kind is detected at the next watch,
-// if both the watch and discovery report that it is not served.
+// A watch that ends continues without a list, which also ends its error. A removed kind is detected
+// at the next watch, if both the watch and discovery report that it is not served.
 func TestWatchContinues(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const kind = "clusternetworkpolicies.policy.networking.k8s.io"
@@ -414,8 +418,8 @@ func (d *slowDiscovery) ServerGroups() (*metav1.APIGroupList, error) {
 	return &metav1.APIGroupList{}, nil
 }
 
-// If the server changes the version of a kind, the objects of the kind stay applied. They also stay applied if the
-// Reader has just read the groups of the server.
+// If the server changes the version of a kind, the objects of the kind stay applied. They also stay
+// applied if the Reader has just read the groups of the server.
 func TestObjectsStayIfVersionOfKindChanges(t *testing.T) {
 	const kind = "clusternetworkpolicies.policy.networking.k8s.io"
 	for _, delay := range []time.Duration{0, 2, 5, 10, 20, 40, 80} {

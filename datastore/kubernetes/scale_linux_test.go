@@ -31,16 +31,18 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// BenchmarkScale sets these variables for TestScaleProcess, which it runs in a process for each way to watch all pods.
+// BenchmarkScale sets these variables for TestScaleProcess, which it runs in a process for each way
+// to watch all pods.
 const (
 	scaleMode   = "WAYLEAVE_SCALE_MODE"
 	scaleServer = "WAYLEAVE_SCALE_SERVER"
 	scalePods   = "WAYLEAVE_SCALE_PODS"
 )
 
-// BenchmarkScale measures processes that watch all pods of a cluster. WAYLEAVE_SCALE_PODS is their number (default
-// 10,000). Each namespace has 100 pods and a policy. The benchmark reports the heap after a collection, the resident
-// memory at that time and its peak, all in MB. It also reports the seconds until the state is complete.
+// BenchmarkScale measures processes that watch all pods of a cluster. WAYLEAVE_SCALE_PODS is their
+// number (default 10,000). Each namespace has 100 pods and a policy. The benchmark reports the heap
+// after a collection, the resident memory at that time and its peak, all in MB. It also reports the
+// seconds until the state is complete.
 func BenchmarkScale(b *testing.B) {
 	count, err := strconv.Atoi(cmp.Or(os.Getenv(scalePods), "10000"))
 	require.NoError(b, err)
@@ -186,7 +188,8 @@ func statusMB(t *testing.T, name string) float64 {
 	return 0
 }
 
-// listedStore is a store of a Reflector that stores nothing, and closes a channel after the first list.
+// listedStore is a store of a Reflector that stores nothing, and closes a channel after the first
+// list.
 type listedStore struct{ listed chan struct{} }
 
 func (listedStore) Add(any) error    { return nil }

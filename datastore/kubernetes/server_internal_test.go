@@ -23,12 +23,13 @@ import (
 	"k8s.io/client-go/discovery"
 )
 
-// server is a model of an API server. It has lists in pages and as streams, watches with bookmarks, compaction,
-// restored backups and failures.
+// server is a model of an API server. It has lists in pages and as streams, watches with bookmarks,
+// compaction, restored backups and failures.
 type server struct {
 	discovery.DiscoveryInterface
 	streams bool
-	// ignores means that the server does not send the bookmark at the end of the list with which a watch begins.
+	// ignores means that the server does not send the bookmark at the end of the list with which a
+	// watch begins.
 	ignores bool
 	// otherVersion is another version in which the server has ClusterNetworkPolicy, or empty.
 	otherVersion string
@@ -40,7 +41,8 @@ type server struct {
 	objects   map[string]map[string]runtime.Object
 	history   []change
 	watchers  map[*watcher]bool
-	// broken has the error of each kind that cannot be read. missing has the kinds that are not served.
+	// broken has the error of each kind that cannot be read. missing has the kinds that are not
+	// served.
 	broken  map[string]error
 	missing map[string]bool
 	pages   map[string]pagesOf // by the token for the next page
@@ -49,7 +51,8 @@ type server struct {
 	// starting has the kinds whose next request fails, because a restored server is not ready.
 	starting map[string]bool
 	lists    int // number of lists begun
-	// notFound counts the requests for kinds that are not served, discoveries the requests of discovery.
+	// notFound counts the requests for kinds that are not served, discoveries the requests of
+	// discovery.
 	notFound, discoveries int
 }
 
@@ -96,8 +99,8 @@ func (s *server) do(f func()) {
 	}
 }
 
-// next begins a revision. Histories before and after a restore have no revision in common. On a real server, it is
-// unlikely that an object changes at the same revision in both.
+// next begins a revision. Histories before and after a restore have no revision in common. On a
+// real server, it is unlikely that an object changes at the same revision in both.
 func (s *server) next() {
 	const histories = 81
 	s.revision++
@@ -190,7 +193,8 @@ func (s *server) backup() (restore func()) {
 	}
 }
 
-// fail sets the error of all requests for a kind, or removes it if it is nil. The watches of the kind end.
+// fail sets the error of all requests for a kind, or removes it if it is nil. The watches of the
+// kind end.
 func (s *server) fail(kind string, err error) {
 	s.do(func() {
 		if s.broken[kind] = err; err == nil {
@@ -429,7 +433,8 @@ func (s *server) ServerGroups() (*metav1.APIGroupList, error) {
 	}}}, nil
 }
 
-// requests returns the number of requests for kinds that are not served, and of requests of discovery.
+// requests returns the number of requests for kinds that are not served, and of requests of
+// discovery.
 func (s *server) requests() (notFound, discoveries int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

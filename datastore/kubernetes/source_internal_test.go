@@ -200,8 +200,9 @@ func raw(version, kind string, m metav1.ObjectMeta, spec map[string]any) *unstru
 	return u
 }
 
-// After any sequence of changes, interrupted watches, compactions, restored backups, and kinds that fail, appear and
-// disappear, the state equals that of a new Source. Another list of all kinds changes nothing.
+// After any sequence of changes, interrupted watches, compactions, restored backups, and kinds that
+// fail, appear and disappear, the state equals that of a new Source. Another list of all kinds
+// changes nothing.
 func TestRandomHistoriesEndInTheServersState(t *testing.T) {
 	seeds := uint64(150)
 	if testing.Short() {
@@ -262,7 +263,8 @@ func TestRandomHistoriesEndInTheServersState(t *testing.T) {
 	}
 }
 
-// A Source is not in sync if a kind cannot be listed. If a kind cannot be listed later, its objects stay.
+// A Source is not in sync if a kind cannot be listed. If a kind cannot be listed later, its objects
+// stay.
 func TestForbiddenKindFailsClosed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const kind = "networkpolicies.networking.k8s.io"
@@ -294,7 +296,8 @@ func TestForbiddenKindFailsClosed(t *testing.T) {
 	})
 }
 
-// A failure keeps its time, and is logged once, even if the request in the error differs at each attempt.
+// A failure keeps its time, and is logged once, even if the request in the error differs at each
+// attempt.
 func TestRepeatedFailureIsLoggedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log strings.Builder
@@ -382,8 +385,8 @@ func (w *world) status(kind string) KindStatus {
 	return KindStatus{}
 }
 
-// A list after the first takes effect as one change when it is complete. The receiver gets nothing of an incomplete
-// list.
+// A list after the first takes effect as one change when it is complete. The receiver gets nothing
+// of an incomplete list.
 func TestLaterListIsOneChange(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const kind = "networkpolicies.networking.k8s.io"
@@ -462,8 +465,8 @@ func TestProblemsEndWithTheObject(t *testing.T) {
 	})
 }
 
-// The server may no longer serve a kind of Calico, for example because Calico's API server is removed. Then the objects
-// of the kind stay until the server has the kind again.
+// The server may no longer serve a kind of Calico, for example because Calico's API server is
+// removed. Then the objects of the kind stay until the server has the kind again.
 func TestObjectsStayIfKindIsNotServed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const kind = "globalnetworkpolicies.projectcalico.org"
@@ -492,9 +495,9 @@ func TestObjectsStayIfKindIsNotServed(t *testing.T) {
 	})
 }
 
-// The Source queries for all kinds that the server does not have together, with discovery alone, at most once a minute.
-// It sends one request for each of their two API versions and one for the groups, and at the start one for the former
-// kinds. A kind is read once the server has it.
+// The Source queries for all kinds that the server does not have together, with discovery alone, at
+// most once a minute. It sends one request for each of their two API versions and one for the
+// groups, and at the start one for the former kinds. A kind is read once the server has it.
 func TestKindsThatAreNotServedShareRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const kind = "globalnetworkpolicies.projectcalico.org"
@@ -576,8 +579,8 @@ func TestAttachedPodIsSentAtOnce(t *testing.T) {
 	})
 }
 
-// Every generation of a policy with conditions is reported. So is every change of another policy, because it may end
-// problems that the graph found.
+// Every generation of a policy with conditions is reported. So is every change of another policy,
+// because it may end problems that the graph found.
 func TestChangesWithoutProblemsAreReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const cnps, nps = "clusternetworkpolicies.policy.networking.k8s.io", "networkpolicies.networking.k8s.io"
@@ -604,7 +607,8 @@ func TestChangesWithoutProblemsAreReported(t *testing.T) {
 	})
 }
 
-// If the server returns with another cluster, or without namespace kube-system, no policy is removed.
+// If the server returns with another cluster, or without namespace kube-system, no policy is
+// removed.
 func TestOtherClusterRemovesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const kind = "networkpolicies.networking.k8s.io"
@@ -647,7 +651,8 @@ func TestOtherClusterRemovesNothing(t *testing.T) {
 	})
 }
 
-// A kind of Calico that is removed during its first list has no objects. The Source is then in sync without it.
+// A kind of Calico that is removed during its first list has no objects. The Source is then in sync
+// without it.
 func TestKindRemovedDuringFirstList(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const kind = "globalnetworkpolicies.projectcalico.org"

@@ -21,8 +21,8 @@ import (
 	"github.com/wayleave/wayleave/internal/netns/nstest"
 )
 
-// The commands of docs/agent.md for nodes with one etcd. The test is the node, and changes a policy before the last
-// command.
+// The commands of docs/agent.md for nodes with one etcd. The test is the node, and changes a policy
+// before the last command.
 func TestCommandsForEtcd(t *testing.T) {
 	node, dir := nstest.New(t), t.TempDir()
 	file := func(name string) string { return filepath.Join(dir, name) }

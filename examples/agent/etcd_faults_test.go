@@ -17,8 +17,8 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// A node never counts an object in the store as applied if it is not. It reports the object at fault with the reason,
-// until it is corrected.
+// A node never counts an object in the store as applied if it is not. It reports the object at
+// fault with the reason, until it is corrected.
 func TestFaultsReachTheStore(t *testing.T) {
 	ns, dir := nstest.New(t), t.TempDir()
 	nstest.NewWorkload(t, ns, "way-web", "10.65.0.1")

@@ -65,8 +65,9 @@ func applied(t *testing.T, store *etcd.Store, key policy.Key) {
 	}, func() any { return last })
 }
 
-// While the store is unavailable, the kernel keeps every rule, and the agent reports the failure and stays ready. When
-// the store is available again, the agent applies the changes, and nothing else changes.
+// While the store is unavailable, the kernel keeps every rule, and the agent reports the failure
+// and stays ready. When the store is available again, the agent applies the changes, and nothing
+// else changes.
 func TestStoreOutageKeepsRules(t *testing.T) {
 	ns := nstest.New(t)
 	nstest.NewWorkload(t, ns, "way-web", "10.65.0.1")
@@ -111,8 +112,8 @@ func TestStoreOutageKeepsRules(t *testing.T) {
 	require.Equal(t, before, agent.kernel())
 	require.Empty(t, nft.changes())
 
-	// The store starts again with its data, first on a port that the agent does not use. There, a policy changes, and
-	// an endpoint is deleted and created again.
+	// The store starts again with its data, first on a port that the agent does not use. There, a
+	// policy changes, and an endpoint is deleted and created again.
 	const elsewhere = 2479
 	server.start(elsewhere)
 	_, aside := server.client(func(cfg *clientv3.Config) { cfg.Endpoints = []string{"http://127.0.0.1:2479"} })
@@ -143,8 +144,9 @@ func TestStoreOutageKeepsRules(t *testing.T) {
 	}
 }
 
-// Settings that change in the store, for all nodes or for one, take effect while the agent runs, without a change of
-// the kernel. Invalid ones, and those of a newer version, are reported, and the previous ones stay in effect.
+// Settings that change in the store, for all nodes or for one, take effect while the agent runs,
+// without a change of the kernel. Invalid ones, and those of a newer version, are reported, and the
+// previous ones stay in effect.
 func TestSettingsChangeInTheStore(t *testing.T) {
 	ns := nstest.New(t)
 	nstest.NewWorkload(t, ns, "way-web", "10.65.0.1")
@@ -203,8 +205,9 @@ func TestSettingsChangeInTheStore(t *testing.T) {
 	require.Contains(t, agent.kernel(), "81")
 }
 
-// The database is lost, and filled again with lower revisions. A wait for the new objects, as in 'apply --init --wait',
-// returns once they are in the kernel. The revision that the agent had applied of the lost database has no effect.
+// The database is lost, and filled again with lower revisions. A wait for the new objects, as in
+// 'apply --init --wait', returns once they are in the kernel. The revision that the agent had
+// applied of the lost database has no effect.
 func TestApplyWaitsAfterTheStoreWasRebuilt(t *testing.T) {
 	ns, dir := nstest.New(t), t.TempDir()
 	nstest.NewWorkload(t, ns, "way-web", "10.65.0.1")

@@ -44,8 +44,8 @@ func newAuthority(t *testing.T, file string) *authority {
 	return a
 }
 
-// issue writes a certificate, and its key if keyFile is not empty. The first certificate is that of the authority
-// itself.
+// issue writes a certificate, and its key if keyFile is not empty. The first certificate is that of
+// the authority itself.
 func (a *authority) issue(certFile, keyFile string, until time.Time) {
 	a.t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -112,9 +112,9 @@ func secureEtcd(t *testing.T, s *nodeEtcd, ca, cert, key, password string) (root
 	return s.client(with("root", "master"))
 }
 
-// An agent that the server refuses, or that does not accept the server's certificate, reports the server and the cause.
-// It is alive and not ready, and shows its password nowhere. Once the cause is corrected, it is in sync without a
-// restart.
+// An agent that the server refuses, or that does not accept the server's certificate, reports the
+// server and the cause. It is alive and not ready, and shows its password nowhere. Once the cause
+// is corrected, it is in sync without a restart.
 func TestAgentOverTLSWithAPassword(t *testing.T) {
 	ns, dir := nstest.New(t), t.TempDir()
 	file := func(name string) string { return filepath.Join(dir, name) }

@@ -85,8 +85,8 @@ func TestApplyAdopts(t *testing.T) {
 	require.NoError(t, apply(applyOptions{owner: "second", adopt: true}))
 }
 
-// An agent applies the objects and settings that the command apply wrote. If an object is removed from the manifests,
-// apply deletes it.
+// An agent applies the objects and settings that the command apply wrote. If an object is removed
+// from the manifests, apply deletes it.
 func TestApplyAndRun(t *testing.T) {
 	ns := nstest.New(t)
 	client, store, _ := sharedEtcd(t)
@@ -161,8 +161,8 @@ func TestApplyAndRun(t *testing.T) {
 	require.Empty(t, gone.Nodes, "an agent that ends deletes its report")
 }
 
-// An agent whose store is not initialised is not ready, and reports that. Unreadable objects have no effect on its
-// node.
+// An agent whose store is not initialised is not ready, and reports that. Unreadable objects have
+// no effect on its node.
 func TestRunWithoutAStore(t *testing.T) {
 	ns := nstest.New(t)
 	client, store, raw := sharedEtcd(t)

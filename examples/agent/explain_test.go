@@ -39,7 +39,8 @@ spec:
       source: {nets: [198.51.100.0/24]}
 `
 
-// explain names the file, line, peer and port of the rule that decides, and of the rules that do not match.
+// explain names the file, line, peer and port of the rule that decides, and of the rules that do
+// not match.
 func TestExplainNamesTheManifest(t *testing.T) {
 	dir := folderOf(t, map[string]string{"pods.yaml": goodPods, "shop.yaml": shopPolicies})
 	file := filepath.Join(dir, "shop.yaml")
@@ -56,7 +57,8 @@ func TestExplainNamesTheManifest(t *testing.T) {
 	require.Contains(t, out, " of Policy/guard in tier default, "+file+":22: ingress[0]\n")
 }
 
-// explain names the file and line of a policy without rules. In JSON, the place also has the object.
+// explain names the file and line of a policy without rules. In JSON, the place also has the
+// object.
 func TestExplainNamesTheManifestOfAPolicyWithoutRules(t *testing.T) {
 	dir := folderOf(t, map[string]string{"pods.yaml": onePod, "deny.yaml": denyAll})
 	at := " (" + filepath.Join(dir, "deny.yaml") + ":1)\n"

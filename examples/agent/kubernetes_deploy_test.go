@@ -34,7 +34,8 @@ func parsed(t *testing.T, c corev1.Container) settings.Settings {
 	return s
 }
 
-// The agent of a cluster may read exactly the kinds that its source reads, and the ConfigMaps of its namespace.
+// The agent of a cluster may read exactly the kinds that its source reads, and the ConfigMaps of
+// its namespace.
 func TestKubernetesRights(t *testing.T) {
 	objects := deployed(t, "kubernetes.yaml")
 	reads := []string{"get", "list", "watch"}
@@ -111,7 +112,8 @@ func TestKubernetesRightsOfWireguard(t *testing.T) {
 	require.Fail(t, "the private keys are lost with the pod")
 }
 
-// The agent runs with the settings and the network configuration of the ConfigMaps that are deployed with it.
+// The agent runs with the settings and the network configuration of the ConfigMaps that are
+// deployed with it.
 func TestKubernetesDaemonSet(t *testing.T) {
 	objects := deployed(t, "kubernetes.yaml")
 	set := only[*appsv1.DaemonSet](t, objects, "wayleave-agent")
@@ -149,7 +151,8 @@ func TestKubernetesDaemonSet(t *testing.T) {
 	}))
 }
 
-// The uninstall pods mount folders of the node as the agent's pods do, and have no access to the API.
+// The uninstall pods mount folders of the node as the agent's pods do, and have no access to the
+// API.
 func TestKubernetesUninstall(t *testing.T) {
 	agent := only[*appsv1.DaemonSet](t, deployed(t, "kubernetes.yaml"), "wayleave-agent")
 	set := only[*appsv1.DaemonSet](t, deployed(t, "uninstall.yaml"), "wayleave-uninstall")

@@ -52,8 +52,9 @@ func TestHangupDuringShutdown(t *testing.T) {
 	}
 }
 
-// A second agent, and teardown, detect a running agent at once. They detect the agent while it answers, while it is
-// stopped and its backlog is full, and after its socket was removed. A killed agent does not prevent a start.
+// A second agent, and teardown, detect a running agent at once. They detect the agent while it
+// answers, while it is stopped and its backlog is full, and after its socket was removed. A killed
+// agent does not prevent a start.
 func TestTwoAgentsOnOneSocket(t *testing.T) {
 	node, dir := nstest.New(t), folderOf(t, map[string]string{"pods.yaml": onePod})
 	first := startAgentProcess(t, node, "--manifests", dir)

@@ -166,8 +166,8 @@ func requireNamed(t *testing.T, had, out string) {
 	require.NotContains(t, out, "sysctl -w net/ipv4/conf/vxlan.way", "the device is gone")
 }
 
-// After teardown, no object of the agent is in the kernel, also with other settings. The output names each kind of
-// object.
+// After teardown, no object of the agent is in the kernel, also with other settings. The output
+// names each kind of object.
 func TestTeardownRemovesAndNamesEveryObject(t *testing.T) {
 	const iface, forwarding6 = "way0", "net/ipv6/conf/all/forwarding"
 	node := nstest.New(t)

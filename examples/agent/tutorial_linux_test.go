@@ -22,8 +22,9 @@ import (
 // codeBlock matches a block of a page: its indentation, its tag and its text.
 var codeBlock = regexp.MustCompile("(?ms)^( *)```([^\n]*)\n(.*?)^ *```$")
 
-// The blocks of a page with the tag sh run in order, in one shell, from the root of a checkout. Their output contains
-// the blocks of text that follow them. internal/archtest lists the blocks that do not run, which have another tag.
+// The blocks of a page with the tag sh run in order, in one shell, from the root of a checkout.
+// Their output contains the blocks of text that follow them. internal/archtest lists the blocks
+// that do not run, which have another tag.
 func TestCommandsOfPages(t *testing.T) {
 	nstest.New(t) // skips or fails
 	bin := t.TempDir()

@@ -130,7 +130,8 @@ func verifyOffline(
 	return v, err
 }
 
-// hasNode returns an error that lists the nodes of the world if the world has no object of the node.
+// hasNode returns an error that lists the nodes of the world if the world has no object of the
+// node.
 func hasNode(world verdict.World, node string) error {
 	nodes := map[string]bool{}
 	for _, r := range world {

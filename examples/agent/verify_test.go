@@ -16,7 +16,8 @@ import (
 	"github.com/wayleave/wayleave/internal/netns/nstest"
 )
 
-// The agent compares kernel, table and policy, and the command prints the result as text or as JSON.
+// The agent compares kernel, table and policy, and the command prints the result as text or as
+// JSON.
 func TestVerify(t *testing.T) {
 	dir := folderOf(t, map[string]string{"pods.yaml": onePod, "deny.yaml": denyAll})
 	startAnAgent(t, dir)
@@ -34,7 +35,8 @@ func TestVerify(t *testing.T) {
 	require.Positive(t, v.Policy.Packets)
 }
 
-// A host endpoint without an interface name is found by the addresses in the agent's network namespace.
+// A host endpoint without an interface name is found by the addresses in the agent's network
+// namespace.
 func TestVerifyHostEndpointByAddress(t *testing.T) {
 	const host = `apiVersion: projectcalico.org/v3
 kind: HostEndpoint
@@ -55,8 +57,8 @@ spec: {node: n, expectedIPs: [192.0.2.77]}
 	require.Contains(t, out, "policy and table agree")
 }
 
-// While another process changes the table repeatedly, the agent waits between its repairs. Then verify finds the
-// difference.
+// While another process changes the table repeatedly, the agent waits between its repairs. Then
+// verify finds the difference.
 func TestVerifyFindsDifference(t *testing.T) {
 	node := startAnAgent(t, folderOf(t, map[string]string{"pods.yaml": onePod}), "shared-table")
 	ended := make(chan struct{})
@@ -94,7 +96,8 @@ func TestVerifyManifests(t *testing.T) {
 	require.Contains(t, out, `{ "br0", "br1" }`)
 }
 
-// A node that is not in the manifests is an error, not a difference. The error lists the nodes that are there.
+// A node that is not in the manifests is an error, not a difference. The error lists the nodes that
+// are there.
 func TestVerifyManifestsOfAnotherNode(t *testing.T) {
 	code, out, errs := call(t, "verify", "--manifests", "demo", "--node", "vm")
 	require.Equal(t, statusFailed, code)

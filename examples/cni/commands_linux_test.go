@@ -20,8 +20,8 @@ import (
 	"github.com/wayleave/wayleave/internal/netns/nstest"
 )
 
-// The commands of docs/agent.md that install the plugin, and that call it with cnitool. The test builds the programs,
-// and has a plugin in place of host-local.
+// The commands of docs/agent.md that install the plugin, and that call it with cnitool. The test
+// builds the programs, and has a plugin in place of host-local.
 func TestCommandsForContainers(t *testing.T) {
 	node, dir := nstest.New(t), t.TempDir()
 	path := func(name string) string { return filepath.Join(dir, name) }

@@ -49,7 +49,8 @@ func (r *rig) hostInterface() string {
 	return endpoints[0].Interface
 }
 
-// When DEL returns, the kernel has no object of the container, and another container can get its address.
+// When DEL returns, the kernel has no object of the container, and another container can get its
+// address.
 func TestDeleteRemovesAllObjects(t *testing.T) {
 	r := newRig(t)
 	require.NoError(t, os.WriteFile(r.path("manifests/policy.yaml"), []byte(allow80), 0o600))
@@ -68,8 +69,8 @@ func TestDeleteRemovesAllObjects(t *testing.T) {
 	r.stopAgent()
 }
 
-// While no agent runs, DEL removes the file of the container. The next agent removes the container from the kernel
-// before it adds another one.
+// While no agent runs, DEL removes the file of the container. The next agent removes the container
+// from the kernel before it adds another one.
 func TestRemovedWhileNoAgentRuns(t *testing.T) {
 	r := newRig(t)
 	require.NoError(t, os.WriteFile(r.path("manifests/policy.yaml"), []byte(allow80), 0o600))
@@ -96,8 +97,9 @@ func TestRemovedWhileNoAgentRuns(t *testing.T) {
 	r.stopAgent()
 }
 
-// While an agent holds the lock of its socket, DEL does not change the agent's files. This holds even if the agent does
-// not answer, because it is stopped or its socket was removed. Once the lock is free, DEL succeeds.
+// While an agent holds the lock of its socket, DEL does not change the agent's files. This holds
+// even if the agent does not answer, because it is stopped or its socket was removed. Once the lock
+// is free, DEL succeeds.
 func TestDeleteLeavesFilesOfARunningAgent(t *testing.T) {
 	r := newRig(t)
 	require.NoError(t, os.WriteFile(r.path("manifests/policy.yaml"), []byte(allow80), 0o600))
@@ -171,8 +173,8 @@ func TestAddressOfAnotherContainerIsRefused(t *testing.T) {
 	r.stopAgent()
 }
 
-// A pod may be added in a new sandbox before its old sandbox is removed. A removal of the old sandbox, even if
-// repeated, does not remove the new one.
+// A pod may be added in a new sandbox before its old sandbox is removed. A removal of the old
+// sandbox, even if repeated, does not remove the new one.
 func TestAnotherSandboxOfThePod(t *testing.T) {
 	r := newRig(t)
 	r.args = [][2]string{{"IgnoreUnknown", "1"}, {"K8S_POD_NAMESPACE", "shop"}, {"K8S_POD_NAME", "web"}}
@@ -194,8 +196,8 @@ func TestAnotherSandboxOfThePod(t *testing.T) {
 	r.stopAgent()
 }
 
-// DEL of an old sandbox leaves the link of a new one that is not registered yet: ADD would fail, or the pod would lose
-// its link after it.
+// DEL of an old sandbox leaves the link of a new one that is not registered yet: ADD would fail, or
+// the pod would lose its link after it.
 func TestDeleteLeavesTheLinkOfAnotherSandbox(t *testing.T) {
 	r := newRig(t)
 	r.args = [][2]string{{"IgnoreUnknown", "1"}, {"K8S_POD_NAMESPACE", "shop"}, {"K8S_POD_NAME", "web"}}

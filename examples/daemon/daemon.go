@@ -20,7 +20,8 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// prefix is the prefix of the names of the node's side of links. Until a link has its policy, its packets are dropped.
+// prefix is the prefix of the names of the node's side of links. Until a link has its policy, its
+// packets are dropped.
 const prefix = "pod"
 
 // config configures a daemon.
@@ -44,8 +45,8 @@ type daemon struct {
 	driver *dataplane.Driver
 }
 
-// run runs the parts until the context is done, and then returns nil, or until one of them fails. The kernel state
-// stays.
+// run runs the parts until the context is done, and then returns nil, or until one of them fails.
+// The kernel state stays.
 func (d *daemon) run(ctx context.Context) error {
 	if err := d.attachAll(); err != nil { // before the Source reports that all endpoints are complete
 		return errors.Join(err, d.filter.Close())

@@ -67,7 +67,8 @@ func (r *rig) start() (stop func()) {
 	}
 }
 
-// Ports are forwarded as the file lists them, other ports are not, and a change affects new connections.
+// Ports are forwarded as the file lists them, other ports are not, and a change affects new
+// connections.
 func TestForwards(t *testing.T) {
 	r := newRig(t)
 	r.write("tcp 8080 10.0.0.2:80\nudp 8080 10.0.1.2:80\ntcp 8080 [2001:db8:a::2]:80 # the same\n")

@@ -33,8 +33,8 @@ func TestMain(m *testing.M) { nstest.Main(m) }
 
 const waitTimeout = 20 * time.Second
 
-// node is a node with a Driver of routes and policy sync. It has no policy in the kernel, so that the sidecar alone
-// denies.
+// node is a node with a Driver of routes and policy sync. It has no policy in the kernel, so that
+// the sidecar alone denies.
 type node struct {
 	t      *testing.T
 	ns     *netns.NS
@@ -183,8 +183,9 @@ func serveUpstream(t *testing.T, pod *netns.Workload) {
 	t.Cleanup(func() { _ = server.Close() })
 }
 
-// One client is allowed and one is denied. After a change of policy it is the other way round, on open connections.
-// Before the first state, no client is allowed, and a process outside of the pod does not get the policy.
+// One client is allowed and one is denied. After a change of policy it is the other way round, on
+// open connections. Before the first state, no client is allowed, and a process outside of the pod
+// does not get the policy.
 func TestRequestsAreAuthorisedByPolicy(t *testing.T) {
 	n, binary := newNode(t), build(t)
 	web, alice, bob := n.pod("web", "10.0.0.1", "10.0.0.9"), n.pod("alice", "10.0.0.2"), n.pod("bob", "10.0.0.3")
@@ -308,7 +309,8 @@ func stateOf(rules ...dataplane.Rule) func() *policysync.State {
 	return func() *policysync.State { return state }
 }
 
-// S176: the DSCP of a connection is not known, so a rule that denies a DSCP denies every connection.
+// S176: the DSCP of a connection is not known, so a rule that denies a DSCP denies every
+// connection.
 func TestUnknownDSCPDenies(t *testing.T) {
 	dscp := policy.HeaderMatch{DSCP: []policy.DSCP{46}}
 	for _, state := range []func() *policysync.State{
@@ -322,7 +324,8 @@ func TestUnknownDSCPDenies(t *testing.T) {
 	}
 }
 
-// S103: connections of the pod to itself are allowed despite policy, with and without one. Others are judged.
+// S103: connections of the pod to itself are allowed despite policy, with and without one. Others
+// are judged.
 func TestPodItselfIsAllowed(t *testing.T) {
 	without := func() *policysync.State { return nil }
 	for _, state := range []func() *policysync.State{without, stateOf(dataplane.Rule{Action: policy.Deny})} {

@@ -21,8 +21,8 @@ const (
 	maxListed = 20
 )
 
-// TestLinesFitIn120Columns reads all text files except test data and the files that programs write. A rune is a column,
-// a tab is four.
+// TestLinesFitIn120Columns reads all text files except test data and the files that programs write.
+// A rune is a column, a tab is four.
 func TestLinesFitIn120Columns(t *testing.T) {
 	written := []string{"docs/benchmarks/results.json", "docs/package-lock.json"}
 	var offenders []string
@@ -75,7 +75,8 @@ func TestLongLines(t *testing.T) {
 	}
 }
 
-// tooLong returns the numbers of the lines of a file that are too long, except those that cannot be broken.
+// tooLong returns the numbers of the lines of a file that are too long, except those that cannot be
+// broken.
 func tooLong(text string) (numbers []int) {
 	var l lineReader
 	for i, line := range strings.Split(text, "\n") {
@@ -96,8 +97,9 @@ type lineReader struct {
 	ran     bool // TestCommandsOfPages in examples/agent compares blocks of text from here on
 }
 
-// canBreak reports whether a line can be broken. It cannot if it is a URL, or output that a test compares: the output
-// that an example expects, and on a page the blocks of text that follow commands of a test.
+// canBreak reports whether a line can be broken. It cannot if it is a URL, or output that a test
+// compares: the output that an example expects, and on a page the blocks of text that follow
+// commands of a test.
 func (l *lineReader) canBreak(line string) bool {
 	if tag, ok := strings.CutPrefix(line, "```"); ok {
 		l.inBlock = !l.inBlock

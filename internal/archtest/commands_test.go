@@ -12,12 +12,13 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// recorded is the reason for the blocks that the page of benchmarks has from docs/benchmarks/catalogue.yaml.
+// recorded is the reason for the blocks that the page of benchmarks has from
+// docs/benchmarks/catalogue.yaml.
 const recorded = "make bench-record runs it, in up to an hour"
 
-// notRun has the blocks of commands that TestCommandsOfPages in examples/agent does not run, with the reason. The field
-// block is the page and the beginning of the block, with one space between two words. No other block of the page has
-// this beginning.
+// notRun has the blocks of commands that TestCommandsOfPages in examples/agent does not run, with
+// the reason. The field block is the page and the beginning of the block, with one space between
+// two words. No other block of the page has this beginning.
 var notRun = []struct{ block, reason string }{
 	{"CONTRIBUTING.md: make test", "it runs the tests"},
 	{"README.md: go get github.com/wayleave/wayleave", "a published version; make test-publish runs it"},
@@ -75,9 +76,9 @@ var notRun = []struct{ block, reason string }{
 	{"docs/wireguard.md: ip route add blackhole", "a module of the kernel"},
 }
 
-// TestCommandsRunOrAreListed checks that each block of commands on a page is run or listed. A test runs the blocks with
-// the tag sh. The command "make test-cluster-short" runs the blocks with the tag "sh cluster". All other blocks are in
-// notRun.
+// TestCommandsRunOrAreListed checks that each block of commands on a page is run or listed. A test
+// runs the blocks with the tag sh. The command "make test-cluster-short" runs the blocks with the
+// tag "sh cluster". All other blocks are in notRun.
 func TestCommandsRunOrAreListed(t *testing.T) {
 	block := regexp.MustCompile("(?ms)^ *```([^\n]*)\n(.*?)^ *```$")
 	matches := make([]int, len(notRun))

@@ -22,8 +22,8 @@ var (
 	beginsAnError = regexp.MustCompile(`^[a-z0-9]+: `)
 )
 
-// configErrors returns the places of errors of configurations that do not name the field: those in methods validate of
-// types whose names end in Config, and those that only mention a Config.
+// configErrors returns the places of errors of configurations that do not name the field: those in
+// methods validate of types whose names end in Config, and those that only mention a Config.
 func configErrors(src source) (offenders []string) {
 	for _, decl := range src.file.Decls {
 		validates := false

@@ -12,8 +12,8 @@
 //
 // # Usage
 //
-// The package has no API. Its tests run with all others. When you add a package to the repository, add a row to the
-// table of imports in imports_test.go, and a sentence to docs/design.md.
+// The package has no API. Its tests run with all others. When you add a package to the repository,
+// add a row to the table of imports in imports_test.go, and a sentence to docs/design.md.
 //
 // # Concurrency
 //

@@ -12,8 +12,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestLinksHaveTargets checks that the file of every relative link in the documentation exists, and the heading of its
-// anchor. A link may be inline, or the definition of a link reference: [name]: target.
+// TestLinksHaveTargets checks that the file of every relative link in the documentation exists, and
+// the heading of its anchor. A link may be inline, or the definition of a link reference: [name]:
+// target.
 func TestLinksHaveTargets(t *testing.T) {
 	link := regexp.MustCompile(`(?m)\]\(([^):]+)\)|^\[[^\]]+\]: ([^\s:]+)$`)
 	for _, doc := range pages(t) {
@@ -35,8 +36,8 @@ func TestLinksHaveTargets(t *testing.T) {
 	}
 }
 
-// anchors returns the anchors of the headings of a page, as GitHub makes them. docs/.vitepress/config.mts has the same
-// rule.
+// anchors returns the anchors of the headings of a page, as GitHub makes them.
+// docs/.vitepress/config.mts has the same rule.
 func anchors(t *testing.T, page string) (list []string) {
 	t.Helper()
 	text, err := os.ReadFile(page)
@@ -55,7 +56,8 @@ func anchors(t *testing.T, page string) (list []string) {
 	return list
 }
 
-// TestPagesShowCompiledCode checks that each block of Go on a page is in a Go file, apart from indentation.
+// TestPagesShowCompiledCode checks that each block of Go on a page is in a Go file, apart from
+// indentation.
 func TestPagesShowCompiledCode(t *testing.T) {
 	var code strings.Builder
 	for _, name := range files(t, ".go") {
@@ -75,8 +77,8 @@ func TestPagesShowCompiledCode(t *testing.T) {
 	}
 }
 
-// TestReadmeShowsRunningExample checks that README's program has at most 40 lines and is the Example of the root
-// package, whose output go test compares.
+// TestReadmeShowsRunningExample checks that README's program has at most 40 lines and is the
+// Example of the root package, whose output go test compares.
 func TestReadmeShowsRunningExample(t *testing.T) {
 	readme, err := os.ReadFile(filepath.Join(root, "README.md"))
 	require.NoError(t, err)
@@ -107,8 +109,8 @@ func pages(t *testing.T) []string {
 	return append(docs, others...)
 }
 
-// TestGlossaryIsShort: the glossary of CONTRIBUTING.md has at most 40 terms, in one line each. TestLinksHaveTargets
-// checks that docs/glossary.md has the terms, too.
+// TestGlossaryIsShort: the glossary of CONTRIBUTING.md has at most 40 terms, in one line each.
+// TestLinksHaveTargets checks that docs/glossary.md has the terms, too.
 func TestGlossaryIsShort(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(root, "CONTRIBUTING.md"))
 	require.NoError(t, err)

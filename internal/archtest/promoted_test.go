@@ -15,7 +15,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// structMethods has the methods and embedded types of the structs of the data plane, by folder and name.
+// structMethods has the methods and embedded types of the structs of the data plane, by folder and
+// name.
 type structMethods struct {
 	own    map[string]map[string]bool
 	embeds map[string][]string
@@ -91,8 +92,8 @@ func importedDir(src source, name string) (string, bool) {
 	return "", false
 }
 
-// callable returns the names of the methods that the struct's package can call on it: its own, and those of the
-// structs that it embeds.
+// callable returns the names of the methods that the struct's package can call on it: its own, and
+// those of the structs that it embeds.
 func (m *structMethods) callable(name string) map[string]bool {
 	all := maps.Clone(m.own[name])
 	if all == nil {
@@ -111,8 +112,8 @@ func (m *structMethods) callable(name string) map[string]bool {
 // dirOf returns the folder in the name of a struct.
 func dirOf(name string) string { return name[:strings.LastIndexByte(name, '.')] }
 
-// manyMethods has the structs with more methods than the limit, including promoted methods, and their number. The list
-// and the numbers may only shrink.
+// manyMethods has the structs with more methods than the limit, including promoted methods, and
+// their number. The list and the numbers may only shrink.
 func manyMethods() map[string]int {
 	return map[string]int{
 		// A recursive descent parser: each layer uses the methods of the one below.
@@ -126,7 +127,8 @@ func manyMethods() map[string]int {
 	}
 }
 
-// TestPromotedMethodsCount limits the number of methods of a struct, including methods of embedded structs.
+// TestPromotedMethodsCount limits the number of methods of a struct, including methods of embedded
+// structs.
 func TestPromotedMethodsCount(t *testing.T) {
 	const maxMethods = 30
 	m, known := structMethodsOf(t), manyMethods()

@@ -12,9 +12,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestTroubleshootingNamesRealTexts checks the last table of docs/troubleshooting.md. Each text in the table must be in
-// a message of the code, and each metric in docs/agent.md. The agent's tests check the metrics in docs/agent.md. Each
-// link reference in the table must have a definition. TestLinksHaveTargets checks the links.
+// TestTroubleshootingNamesRealTexts checks the last table of docs/troubleshooting.md. Each text in
+// the table must be in a message of the code, and each metric in docs/agent.md. The agent's tests
+// check the metrics in docs/agent.md. Each link reference in the table must have a definition.
+// TestLinksHaveTargets checks the links.
 func TestTroubleshootingNamesRealTexts(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join(root, "docs", "troubleshooting.md"))
 	require.NoError(t, err)

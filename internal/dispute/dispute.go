@@ -39,10 +39,10 @@ func (o *object) over(now time.Time) bool {
 	return now.Sub(o.first) >= Window
 }
 
-// Record counts a change of an object. An object becomes disputed with its fifth change within 30 s,
-// and stays disputed until it has not changed for 2 min. Record reports whether the object is disputed, and whether
-// the dispute begins with this change. A Tracker holds at most 1,000 objects, and ignores changes
-// of further objects.
+// Record counts a change of an object. An object becomes disputed with its fifth change within 30
+// s, and stays disputed until it has not changed for 2 min. Record reports whether the object is
+// disputed, and whether the dispute begins with this change. A Tracker holds at most 1,000 objects,
+// and ignores changes of further objects.
 func (t *Tracker[K]) Record(key K, now time.Time) (disputed, begins bool) {
 	if t.objects == nil {
 		t.objects = map[K]*object{}

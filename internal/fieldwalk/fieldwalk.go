@@ -8,7 +8,8 @@ import (
 	"strconv"
 )
 
-// Fill sets every part of v to a nonzero value. If a part has the type of a sample, it gets the value of the sample.
+// Fill sets every part of v to a nonzero value. If a part has the type of a sample, it gets the
+// value of the sample.
 func Fill(v reflect.Value, samples ...any) {
 	for _, s := range append(samples, netip.MustParsePrefix("10.1.0.0/16"), netip.MustParseAddr("10.1.0.1")) {
 		if reflect.TypeOf(s) == v.Type() {
@@ -47,14 +48,16 @@ func Fill(v reflect.Value, samples ...any) {
 
 // Change is a change of one part of a value.
 type Change struct {
-	// Path is the path of the part, such as ".Source.Nets[0]". It ends with " emptied" if the part becomes zero.
+	// Path is the path of the part, such as ".Source.Nets[0]". It ends with " emptied" if the part
+	// becomes zero.
 	Path string
 	// Do makes the change.
 	Do func()
 }
 
-// Changes returns a change for each part of v. Fill must have filled v. Make only one of the changes, because it may
-// replace memory to which the others refer. For another change, fill a new value, and call Changes again.
+// Changes returns a change for each part of v. Fill must have filled v. Make only one of the
+// changes, because it may replace memory to which the others refer. For another change, fill a new
+// value, and call Changes again.
 func Changes(v reflect.Value) []Change { return changes("", v) }
 
 func changes(path string, v reflect.Value) []Change {
@@ -105,7 +108,8 @@ type Leaf struct {
 	Value reflect.Value
 }
 
-// Leaves returns the fields of a struct and of the structs in it. It does not look into lists, pointers and maps.
+// Leaves returns the fields of a struct and of the structs in it. It does not look into lists,
+// pointers and maps.
 func Leaves(v reflect.Value) []Leaf { return leaves("", v) }
 
 func leaves(path string, v reflect.Value) (all []Leaf) {

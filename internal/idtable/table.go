@@ -18,8 +18,8 @@ type table struct {
 // size returns the number of slots, 8 bytes each.
 func (t *table) size() int { return len(t.slots) }
 
-// find returns the id with a hash for which match returns true. It calls match for each id with that
-// hash, until it returns true.
+// find returns the id with a hash for which match returns true. It calls match for each id with
+// that hash, until it returns true.
 func (t *table) find(hash uint32, match func(id uint32) bool) (id uint32, ok bool) {
 	if len(t.slots) == 0 {
 		return 0, false
@@ -51,7 +51,8 @@ func (t *table) remove(id, hash uint32) {
 	for uint32(t.slots[hole]) != id+1 {
 		hole = (hole + 1) & mask
 	}
-	// Move slots back that were placed behind the hole because of a collision, so that searches still find them.
+	// Move slots back that were placed behind the hole because of a collision, so that searches
+	// still find them.
 	for i := (hole + 1) & mask; t.slots[i] != 0; i = (i + 1) & mask {
 		if home := uint32(t.slots[i]>>32) & mask; (i-home)&mask >= (i-hole)&mask {
 			t.slots[hole] = t.slots[i]

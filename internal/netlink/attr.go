@@ -17,9 +17,9 @@ const (
 	attrTypeMask = 0x3fff
 )
 
-// Attrs is a buffer of netlink attributes, each padded to four bytes. If the length of an attribute does not fit into
-// 16 bits, Data returns an error, and nothing is sent. With a truncated length, the kernel would use only a part of the
-// data. Attrs is not safe for concurrent use.
+// Attrs is a buffer of netlink attributes, each padded to four bytes. If the length of an attribute
+// does not fit into 16 bits, Data returns an error, and nothing is sent. With a truncated length,
+// the kernel would use only a part of the data. Attrs is not safe for concurrent use.
 type Attrs struct {
 	buf []byte
 	err error
@@ -81,8 +81,8 @@ func (a *Attrs) Uint8(typ uint16, value uint8) {
 	a.buf = append(a.buf, value, 0, 0, 0)
 }
 
-// Begin opens a nested attribute. The attributes that are appended before the call of End are nested in it. Pass the
-// returned mark to End.
+// Begin opens a nested attribute. The attributes that are appended before the call of End are
+// nested in it. Pass the returned mark to End.
 func (a *Attrs) Begin(typ uint16) (mark int) {
 	mark = len(a.buf)
 	a.header(typ|nested, 0)
@@ -102,16 +102,16 @@ func (a *Attrs) Raw(attrs []byte) {
 	a.pad()
 }
 
-// Extend appends n bytes, a multiple of four, and returns them for the caller to fill. The returned slice is valid
-// until the next change of the buffer. Extend is for hot paths.
+// Extend appends n bytes, a multiple of four, and returns them for the caller to fill. The returned
+// slice is valid until the next change of the buffer. Extend is for hot paths.
 func (a *Attrs) Extend(n int) []byte {
 	old := len(a.buf)
 	a.buf = slices.Grow(a.buf, n)[:old+n]
 	return a.buf[old:]
 }
 
-// PutUint32 overwrites the value of an attribute in the buffer with a number in network byte order. The first parameter
-// is the position of the value, as Find returns it.
+// PutUint32 overwrites the value of an attribute in the buffer with a number in network byte order.
+// The first parameter is the position of the value, as Find returns it.
 func (a *Attrs) PutUint32(at int, value uint32) { binary.BigEndian.PutUint32(a.buf[at:], value) }
 
 // OrUint32 sets bits in the number at a position of the buffer.
@@ -119,8 +119,8 @@ func (a *Attrs) OrUint32(at int, set uint32) {
 	a.PutUint32(at, binary.BigEndian.Uint32(a.buf[at:])|set)
 }
 
-// Find returns the position of the value of the first attribute of a type. The search begins at the position start,
-// which must be the beginning of an attribute. An attribute of the type must exist.
+// Find returns the position of the value of the first attribute of a type. The search begins at the
+// position start, which must be the beginning of an attribute. An attribute of the type must exist.
 func (a *Attrs) Find(start int, typ uint16) int {
 	for at := start; at+attrHeader <= len(a.buf); {
 		if binary.NativeEndian.Uint16(a.buf[at+2:])&attrTypeMask == typ {
@@ -134,7 +134,8 @@ func (a *Attrs) Find(start int, typ uint16) int {
 // From returns the data from a mark on. The slice is valid until the next change of the buffer.
 func (a *Attrs) From(mark int) []byte { return a.buf[mark:] }
 
-// Data returns the buffer and the first error. The slice is valid until the next change of the buffer.
+// Data returns the buffer and the first error. The slice is valid until the next change of the
+// buffer.
 func (a *Attrs) Data() ([]byte, error) { return a.buf, a.err }
 
 // Reset removes all attributes, and keeps the memory.

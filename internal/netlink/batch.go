@@ -3,13 +3,14 @@
 package netlink
 
 const (
-	// sendBytes is the maximum number of bytes in one sendmsg. A socket with default settings accepts three times as
-	// many.
+	// sendBytes is the maximum number of bytes in one sendmsg. A socket with default settings
+	// accepts three times as many.
 	sendBytes = 64 << 10
-	// answerSize is an upper bound for the size of one answer in a receive buffer, the kernel's overhead included.
+	// answerSize is an upper bound for the size of one answer in a receive buffer, the kernel's
+	// overhead included.
 	answerSize = 2 << 10
-	// leastChunk and mostChunk limit the number of messages in one sendmsg. Every receive buffer has room for
-	// leastChunk answers.
+	// leastChunk and mostChunk limit the number of messages in one sendmsg. Every receive buffer
+	// has room for leastChunk answers.
 	leastChunk, mostChunk = 64, 2048
 )
 
@@ -44,11 +45,12 @@ func (b *Batch) stop(i int) int {
 	return len(b.buf)
 }
 
-// Do sends all changes, many in one system call. For each change that the kernel refuses, in order, Do calls its last
-// argument: i is the index of the change in the batch. The kernel has made all other changes.
+// Do sends all changes, many in one system call. For each change that the kernel refuses, in order,
+// Do calls its last argument: i is the index of the change in the batch. The kernel has made all
+// other changes.
 //
-// Errors: those of the system calls; ErrMalformed; EAGAIN if there is no answer. After an error, it is unknown which
-// changes have been made.
+// Errors: those of the system calls; ErrMalformed; EAGAIN if there is no answer. After an error, it
+// is unknown which changes have been made.
 func (c *Conn) Do(b *Batch, failed func(i int, refused *AckError)) error {
 	b.Close()
 	if b.err != nil {
@@ -67,8 +69,8 @@ func (c *Conn) Do(b *Batch, failed func(i int, refused *AckError)) error {
 	return nil
 }
 
-// exchange sends a range of messages and reads the answers. The answers are an error for each refused message, and an
-// acknowledgement of the last message if it was not refused.
+// exchange sends a range of messages and reads the answers. The answers are an error for each
+// refused message, and an acknowledgement of the last message if it was not refused.
 func (c *Conn) exchange(b *Batch, first, last int, failed func(int, *AckError)) error {
 	sequence := c.sequence + 1
 	c.sequence += uint32(last - first + 1)

@@ -13,8 +13,9 @@ import (
 // ErrMalformed means that a message or attribute is truncated or has the wrong length.
 var ErrMalformed = errors.New("netlink: malformed message")
 
-// Decoder iterates over attributes without allocating. While Next returns true, Type and Value are those of the
-// current attribute. After the loop, check Err. A Decoder is not safe for concurrent use.
+// Decoder iterates over attributes without allocating. While Next returns true, Type and Value are
+// those of the current attribute. After the loop, check Err. A Decoder is not safe for concurrent
+// use.
 type Decoder struct {
 	// Type, without flags, and Value of the current attribute.
 	Type  uint16
@@ -24,9 +25,9 @@ type Decoder struct {
 	rest []byte
 }
 
-// Begin prepares the Decoder for the attributes of a message. body begins with a header of size bytes, such as struct
-// ifinfomsg, and the attributes follow. Begin returns this header. If the body is too short, the header is zero and
-// Err is set.
+// Begin prepares the Decoder for the attributes of a message. body begins with a header of size
+// bytes, such as struct ifinfomsg, and the attributes follow. Begin returns this header. If the
+// body is too short, the header is zero and Err is set.
 func (d *Decoder) Begin(body []byte, size int) (header []byte) {
 	if len(body) < size {
 		d.Err = ErrMalformed
@@ -57,7 +58,8 @@ func (d *Decoder) end() bool {
 	return false
 }
 
-// Nested returns a decoder for the attributes inside of the current attribute. Pass the error of that decoder to Join.
+// Nested returns a decoder for the attributes inside of the current attribute. Pass the error of
+// that decoder to Join.
 func (d *Decoder) Nested() Decoder { return Decoder{rest: d.Value} }
 
 // Join sets Err, unless Err is already set.
@@ -116,8 +118,8 @@ func (d *Decoder) sized(size int) bool {
 	return true
 }
 
-// NextAttr returns the first attribute of a list: its type without flags, its value, and the rest of the list. ok is
-// false if the list is empty or its first attribute is truncated.
+// NextAttr returns the first attribute of a list: its type without flags, its value, and the rest
+// of the list. ok is false if the list is empty or its first attribute is truncated.
 func NextAttr(attrs []byte) (typ uint16, value, rest []byte, ok bool) {
 	if len(attrs) < attrHeader {
 		return 0, nil, nil, false
@@ -156,14 +158,15 @@ func Text(value []byte) string {
 	return string(value)
 }
 
-// IsText reports whether the value of an attribute is the string s, with or without a zero byte at its end.
+// IsText reports whether the value of an attribute is the string s, with or without a zero byte at
+// its end.
 func IsText(value []byte, s string) bool {
 	return len(value) == len(s)+1 && value[len(s)] == 0 && string(value[:len(s)]) == s ||
 		len(value) == len(s) && string(value) == s
 }
 
-// Number32 decodes a value of four bytes in network byte order. It returns zero if the value is nil or has another
-// length.
+// Number32 decodes a value of four bytes in network byte order. It returns zero if the value is nil
+// or has another length.
 func Number32(value []byte) uint32 {
 	if len(value) != 4 {
 		return 0
@@ -171,8 +174,8 @@ func Number32(value []byte) uint32 {
 	return binary.BigEndian.Uint32(value)
 }
 
-// Number64 decodes a value of eight bytes in network byte order. It returns zero if the value is nil or has another
-// length.
+// Number64 decodes a value of eight bytes in network byte order. It returns zero if the value is
+// nil or has another length.
 func Number64(value []byte) uint64 {
 	if len(value) != 8 {
 		return 0

@@ -47,8 +47,9 @@ type Messages struct {
 	open int
 }
 
-// Open ends the last message and begins another one. Open adds FlagRequest to flags. The parameter header, for example
-// a struct ifinfomsg, is written after the netlink header. Its length must be a multiple of four bytes.
+// Open ends the last message and begins another one. Open adds FlagRequest to flags. The parameter
+// header, for example a struct ifinfomsg, is written after the netlink header. Its length must be a
+// multiple of four bytes.
 func (m *Messages) Open(typ, flags uint16, sequence uint32, header ...byte) {
 	m.Close()
 	m.open = len(m.buf)
@@ -84,8 +85,8 @@ type Message struct {
 	Type, Flags uint16
 	// Sequence is the number of the request that the message answers.
 	Sequence uint32
-	// Port is the netlink port of the socket that sent the request. For a notification, it is the port of the socket by
-	// which the change was made.
+	// Port is the netlink port of the socket that sent the request. For a notification, it is the
+	// port of the socket by which the change was made.
 	Port uint32
 	// Data is the message after the header.
 	Data []byte
@@ -115,11 +116,12 @@ const (
 	ackOffset = 2 // NLMSGERR_ATTR_OFFS
 )
 
-// AckError is the error with which the kernel refused a request. It is immutable, so it is safe for concurrent use.
+// AckError is the error with which the kernel refused a request. It is immutable, so it is safe for
+// concurrent use.
 type AckError struct {
 	Errno syscall.Errno
-	// Detail is the kernel's explanation (extended ack). If the kernel sent only Offset, Detail is "attribute at byte"
-	// and this number. If the kernel sent neither, Detail is empty.
+	// Detail is the kernel's explanation (extended ack). If the kernel sent only Offset, Detail is
+	// "attribute at byte" and this number. If the kernel sent neither, Detail is empty.
 	Detail string
 	// Offset is the position of the refused attribute in the request, in bytes; 0 if unknown.
 	Offset uint32
@@ -136,9 +138,10 @@ func (e *AckError) Error() string {
 // Unwrap returns the errno.
 func (e *AckError) Unwrap() error { return e.Errno }
 
-// Refusal returns the error that the kernel reports in the message, whose type must be TypeError or TypeDone. It
-// returns nil if the message reports no error. If the error number of a TypeError is truncated, it returns an
-// AckError with EBADMSG. It leaves out parts of the kernel's explanation that cannot be read.
+// Refusal returns the error that the kernel reports in the message, whose type must be TypeError or
+// TypeDone. It returns nil if the message reports no error. If the error number of a TypeError is
+// truncated, it returns an AckError with EBADMSG. It leaves out parts of the kernel's explanation
+// that cannot be read.
 func (m *Message) Refusal() *AckError {
 	if len(m.Data) < 4 {
 		if m.Type == TypeError {
@@ -146,8 +149,8 @@ func (m *Message) Refusal() *AckError {
 		}
 		return nil
 	}
-	// The data is the negative error number, then, in a message of TypeError, the header of the request, then
-	// attributes.
+	// The data is the negative error number, then, in a message of TypeError, the header of the
+	// request, then attributes.
 	errno := syscall.Errno(-int32(binary.NativeEndian.Uint32(m.Data)))
 	if errno == 0 {
 		return nil

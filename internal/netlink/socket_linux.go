@@ -13,7 +13,8 @@ import (
 )
 
 const (
-	// receiveQueue is the receive buffer for notifications, and for the errors of a large transaction.
+	// receiveQueue is the receive buffer for notifications, and for the errors of a large
+	// transaction.
 	receiveQueue = mostChunk * answerSize
 	// sendRoom is the kernel's overhead for each message in the send buffer.
 	sendRoom = 4 << 10
@@ -32,15 +33,16 @@ func Dial(cfg Config) (*Conn, error) {
 type KernelSocket struct {
 	nl  *netlink.Conn
 	raw syscall.RawConn
-	// room is the size of the largest datagram that fits into the send buffer. It is zero before the first datagram.
+	// room is the size of the largest datagram that fits into the send buffer. It is zero before
+	// the first datagram.
 	room int
 	// queue is the size of the receive buffer.
 	queue int
 }
 
-// Open opens a socket with two options. With the first, the kernel sends an explanation when it refuses a request
-// (extended ack). With the second, it does not send a copy of the refused request back. Errors: those of the system
-// calls.
+// Open opens a socket with two options. With the first, the kernel sends an explanation when it
+// refuses a request (extended ack). With the second, it does not send a copy of the refused request
+// back. Errors: those of the system calls.
 func Open(cfg Config) (*KernelSocket, error) {
 	nl, err := netlink.Dial(cfg.Family, &netlink.Config{NetNS: cfg.NetNS, Strict: cfg.Strict})
 	if err != nil {
@@ -56,7 +58,8 @@ func Open(cfg Config) (*KernelSocket, error) {
 		return nil, errors.Join(fmt.Errorf("set up netlink socket: %w", err), nl.Close())
 	}
 	s := &KernelSocket{nl: nl, raw: raw}
-	// If the buffer is smaller, details of errors may be lost and more system calls are needed, but nothing else.
+	// If the buffer is smaller, details of errors may be lost and more system calls are needed, but
+	// nothing else.
 	s.queue, _ = s.GrowReceive(receiveQueue)
 	return s, nil
 }
@@ -64,7 +67,8 @@ func Open(cfg Config) (*KernelSocket, error) {
 // Close closes the socket, and ends a Wait.
 func (s *KernelSocket) Close() error { return s.nl.Close() }
 
-// Answers returns how many answers of the kernel fit into the receive queue if each has the maximum size.
+// Answers returns how many answers of the kernel fit into the receive queue if each has the maximum
+// size.
 func (s *KernelSocket) Answers() int { return s.queue / answerSize }
 
 // Port returns the number of the socket in notifications.
@@ -107,7 +111,8 @@ func (s *KernelSocket) reserve(size int) error {
 	return nil
 }
 
-// Receive reads one datagram from the kernel; see Socket. It discards datagrams from other processes.
+// Receive reads one datagram from the kernel; see Socket. It discards datagrams from other
+// processes.
 func (s *KernelSocket) Receive(buf []byte) (n int, err error) {
 	var failed error
 	err = s.raw.Control(func(fd uintptr) {
@@ -128,8 +133,8 @@ func (s *KernelSocket) Receive(buf []byte) (n int, err error) {
 	return n, errors.Join(err, failed)
 }
 
-// Wait returns when the queue has a datagram or an error that can be read. After the deadline, it returns
-// os.ErrDeadlineExceeded.
+// Wait returns when the queue has a datagram or an error that can be read. After the deadline, it
+// returns os.ErrDeadlineExceeded.
 func (s *KernelSocket) Wait() error {
 	var failed error
 	err := s.raw.Read(func(fd uintptr) bool {
@@ -152,8 +157,8 @@ func (s *KernelSocket) Join(group uint32) error { return s.nl.JoinGroup(group) }
 // Leave unsubscribes the socket from a multicast group.
 func (s *KernelSocket) Leave(group uint32) error { return s.nl.LeaveGroup(group) }
 
-// GrowReceive sets the size of the receive buffer, and returns the size that the kernel set. Without CAP_NET_ADMIN,
-// net.core.rmem_max limits it.
+// GrowReceive sets the size of the receive buffer, and returns the size that the kernel set.
+// Without CAP_NET_ADMIN, net.core.rmem_max limits it.
 func (s *KernelSocket) GrowReceive(size int) (got int, err error) {
 	return s.grow(unix.SO_RCVBUFFORCE, unix.SO_RCVBUF, size)
 }

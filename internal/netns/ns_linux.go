@@ -16,14 +16,15 @@ import (
 	"github.com/wayleave/wayleave/internal/nsthread"
 )
 
-// NS is a handle of a network namespace. The namespace exists while the handle is open, or a process, thread or socket
-// is in it. An NS is safe for concurrent use.
+// NS is a handle of a network namespace. The namespace exists while the handle is open, or a
+// process, thread or socket is in it. An NS is safe for concurrent use.
 type NS struct {
 	file *os.File
 }
 
-// New makes an empty network namespace whose loopback interface is up. In this namespace, IPv6 addresses can be used at
-// once, without duplicate address detection, and router advertisements are ignored.
+// New makes an empty network namespace whose loopback interface is up. In this namespace, IPv6
+// addresses can be used at once, without duplicate address detection, and router advertisements are
+// ignored.
 func New() (*NS, error) {
 	var n *NS
 	err := nsthread.Throwaway(func() error {
@@ -64,9 +65,9 @@ func (n *NS) FD() int { return int(n.file.Fd()) }
 // Close closes the handle.
 func (n *NS) Close() error { return n.file.Close() }
 
-// Do runs fn in the namespace, on a new goroutine and thread, and returns its error. Sockets that fn opens and
-// processes that fn starts stay in the namespace. Goroutines that fn starts do not run in it. If fn ends with
-// runtime.Goexit, as a failing test does, Do returns an error.
+// Do runs fn in the namespace, on a new goroutine and thread, and returns its error. Sockets that
+// fn opens and processes that fn starts stay in the namespace. Goroutines that fn starts do not run
+// in it. If fn ends with runtime.Goexit, as a failing test does, Do returns an error.
 func (n *NS) Do(fn func() error) error {
 	defer runtime.KeepAlive(n)
 	return nsthread.In(n.FD(), fn)

@@ -14,16 +14,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// marker is an environment variable. A process that has it is in the user namespace, and does not start another one.
+// marker is an environment variable. A process that has it is in the user namespace, and does not
+// start another one.
 const marker = "WAYLEAVE_IN_USER_NAMESPACE=1"
 
-// EnsureRoot makes sure that the program can make and change network namespaces. If this process has the rights
-// (CAP_SYS_ADMIN and CAP_NET_ADMIN), ran is false. Otherwise, EnsureRoot runs the program once more, with the same
-// arguments, environment and standard files, as root of a new user and network namespace. It forwards signals to the
-// new process, and returns when that process has ended. Then ran is true, and code is the exit code for os.Exit.
+// EnsureRoot makes sure that the program can make and change network namespaces. If this process
+// has the rights (CAP_SYS_ADMIN and CAP_NET_ADMIN), ran is false. Otherwise, EnsureRoot runs the
+// program once more, with the same arguments, environment and standard files, as root of a new user
+// and network namespace. It forwards signals to the new process, and returns when that process has
+// ended. Then ran is true, and code is the exit code for os.Exit.
 //
-// EnsureRoot returns an error if this process has no rights and the program cannot be run as root of a user namespace.
-// For example, user namespaces may be disabled.
+// EnsureRoot returns an error if this process has no rights and the program cannot be run as root
+// of a user namespace. For example, user namespaces may be disabled.
 func EnsureRoot() (ran bool, code int, err error) {
 	if privileged() {
 		return false, 0, nil

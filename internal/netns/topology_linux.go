@@ -48,7 +48,8 @@ func (n *NS) Down(name string) error {
 	return n.withLink(name, func(h *netlink.Handle, l netlink.Link) error { return h.LinkSetDown(l) })
 }
 
-// DeleteLink deletes an interface. If it is one end of a veth pair, the kernel deletes the other end, too.
+// DeleteLink deletes an interface. If it is one end of a veth pair, the kernel deletes the other
+// end, too.
 func (n *NS) DeleteLink(name string) error {
 	return n.withLink(name, func(h *netlink.Handle, l netlink.Link) error { return h.LinkDel(l) })
 }
@@ -64,9 +65,9 @@ func (n *NS) AddAddr(name string, prefix netip.Prefix) error {
 	})
 }
 
-// AddGateway adds a default route through a gateway. name is the interface. The gateway's address decides whether it is
-// a route of IPv4 or IPv6. AddGateway also adds a permanent neighbour entry for the gateway, so there are no ARP or NDP
-// requests.
+// AddGateway adds a default route through a gateway. name is the interface. The gateway's address
+// decides whether it is a route of IPv4 or IPv6. AddGateway also adds a permanent neighbour entry
+// for the gateway, so there are no ARP or NDP requests.
 func (n *NS) AddGateway(name string, gateway netip.Addr, mac net.HardwareAddr) error {
 	return n.withLink(name, func(h *netlink.Handle, l netlink.Link) error {
 		neigh := &netlink.Neigh{
@@ -104,9 +105,9 @@ func ipNet(p netip.Prefix) *net.IPNet {
 	return &net.IPNet{IP: p.Addr().AsSlice(), Mask: net.CIDRMask(p.Bits(), p.Addr().BitLen())}
 }
 
-// NewWorkload makes a namespace, and links it to the node by a veth pair. The node's end is named hostInterface. In the
-// new namespace, NewWorkload adds the addresses, and a default route for each of their families. It does not change the
-// node's routes, forwarding and neighbour entries.
+// NewWorkload makes a namespace, and links it to the node by a veth pair. The node's end is named
+// hostInterface. In the new namespace, NewWorkload adds the addresses, and a default route for each
+// of their families. It does not change the node's routes, forwarding and neighbour entries.
 func NewWorkload(node *NS, hostInterface string, addresses ...netip.Addr) (*Workload, error) {
 	ns, err := New()
 	if err != nil {

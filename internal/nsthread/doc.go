@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package nsthread runs functions in another network namespace, on threads that end afterwards. So no other thread of
-// the program is ever in that namespace.
+// Package nsthread runs functions in another network namespace, on threads that end afterwards. So
+// no other thread of the program is ever in that namespace.
 //
 // # Usage
 //

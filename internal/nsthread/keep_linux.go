@@ -9,8 +9,8 @@ import (
 )
 
 // Keep returns a file descriptor of a network namespace, given by another descriptor; 0 is the
-// namespace of the calling thread. The result is valid until release is called. For the namespace of
-// the program it is 0, because no privilege is needed to enter that one.
+// namespace of the calling thread. The result is valid until release is called. For the namespace
+// of the program it is 0, because no privilege is needed to enter that one.
 func Keep(netns int) (fd int, release func() error, err error) {
 	nothing := func() error { return nil }
 	if netns == 0 {

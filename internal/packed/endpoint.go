@@ -11,7 +11,8 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// endpoint is a workload endpoint. The garbage collector removes common data that no endpoint uses any more.
+// endpoint is a workload endpoint. The garbage collector removes common data that no endpoint uses
+// any more.
 type endpoint struct {
 	common, node unique.Handle[string]
 	own          string
@@ -94,7 +95,8 @@ func appendText[T string | []byte](buf []byte, s T) []byte {
 	return append(appendNumber(buf, len(s)), s...)
 }
 
-// appendAddress packs an address with its family, to distinguish IPv4 from its IPv6 form, and its zone.
+// appendAddress packs an address with its family, to distinguish IPv4 from its IPv6 form, and its
+// zone.
 func appendAddress(buf []byte, a netip.Addr) []byte {
 	var room [32]byte
 	data, _ := a.AppendBinary(room[:0]) // never fails

@@ -9,8 +9,9 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// Index is a map from the keys of objects to values. If many keys have the same namespace, it takes half of the memory
-// of a map[policy.Key]V. The zero Index is empty. An Index is not safe for concurrent use.
+// Index is a map from the keys of objects to values. If many keys have the same namespace, it takes
+// half of the memory of a map[policy.Key]V. The zero Index is empty. An Index is not safe for
+// concurrent use.
 type Index[V any] struct {
 	scopes map[scope]map[string]V
 }
@@ -27,8 +28,8 @@ func (x *Index[V]) Get(key policy.Key) (V, bool) {
 	return v, ok
 }
 
-// Set sets the value of a key. The Index then refers to the memory of the string key.Name until the next Set or Delete
-// of an equal key.
+// Set sets the value of a key. The Index then refers to the memory of the string key.Name until the
+// next Set or Delete of an equal key.
 func (x *Index[V]) Set(key policy.Key, v V) {
 	s := scope{key.Kind, key.Namespace}
 	names := x.scopes[s]

@@ -4,19 +4,20 @@ package packed
 
 import "github.com/wayleave/wayleave/policy"
 
-// Object contains a resource. The resource is packed if that saves memory. Other packages cannot implement Object. An
-// Object never changes, so it is safe for concurrent use.
+// Object contains a resource. The resource is packed if that saves memory. Other packages cannot
+// implement Object. An Object never changes, so it is safe for concurrent use.
 type Object interface {
 	// Key returns the key of the resource.
 	Key() policy.Key
-	// Unpack returns a resource that is equal to the packed one. Do not change it: other callers may share it.
+	// Unpack returns a resource that is equal to the packed one. Do not change it: other callers
+	// may share it.
 	Unpack() policy.Resource
 
 	object()
 }
 
-// Pack packs a resource into an Object. If the resource is nil or a nil pointer, it returns nil. Do not change the
-// resource afterwards.
+// Pack packs a resource into an Object. If the resource is nil or a nil pointer, it returns nil. Do
+// not change the resource afterwards.
 func Pack(r policy.Resource) Object {
 	if policy.Equal(r, nil) {
 		return nil
@@ -35,7 +36,8 @@ func Unpack(o Object) policy.Resource {
 	return o.Unpack()
 }
 
-// Equal reports whether two objects have equal resources; see policy.Equal. Two nil objects are equal.
+// Equal reports whether two objects have equal resources; see policy.Equal. Two nil objects are
+// equal.
 func Equal(a, b Object) bool {
 	x, packed := a.(*endpoint)
 	y, both := b.(*endpoint)

@@ -79,7 +79,8 @@ func (f *filler) value(v reflect.Value) {
 	}
 }
 
-// Pack and Unpack return an equal endpoint, valid or not. Different endpoints have different packed forms.
+// Pack and Unpack return an equal endpoint, valid or not. Different endpoints have different packed
+// forms.
 func TestRandomEndpoints(t *testing.T) {
 	for seed := range uint64(3000) {
 		rng := rand.New(rand.NewPCG(seed, 0))

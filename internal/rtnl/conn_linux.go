@@ -33,7 +33,8 @@ func Dial(cfg Config) (*Conn, error) {
 	return c, nil
 }
 
-// Port returns the number by which the kernel's notifications identify changes that were made by this connection.
+// Port returns the number by which the kernel's notifications identify changes that were made by
+// this connection.
 func (c *Conn) Port() uint32 { return c.port }
 
 // Close closes the connection.
@@ -42,8 +43,8 @@ func (c *Conn) Close() error {
 	return c.link.Close()
 }
 
-// do sends the request, and calls the function each(message) for every message of the answer. The function must not
-// keep the message.
+// do sends the request, and calls the function each(message) for every message of the answer. The
+// function must not keep the message.
 func (c *Conn) do(each func(netlink.Message) error) error { return ownError(c.link.Query(each)) }
 
 // dump is like do, but for lists. It calls the function begin() before every attempt.
@@ -72,12 +73,13 @@ func ownError(err error) error {
 	return err
 }
 
-// Batch is a list of changes that are sent together. The zero Batch is empty and ready to use. A Batch is not safe for
-// concurrent use. Changes are independent: if the kernel refuses one, it still makes those after it.
+// Batch is a list of changes that are sent together. The zero Batch is empty and ready to use. A
+// Batch is not safe for concurrent use. Changes are independent: if the kernel refuses one, it
+// still makes those after it.
 type Batch struct{ netlink.Batch }
 
-// Encoded returns the encoded messages. They are valid until the batch changes. The last message requests an
-// acknowledgement.
+// Encoded returns the encoded messages. They are valid until the batch changes. The last message
+// requests an acknowledgement.
 func (b *Batch) Encoded() []byte {
 	if b.Len() > 0 {
 		b.Close()
@@ -87,10 +89,10 @@ func (b *Batch) Encoded() []byte {
 	return data
 }
 
-// Do sends all changes of the batch, many in one system call. For each change that the kernel refuses, Do calls the
-// function failed(i, err), in the order of the changes. The argument i is the index of the change in the batch, and err
-// is an *Error. The kernel has made the other changes. If Do itself returns an error, it is unknown which changes the
-// kernel has made.
+// Do sends all changes of the batch, many in one system call. For each change that the kernel
+// refuses, Do calls the function failed(i, err), in the order of the changes. The argument i is the
+// index of the change in the batch, and err is an *Error. The kernel has made the other changes. If
+// Do itself returns an error, it is unknown which changes the kernel has made.
 func (c *Conn) Do(b *Batch, failed func(i int, err error)) error {
 	return c.link.Do(&b.Batch, func(i int, refused *netlink.AckError) { failed(i, (*Error)(refused)) })
 }

@@ -2,13 +2,13 @@
 
 // Package rtnl reads and changes the network of one namespace by rtnetlink:
 //
-//   - A Conn lists links, addresses, routes, rules, neighbours and entries of forwarding databases, with the fields
-//     that identify their owner.
+//   - A Conn lists links, addresses, routes, rules, neighbours and entries of forwarding databases,
+//     with the fields that identify their owner.
 //   - A Batch changes routes, rules, neighbours and entries of forwarding databases.
 //   - A Monitor receives notifications.
 //
-// To change links and addresses, use the handle of vishvananda/netlink that Conn.Handle returns. docs/design.md has the
-// reasons for two libraries.
+// To change links and addresses, use the handle of vishvananda/netlink that Conn.Handle returns.
+// docs/design.md has the reasons for two libraries.
 //
 // # Usage
 //
@@ -27,7 +27,7 @@
 //
 // # Errors
 //
-// If the kernel refuses a request, the error is an *Error with the kernel's errno and explanation. The methods of a
-// Handle return only the errno. errors.Is finds ErrExist, ErrNotFound and ErrDown in an *Error. ErrInterrupted means
-// that changes interrupted several dumps in a row.
+// If the kernel refuses a request, the error is an *Error with the kernel's errno and explanation.
+// The methods of a Handle return only the errno. errors.Is finds ErrExist, ErrNotFound and ErrDown
+// in an *Error. ErrInterrupted means that changes interrupted several dumps in a row.
 package rtnl

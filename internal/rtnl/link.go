@@ -16,10 +16,12 @@ type Link struct {
 	MAC MAC
 	// Kind of a virtual interface, such as "vxlan"; empty for a physical one and for the loopback.
 	Kind string
-	// Master is the index of the device, such as a bridge, that the interface is a port of; 0 for none.
+	// Master is the index of the device, such as a bridge, that the interface is a port of; 0 for
+	// none.
 	Master int
-	// CallIPv4 and CallIPv6 are set for a bridge whose frames pass the netfilter hooks of IPv4 and IPv6 even if the
-	// br_netfilter sysctls are off. The netlink attributes are IFLA_BR_NF_CALL_IPTABLES and IFLA_BR_NF_CALL_IP6TABLES.
+	// CallIPv4 and CallIPv6 are set for a bridge whose frames pass the netfilter hooks of IPv4 and
+	// IPv6 even if the br_netfilter sysctls are off. The netlink attributes are
+	// IFLA_BR_NF_CALL_IPTABLES and IFLA_BR_NF_CALL_IP6TABLES.
 	CallIPv4, CallIPv6 bool
 	// Alias is the description that an administrator or a program has set.
 	Alias string
@@ -31,7 +33,7 @@ type Address struct {
 	Index int
 	// Prefix is the address with the length of its subnet.
 	Prefix netip.Prefix
-	// Tentative means that the address cannot be used: duplicate address detection has not ended, or it has found a
-	// duplicate.
+	// Tentative means that the address cannot be used: duplicate address detection has not ended,
+	// or it has found a duplicate.
 	Tentative bool
 }

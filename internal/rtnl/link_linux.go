@@ -50,9 +50,10 @@ func linkHeader(index int) []byte {
 	return header
 }
 
-// ChangeVXLAN changes the local address of the VXLAN device with the index, and disables learning. The new address must
-// be of the same family as the old one. The request contains only these two parameters, because the kernel cannot
-// change most others, and refuses a request that contains them.
+// ChangeVXLAN changes the local address of the VXLAN device with the index, and disables learning.
+// The new address must be of the same family as the old one. The request contains only these two
+// parameters, because the kernel cannot change most others, and refuses a request that contains
+// them.
 func (c *Conn) ChangeVXLAN(index int, local netip.Addr) error {
 	return c.one(func(b *Batch) {
 		b.Message(unix.RTM_NEWLINK, 0, linkHeader(index)...)
@@ -70,12 +71,13 @@ func (c *Conn) ChangeVXLAN(index int, local netip.Addr) error {
 	})
 }
 
-// ChangeIPIP changes the local address and the parent (0 for none) of the IP-in-IP device with the index. It also sets
-// the device's TTL, TOS, Don't Fragment bit and encapsulation in UDP to 0. Then each outer packet has the TTL and the
-// Don't Fragment bit of the inner packet, and no UDP header. The kernel cannot change the inner protocol, and keeps the
-// packet mark of the device.
+// ChangeIPIP changes the local address and the parent (0 for none) of the IP-in-IP device with the
+// index. It also sets the device's TTL, TOS, Don't Fragment bit and encapsulation in UDP to 0. Then
+// each outer packet has the TTL and the Don't Fragment bit of the inner packet, and no UDP header.
+// The kernel cannot change the inner protocol, and keeps the packet mark of the device.
 func (c *Conn) ChangeIPIP(index int, local netip.Addr, parent int) error {
-	// IFLA_IPTUN_LINK, _LOCAL, _PROTO, _PMTUDISC and _ENCAP_TYPE. The kernel sets all attributes that are missing to 0.
+	// IFLA_IPTUN_LINK, _LOCAL, _PROTO, _PMTUDISC and _ENCAP_TYPE. The kernel sets all attributes
+	// that are missing to 0.
 	const attrLink, attrLocal, attrProtocol, attrDiscover, attrEncapsulation = 1, 2, 9, 10, 15
 	return c.one(func(b *Batch) {
 		b.Message(unix.RTM_NEWLINK, 0, linkHeader(index)...)

@@ -13,12 +13,14 @@ const (
 	GroupAddresses
 	// GroupRoutes has the changes of routes in all tables.
 	GroupRoutes
-	// GroupNeighbours has the changes of entries of the ARP and NDP tables, and of forwarding databases.
+	// GroupNeighbours has the changes of entries of the ARP and NDP tables, and of forwarding
+	// databases.
 	GroupNeighbours
 	// GroupRules has the changes of policy routing rules.
 	GroupRules
-	// GroupNetconf has the changes of those interface sysctls for which the kernel sends netconf notifications:
-	// forwarding, mc_forwarding, rp_filter, proxy_arp, proxy_ndp and ignore_routes_with_linkdown.
+	// GroupNetconf has the changes of those interface sysctls for which the kernel sends netconf
+	// notifications: forwarding, mc_forwarding, rp_filter, proxy_arp, proxy_ndp and
+	// ignore_routes_with_linkdown.
 	GroupNetconf
 )
 
@@ -40,8 +42,9 @@ type Event struct {
 	Index int
 }
 
-// AllInterfaces and DefaultInterface are values of Event.Index in an Event of GroupNetconf: they mean conf/all and
-// conf/default. In linux/netconf.h, they are NETCONFA_IFINDEX_ALL and NETCONFA_IFINDEX_DEFAULT.
+// AllInterfaces and DefaultInterface are values of Event.Index in an Event of GroupNetconf: they
+// mean conf/all and conf/default. In linux/netconf.h, they are NETCONFA_IFINDEX_ALL and
+// NETCONFA_IFINDEX_DEFAULT.
 const (
 	AllInterfaces    = -1
 	DefaultInterface = -2

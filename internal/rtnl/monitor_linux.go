@@ -16,16 +16,16 @@ import (
 	"github.com/wayleave/wayleave/internal/netlink"
 )
 
-// Monitor receives notifications of changes in a namespace. It is not safe for concurrent use, except that Wait may run
-// concurrently with the other methods.
+// Monitor receives notifications of changes in a namespace. It is not safe for concurrent use,
+// except that Wait may run concurrently with the other methods.
 type Monitor struct {
 	conn  *Conn
 	event Event
 }
 
-// Listen returns a Monitor. When a system call makes a change, the kernel sends the notification of this change before
-// the system call returns. There is one exception: the kernel reports a new IPv6 address only once the address can be
-// used.
+// Listen returns a Monitor. When a system call makes a change, the kernel sends the notification of
+// this change before the system call returns. There is one exception: the kernel reports a new IPv6
+// address only once the address can be used.
 func Listen(cfg Config, groups ...Group) (*Monitor, error) {
 	conn, err := Dial(cfg)
 	if err != nil {
@@ -63,9 +63,9 @@ func (g Group) numbers() []uint32 {
 // Close closes the Monitor.
 func (m *Monitor) Close() error { return m.conn.Close() }
 
-// Ignore makes the kernel leave out notifications of the caller's own changes of routes, neighbours and rules. The
-// argument port is the port number of the socket by which the caller makes these changes (Conn.Port). The Monitor still
-// receives all changes of interfaces and addresses.
+// Ignore makes the kernel leave out notifications of the caller's own changes of routes, neighbours
+// and rules. The argument port is the port number of the socket by which the caller makes these
+// changes (Conn.Port). The Monitor still receives all changes of interfaces and addresses.
 func (m *Monitor) Ignore(port uint32) error {
 	const portOffset = 12 // offset of nlmsg_pid in a message
 	program := []unix.SockFilter{
@@ -99,9 +99,10 @@ func typeOffset() uint32 {
 	return 5
 }
 
-// Poll calls the function each(event) for every event since the last call of Poll, in order. It does not wait for
-// events. The function must not keep the event. If events are missing, Poll returns true as the first result. In this
-// case, the kernel has dropped messages, or a message could not be parsed.
+// Poll calls the function each(event) for every event since the last call of Poll, in order. It
+// does not wait for events. The function must not keep the event. If events are missing, Poll
+// returns true as the first result. In this case, the kernel has dropped messages, or a message
+// could not be parsed.
 func (m *Monitor) Poll(each func(*Event)) (missed bool, err error) {
 	return m.conn.link.Poll(func(msg netlink.Message) error {
 		known, err := m.event.parse(msg)
@@ -134,8 +135,8 @@ func (e *Event) parse(m netlink.Message) (known bool, err error) {
 	case unix.RTM_NEWNEIGH, unix.RTM_DELNEIGH:
 		e.Group, e.Gone = GroupNeighbours, m.Type == unix.RTM_DELNEIGH
 		e.Neighbour, err = parseNeighbour(m.Data)
-		// Up to Linux 6.12, the notification of the VXLAN device is followed by a second one without the
-		// destination.
+		// Up to Linux 6.12, the notification of the VXLAN device is followed by a second one
+		// without the destination.
 		n := &e.Neighbour
 		if err == nil && !e.Gone && n.Forward && !n.Extra && !n.Addr.IsValid() {
 			return false, nil

@@ -19,8 +19,9 @@ const (
 	ntfProxy    = 0x08
 )
 
-// Neighbours lists the entries of the ARP table (family 4) or the NDP table (family 6) that have the protocol number.
-// If proxy is set, it lists the proxy entries instead: the addresses for which the host answers.
+// Neighbours lists the entries of the ARP table (family 4) or the NDP table (family 6) that have
+// the protocol number. If proxy is set, it lists the proxy entries instead: the addresses for which
+// the host answers.
 func (c *Conn) Neighbours(family int, protocol uint8, proxy bool) ([]Neighbour, error) {
 	c.link.Request(unix.RTM_GETNEIGH, neighbourHeader(familyNumber(family), 0, 0, proxyFlag(proxy))...)
 	return list(c, parseNeighbour, func(n Neighbour) bool {
@@ -28,9 +29,9 @@ func (c *Conn) Neighbours(family int, protocol uint8, proxy bool) ([]Neighbour, 
 	})
 }
 
-// Neighbour returns the entry for an address on an interface, whatever protocol number the entry has. If proxy is set,
-// it returns the proxy entry, by which the host answers for the address. If there is no such entry, it returns
-// ErrNotFound.
+// Neighbour returns the entry for an address on an interface, whatever protocol number the entry
+// has. If proxy is set, it returns the proxy entry, by which the host answers for the address. If
+// there is no such entry, it returns ErrNotFound.
 func (c *Conn) Neighbour(index int, addr netip.Addr, proxy bool) (entry Neighbour, err error) {
 	request := c.link.Request(unix.RTM_GETNEIGH, neighbourHeader(familyOf(addr), index, 0, proxyFlag(proxy))...)
 	request.Addr(unix.NDA_DST, addr)
@@ -48,9 +49,9 @@ func proxyFlag(proxy bool) uint8 {
 	return 0
 }
 
-// AddNeighbour adds an entry. If there already is an entry for the address, possibly a learned one, the kernel refuses
-// the change with ErrExist. Proxy entries are an exception: if the proxy entry exists already, the kernel only sets the
-// protocol number of the entry.
+// AddNeighbour adds an entry. If there already is an entry for the address, possibly a learned one,
+// the kernel refuses the change with ErrExist. Proxy entries are an exception: if the proxy entry
+// exists already, the kernel only sets the protocol number of the entry.
 func (b *Batch) AddNeighbour(n *Neighbour) {
 	flags := uint16(unix.NLM_F_CREATE | unix.NLM_F_EXCL)
 	if n.Proxy {
@@ -59,16 +60,16 @@ func (b *Batch) AddNeighbour(n *Neighbour) {
 	b.neighbour(unix.RTM_NEWNEIGH, flags, n)
 }
 
-// ReplaceNeighbour adds an entry. If there already is an entry for the address, the new entry replaces it, whatever
-// protocol number the existing entry has. In a forwarding database, the new entry replaces the entry with the same MAC
-// address.
+// ReplaceNeighbour adds an entry. If there already is an entry for the address, the new entry
+// replaces it, whatever protocol number the existing entry has. In a forwarding database, the new
+// entry replaces the entry with the same MAC address.
 func (b *Batch) ReplaceNeighbour(n *Neighbour) {
 	b.neighbour(unix.RTM_NEWNEIGH, unix.NLM_F_CREATE|unix.NLM_F_REPLACE, n)
 }
 
-// DeleteNeighbour deletes the entry for the address on the interface, whatever protocol number the entry has. If
-// n.Forward is set, n is an entry of a forwarding database, and DeleteNeighbour deletes this entry. If there is no such
-// entry, the kernel refuses the change with ErrNotFound.
+// DeleteNeighbour deletes the entry for the address on the interface, whatever protocol number the
+// entry has. If n.Forward is set, n is an entry of a forwarding database, and DeleteNeighbour
+// deletes this entry. If there is no such entry, the kernel refuses the change with ErrNotFound.
 func (b *Batch) DeleteNeighbour(n *Neighbour) {
 	if !n.Forward {
 		n = &Neighbour{Addr: n.Addr, Index: n.Index, Proxy: n.Proxy}

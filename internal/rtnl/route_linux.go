@@ -12,12 +12,13 @@ import (
 	"github.com/wayleave/wayleave/internal/netlink"
 )
 
-// loopback is the index of the loopback interface, which IPv6 shows for routes of types such as blackhole.
+// loopback is the index of the loopback interface, which IPv6 shows for routes of types such as
+// blackhole.
 const loopback = 1
 
-// Routes calls the function begin(), and then the function each(route) for every matching route. If a change interrupts
-// the dump, Routes starts again: it calls begin(), and then each(route) for all matching routes. The function each()
-// must not keep the route.
+// Routes calls the function begin(), and then the function each(route) for every matching route. If
+// a change interrupts the dump, Routes starts again: it calls begin(), and then each(route) for all
+// matching routes. The function each() must not keep the route.
 func (c *Conn) Routes(f RouteFilter, begin func(), each func(*Route)) error {
 	header := make([]byte, unix.SizeofRtMsg)
 	header[0], header[5] = familyNumber(f.Family), f.Protocol
@@ -37,13 +38,13 @@ func (c *Conn) Routes(f RouteFilter, begin func(), each func(*Route)) error {
 	return err
 }
 
-// AddRoute adds a route. The kernel refuses the change with ErrExist if another route in the table, of any protocol,
-// has the same destination and metric. It refuses the change with ErrDown if the route's interface is down, and with
-// ErrNotFound if the interface does not exist.
+// AddRoute adds a route. The kernel refuses the change with ErrExist if another route in the table,
+// of any protocol, has the same destination and metric. It refuses the change with ErrDown if the
+// route's interface is down, and with ErrNotFound if the interface does not exist.
 func (b *Batch) AddRoute(r *Route) { b.newRoute(unix.NLM_F_CREATE|unix.NLM_F_EXCL, r) }
 
-// ReplaceRoute adds a route. If the table has a route of any protocol with the same destination and metric, the new
-// route replaces it. At any moment, packets find either the old or the new route.
+// ReplaceRoute adds a route. If the table has a route of any protocol with the same destination and
+// metric, the new route replaces it. At any moment, packets find either the old or the new route.
 func (b *Batch) ReplaceRoute(r *Route) { b.newRoute(unix.NLM_F_CREATE|unix.NLM_F_REPLACE, r) }
 
 func (b *Batch) newRoute(flags uint16, r *Route) {
@@ -58,9 +59,9 @@ func (b *Batch) newRoute(flags uint16, r *Route) {
 	}
 }
 
-// DeleteRoute deletes the route that has the destination, table, metric, type, protocol, interface and gateway of r. If
-// no route has all of these, the kernel refuses the change with ErrNotFound. A route with several next hops is deleted
-// as a whole.
+// DeleteRoute deletes the route that has the destination, table, metric, type, protocol, interface
+// and gateway of r. If no route has all of these, the kernel refuses the change with ErrNotFound. A
+// route with several next hops is deleted as a whole.
 func (b *Batch) DeleteRoute(r *Route) {
 	b.route(unix.RTM_DELROUTE, 0, r)
 }

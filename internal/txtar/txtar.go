@@ -42,7 +42,8 @@ func Parse(data []byte) Archive {
 	return a
 }
 
-// Format returns the text of the archive. Parse returns an equal archive, unless a line of a file looks like a marker.
+// Format returns the text of the archive. Parse returns an equal archive, unless a line of a file
+// looks like a marker.
 func Format(a Archive) []byte {
 	var b bytes.Buffer
 	write := func(data []byte) {

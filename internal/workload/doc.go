@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package workload makes the resources of W1, a large cluster that the benchmarks of several packages use.
+// Package workload makes the resources of W1, a large cluster that the benchmarks of several
+// packages use.
 //
 // # Usage
 //

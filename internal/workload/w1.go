@@ -21,8 +21,9 @@ const (
 	elsewhere = "remotehost"
 )
 
-// W1 is a cluster for benchmarks. 200 of its endpoints are on the node n1, and are called local. Each endpoint has six
-// labels. Each policy has five rules. The policies use 29 labels in total: each rule selects its peers by one of them.
+// W1 is a cluster for benchmarks. 200 of its endpoints are on the node n1, and are called local.
+// Each endpoint has six labels. Each policy has five rules. The policies use 29 labels in total:
+// each rule selects its peers by one of them.
 type W1 struct {
 	// Remote is the number of remote endpoints.
 	Remote int
@@ -30,8 +31,9 @@ type W1 struct {
 	Policies int
 }
 
-// Updates returns the updates that add all resources, in the order in which benchmarks send them. It makes each update
-// only when the iteration reaches it, so that the memory of earlier updates can be freed.
+// Updates returns the updates that add all resources, in the order in which benchmarks send them.
+// It makes each update only when the iteration reaches it, so that the memory of earlier updates
+// can be freed.
 func (w W1) Updates() iter.Seq[policy.Update] {
 	return func(yield func(policy.Update) bool) {
 		m := Markers()
@@ -65,8 +67,9 @@ func (w W1) Endpoints() iter.Seq[policy.Update] {
 	}
 }
 
-// Endpoint returns the endpoint with the number s. The endpoints with the numbers 1 to w.Remote are remote, and the
-// next 200 are local. One of the endpoint's labels has a name from m, which must be the result of Markers.
+// Endpoint returns the endpoint with the number s. The endpoints with the numbers 1 to w.Remote are
+// remote, and the next 200 are local. One of the endpoint's labels has a name from m, which must be
+// the result of Markers.
 func (w W1) Endpoint(m []string, s int) *policy.WorkloadEndpoint {
 	labels := make(map[string]string, 6)
 	for _, n := range []int{10, 11, 20, 30, 40} {
@@ -83,7 +86,8 @@ func (w W1) Endpoint(m []string, s int) *policy.WorkloadEndpoint {
 	return e
 }
 
-// Markers returns the names of the labels by which policies select. There are 31 names, of which 29 are distinct.
+// Markers returns the names of the labels by which policies select. There are 31 names, of which 29
+// are distinct.
 func Markers() []string {
 	slashed := []string{
 		"calico/FizzBuzz", "calico/BoffBip", "calico/Bazzle", "calico/Razzle", "calico/DoopDeeDoo",
@@ -101,8 +105,8 @@ func Markers() []string {
 	return append(m, "yxMyMarkerLabel")
 }
 
-// Policy returns the policy with number i, from 0 on. It selects by labels with names from m, which must be the result
-// of Markers.
+// Policy returns the policy with number i, from 0 on. It selects by labels with names from m, which
+// must be the result of Markers.
 func Policy(m []string, i int) *policy.Policy {
 	p := &policy.Policy{
 		Name: "tag-pol-" + strconv.Itoa(i), Selector: "has(" + m[i%len(m)] + ")",
@@ -116,8 +120,8 @@ func Policy(m []string, i int) *policy.Policy {
 	return p
 }
 
-// Profile returns the profile with number n, from 0 to 99. The profile has one label. The label's value ends with the
-// given string.
+// Profile returns the profile with number n, from 0 to 99. The profile has one label. The label's
+// value ends with the given string.
 func Profile(n int, value string) *policy.Profile {
 	return &policy.Profile{
 		Name:          "namespace-" + strconv.Itoa(n),

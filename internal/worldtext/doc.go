@@ -2,8 +2,9 @@
 
 // Package worldtext reads resources from a short text, for the scripts of tests.
 //
-// A line "kind name key value ..." is one object. An indented line is a rule of the object above it. Values with spaces
-// are in backquotes. In these examples, parts in brackets are optional, and parts in parentheses are remarks:
+// A line "kind name key value ..." is one object. An indented line is a rule of the object above
+// it. Values with spaces are in backquotes. In these examples, parts in brackets are optional, and
+// parts in parentheses are remarks:
 //
 //	tier sec order 10 default Pass
 //	policy shop/web tier sec order 10 types Ingress select `app == "web"`
@@ -27,11 +28,12 @@
 //	delete Policy/shop/web
 //	insync
 //
-// These keys limit a rule's source: src (a selector), src.not, src.ns, src.nets, src.notnets, src.ports, src.notports,
-// src.sa and src.svc (a service's name, or namespace/name). The same keys with dst instead of src limit its
-// destination. The action "-" means no action. Parse accepts the port 0, although a resource with it is invalid. The
-// interface of an endpoint is "wl" followed by the endpoint's name. If a line has no node, the endpoint is on the node
-// whose name is the constant Node.
+// These keys limit a rule's source: src (a selector), src.not, src.ns, src.nets, src.notnets,
+// src.ports, src.notports, src.sa and src.svc (a service's name, or namespace/name). The same keys
+// with dst instead of src limit its destination. The action "-" means no action. Parse accepts the
+// port 0, although a resource with it is invalid. The interface of an endpoint is "wl" followed by
+// the endpoint's name. If a line has no node, the endpoint is on the node whose name is the
+// constant Node.
 //
 // # Usage
 //
@@ -43,5 +45,6 @@
 //
 // # Errors
 //
-// The error of a line that cannot be parsed has the number of the line. Resources are not validated.
+// The error of a line that cannot be parsed has the number of the line. Resources are not
+// validated.
 package worldtext

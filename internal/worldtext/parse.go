@@ -15,8 +15,9 @@ import (
 // Node is the default node of objects.
 const Node = "n1"
 
-// Parse returns the updates of a text, in the order of its lines. synced is set if the text has the line "insync".
-// Parse ignores empty lines and lines that begin with #. The error is that of the first line that cannot be parsed.
+// Parse returns the updates of a text, in the order of its lines. synced is set if the text has the
+// line "insync". Parse ignores empty lines and lines that begin with #. The error is that of the
+// first line that cannot be parsed.
 func Parse(text string) (updates []policy.Update, synced bool, err error) {
 	for n, line := range strings.Split(text, "\n") {
 		words := split(line)
@@ -44,7 +45,8 @@ func Parse(text string) (updates []policy.Update, synced bool, err error) {
 	return updates, synced, nil
 }
 
-// Latest returns the last update of each object. The result is in the order of the objects' first updates.
+// Latest returns the last update of each object. The result is in the order of the objects' first
+// updates.
 func Latest(updates []policy.Update) []policy.Update {
 	var out []policy.Update
 	place := map[policy.Key]int{}
@@ -60,7 +62,8 @@ func Latest(updates []policy.Update) []policy.Update {
 	return out
 }
 
-// Deletions returns one deletion for each object that has an update. The result has the order of Latest.
+// Deletions returns one deletion for each object that has an update. The result has the order of
+// Latest.
 func Deletions(updates []policy.Update) []policy.Update {
 	out := Latest(updates)
 	for i := range out {

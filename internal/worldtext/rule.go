@@ -49,8 +49,9 @@ func parseRule(owner policy.Resource, words []string) error {
 	return nil
 }
 
-// header parses the fields of a HeaderMatch. Their keys are their names in lower case. The numbers of a list are
-// separated by commas. Those of a struct are separated by slashes, and the last may be missing: "3/4".
+// header parses the fields of a HeaderMatch. Their keys are their names in lower case. The numbers
+// of a list are separated by commas. Those of a struct are separated by slashes, and the last may
+// be missing: "3/4".
 func (f *fields) header(m reflect.Value) {
 	for i := range m.NumField() {
 		name, field := strings.ToLower(m.Type().Field(i).Name), m.Field(i)

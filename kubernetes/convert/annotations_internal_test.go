@@ -10,7 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The command of the migration page removes all of Calico's annotations about tunnels and WireGuard that Node reads.
+// The command of the migration page removes all of Calico's annotations about tunnels and WireGuard
+// that Node reads.
 func TestMigrationRemovesAnnotations(t *testing.T) {
 	page, err := os.ReadFile("../../docs/migrate-felix.md")
 	require.NoError(t, err)

@@ -16,7 +16,8 @@ type ruleGroup struct {
 	closed policy.Rule // replaces the rules if the rule is in doubt; has no doubts itself
 	// peersField and portsField name the lists of the rule.
 	peersField, portsField string
-	// peers and ports are those of the rules, which are one for each pair; none if the rule is closed.
+	// peers and ports are those of the rules, which are one for each pair; none if the rule is
+	// closed.
 	peers []rulePeer
 	ports []protocolPorts
 }
@@ -43,9 +44,10 @@ func (g *ruleGroup) cross(
 	}
 }
 
-// assemble returns the rules of a direction. A rule over the limits of package policy is closed. If all rules together
-// are over a limit, one closed rule replaces them. The policy stays, because without it everything would be allowed. If
-// several closed rules of a direction deny, only the first is kept.
+// assemble returns the rules of a direction. A rule over the limits of package policy is closed. If
+// all rules together are over a limit, one closed rule replaces them. The policy stays, because
+// without it everything would be allowed. If several closed rules of a direction deny, only the
+// first is kept.
 func assemble(p *problems, path *field.Path, direction policy.Type, groups []ruleGroup) []policy.Rule {
 	all := joined(groups)
 	if rulesRefusal(direction, all) == nil {

@@ -11,12 +11,13 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// AssumedNode is the node of each endpoint whose pod is not scheduled. Only Converter.AssumeNetwork makes such
-// endpoints.
+// AssumedNode is the node of each endpoint whose pod is not scheduled. Only Converter.AssumeNetwork
+// makes such endpoints.
 const AssumedNode = "assumed"
 
-// The prefixes from which Assume takes addresses. They are reserved for benchmarks (RFC 2544, RFC 5180), so no pod of a
-// cluster has such an address. Documentation prefixes are not used, because policies in examples contain them.
+// The prefixes from which Assume takes addresses. They are reserved for benchmarks (RFC 2544, RFC
+// 5180), so no pod of a cluster has such an address. Documentation prefixes are not used, because
+// policies in examples contain them.
 const (
 	AssumedPrefixIPv4 = "198.18.0.0/15"
 	AssumedPrefixIPv6 = "2001:2::/48"
@@ -28,26 +29,31 @@ type Assumed struct {
 	Key policy.Key
 	// Node is set if the node is AssumedNode.
 	Node bool
-	// Addresses are the assumed addresses, IPv4 and IPv6. Empty if the endpoint has addresses of its own.
+	// Addresses are the assumed addresses, IPv4 and IPv6. Empty if the endpoint has addresses of
+	// its own.
 	Addresses []netip.Addr
 }
 
-// Assume gives each workload endpoint without an address an IPv4 and an IPv6 address. It returns all resources in the
-// given order. It does not change the caller's resources: it copies an endpoint before it adds addresses.
+// Assume gives each workload endpoint without an address an IPv4 and an IPv6 address. It returns
+// all resources in the given order. It does not change the caller's resources: it copies an
+// endpoint before it adds addresses.
 //
-// Assume also returns a list of endpoints, sorted by key. The list has the endpoints to which Assume gave addresses. It
-// also has the endpoints whose node is AssumedNode, because the pod had no node and Converter.AssumeNetwork is set.
+// Assume also returns a list of endpoints, sorted by key. The list has the endpoints to which
+// Assume gave addresses. It also has the endpoints whose node is AssumedNode, because the pod had
+// no node and Converter.AssumeNetwork is set.
 //
-// The addresses come from AssumedPrefixIPv4 and AssumedPrefixIPv6. An address is a hash of the endpoint's key, so an
-// endpoint has the same address in two versions of the manifests. No two assumed addresses are equal. Assume never
-// chooses an address that an endpoint, node, host endpoint or service backend in the given resources already has. If
-// two keys have the same hash, which is rare, the endpoint with the larger key gets the next free address. In this
-// case, a new endpoint can change the address of another one. If a prefix is full, an endpoint gets no address of that
-// family.
+// The addresses come from AssumedPrefixIPv4 and AssumedPrefixIPv6. An address is a hash of the
+// endpoint's key, so an endpoint has the same address in two versions of the manifests. No two
+// assumed addresses are equal. Assume never chooses an address that an endpoint, node, host
+// endpoint or service backend in the given resources already has. If two keys have the same hash,
+// which is rare, the endpoint with the larger key gets the next free address. In this case, a new
+// endpoint can change the address of another one. If a prefix is full, an endpoint gets no address
+// of that family.
 //
-// Assume is not a method of Converter, because it must see all resources to find free addresses. An assumed address
-// matches a network in a rule only if the network contains the address. So a rule for 10.0.0.0/8 does not match a pod
-// with an assumed address, even if the real pod will have an address in 10.0.0.0/8.
+// Assume is not a method of Converter, because it must see all resources to find free addresses. An
+// assumed address matches a network in a rule only if the network contains the address. So a rule
+// for 10.0.0.0/8 does not match a pod with an assumed address, even if the real pod will have an
+// address in 10.0.0.0/8.
 func Assume(resources []policy.Resource) ([]policy.Resource, []Assumed) {
 	taken := map[netip.Addr]bool{}
 	var without []*policy.WorkloadEndpoint
@@ -125,8 +131,8 @@ func addressesOf(r policy.Resource) []netip.Addr {
 	return nil
 }
 
-// freeAddress returns the address of a prefix that the hash of a key selects, or the next free one. It skips the first
-// address of the prefix and, for IPv4, the last.
+// freeAddress returns the address of a prefix that the hash of a key selects, or the next free one.
+// It skips the first address of the prefix and, for IPv4, the last.
 func freeAddress(text string, key policy.Key, taken map[netip.Addr]bool) (netip.Addr, bool) {
 	prefix, err := netip.ParsePrefix(text)
 	if err != nil {

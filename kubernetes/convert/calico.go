@@ -15,16 +15,18 @@ import (
 
 // CalicoGlobalNetworkPolicy converts a Calico GlobalNetworkPolicy to a policy without a namespace.
 //
-// If a rule is not understood, an error is reported, and the rule is closed. A closed Allow or Log rule matches
-// nothing. Any other closed rule denies every packet that reaches it. If a field outside of the rules is invalid, such
-// as a selector or the tier, there is no policy. Every error is an *Error.
+// If a rule is not understood, an error is reported, and the rule is closed. A closed Allow or Log
+// rule matches nothing. Any other closed rule denies every packet that reaches it. If a field
+// outside of the rules is invalid, such as a selector or the tier, there is no policy. Every error
+// is an *Error.
 func (c Converter) CalicoGlobalNetworkPolicy(gnp *calico.GlobalNetworkPolicy) (*policy.Policy, []error) {
 	p, _ := begin(calico.APIVersion, "GlobalNetworkPolicy", gnp, false)
 	doubts := &problems{object: p.object}
 	return finishPolicy(globalPolicy(p, doubts, gnp.Name, &gnp.Spec), p, doubts, inSpec())
 }
 
-// globalPolicy converts the fields that a GlobalNetworkPolicy and a StagedGlobalNetworkPolicy both have.
+// globalPolicy converts the fields that a GlobalNetworkPolicy and a StagedGlobalNetworkPolicy both
+// have.
 func globalPolicy(p, doubts *problems, name string, spec *calico.GlobalNetworkPolicySpec) *policy.Policy {
 	out := calicoPolicy(p, doubts, name, "", &spec.PolicySpec)
 	out.NamespaceSelector = spec.NamespaceSelector
@@ -34,15 +36,16 @@ func globalPolicy(p, doubts *problems, name string, spec *calico.GlobalNetworkPo
 	return out
 }
 
-// CalicoNetworkPolicy converts a Calico NetworkPolicy to a policy of its namespace. Errors have the same effect as in
-// CalicoGlobalNetworkPolicy. Every error is an *Error.
+// CalicoNetworkPolicy converts a Calico NetworkPolicy to a policy of its namespace. Errors have the
+// same effect as in CalicoGlobalNetworkPolicy. Every error is an *Error.
 func (c Converter) CalicoNetworkPolicy(np *calico.NetworkPolicy) (*policy.Policy, []error) {
 	p, namespace := begin(calico.APIVersion, "NetworkPolicy", np, true)
 	doubts := &problems{object: p.object}
 	return finishPolicy(calicoPolicy(p, doubts, np.Name, namespace, &np.Spec), p, doubts, inSpec())
 }
 
-// CalicoTier converts a Calico Tier to a tier. If there is an error, there is no tier. Every error is an *Error.
+// CalicoTier converts a Calico Tier to a tier. If there is an error, there is no tier. Every error
+// is an *Error.
 func (c Converter) CalicoTier(tier *calico.Tier) (*policy.Tier, []error) {
 	p, _ := begin(calico.APIVersion, "Tier", tier, false)
 	out := &policy.Tier{
@@ -53,10 +56,11 @@ func (c Converter) CalicoTier(tier *calico.Tier) (*policy.Tier, []error) {
 	return finish(out, p, inSpec())
 }
 
-// CalicoProfile converts a Calico Profile to a profile. A Calico Profile whose name begins with "kns." stands for a
-// namespace, instead of a Namespace object. So the converted profile gets the label "pcns.wayleave.dev/known", as for a
-// Namespace. This label marks that the labels of the namespace are known. If there is an error, there is no profile,
-// and all traffic of endpoints that list the profile is denied. Every error is an *Error.
+// CalicoProfile converts a Calico Profile to a profile. A Calico Profile whose name begins with
+// "kns." stands for a namespace, instead of a Namespace object. So the converted profile gets the
+// label "pcns.wayleave.dev/known", as for a Namespace. This label marks that the labels of the
+// namespace are known. If there is an error, there is no profile, and all traffic of endpoints that
+// list the profile is denied. Every error is an *Error.
 func (c Converter) CalicoProfile(profile *calico.Profile) (*policy.Profile, []error) {
 	p, _ := begin(calico.APIVersion, "Profile", profile, false)
 	labels := maps.Clone(profile.Spec.LabelsToApply)
@@ -79,19 +83,19 @@ func (c Converter) CalicoProfile(profile *calico.Profile) (*policy.Profile, []er
 	return finish(out, p, inSpec())
 }
 
-// CalicoGlobalNetworkSet converts a Calico GlobalNetworkSet to a network set without a namespace. Reserved labels (see
-// the package comment) are left out and reported. If there is any other error, there is no set. Every error is an
-// *Error.
+// CalicoGlobalNetworkSet converts a Calico GlobalNetworkSet to a network set without a namespace.
+// Reserved labels (see the package comment) are left out and reported. If there is any other error,
+// there is no set. Every error is an *Error.
 func (c Converter) CalicoGlobalNetworkSet(set *calico.GlobalNetworkSet) (*policy.NetworkSet, []error) {
 	p, _ := begin(calico.APIVersion, "GlobalNetworkSet", set, false)
 	p.reserve(set.Name, nodeSetPrefix)
 	return networkSet(p, "", set, set.Spec)
 }
 
-// CalicoNetworkSet converts a Calico NetworkSet to a network set in the same namespace. The set also gets the labels
-// pcns.projectcalico.org/name and pcns.kubernetes.io/metadata.name. Their value is the name of the namespace. Reserved
-// labels of the object (see the package comment) are left out and reported. If there is any other error, there is no
-// set. Every error is an *Error.
+// CalicoNetworkSet converts a Calico NetworkSet to a network set in the same namespace. The set
+// also gets the labels pcns.projectcalico.org/name and pcns.kubernetes.io/metadata.name. Their
+// value is the name of the namespace. Reserved labels of the object (see the package comment) are
+// left out and reported. If there is any other error, there is no set. Every error is an *Error.
 func (c Converter) CalicoNetworkSet(set *calico.NetworkSet) (*policy.NetworkSet, []error) {
 	p, namespace := begin(calico.APIVersion, "NetworkSet", set, true)
 	return networkSet(p, namespace, set, set.Spec)
@@ -136,8 +140,8 @@ func calicoPolicy(p, doubts *problems, name, namespace string, spec *calico.Poli
 	return out
 }
 
-// inSpec returns a function that converts the path of a resource's field to the path in a Calico object. Fields have
-// the same names there, and are in the spec.
+// inSpec returns a function that converts the path of a resource's field to the path in a Calico
+// object. Fields have the same names there, and are in the spec.
 func inSpec() func(string) string {
 	return renamed("name", "metadata.name", "labels", "metadata.labels", "", "spec.")
 }

@@ -12,8 +12,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// CalicoHostEndpoint converts a Calico HostEndpoint to a host endpoint. Reserved labels (see the package comment) are
-// left out and reported. If there is any other error, there is no endpoint. Every error is an *Error.
+// CalicoHostEndpoint converts a Calico HostEndpoint to a host endpoint. Reserved labels (see the
+// package comment) are left out and reported. If there is any other error, there is no endpoint.
+// Every error is an *Error.
 func (c Converter) CalicoHostEndpoint(h *calico.HostEndpoint) (*policy.HostEndpoint, []error) {
 	p, _ := begin(calico.APIVersion, "HostEndpoint", h, false)
 	out := &policy.HostEndpoint{
@@ -35,17 +36,18 @@ func (c Converter) CalicoHostEndpoint(h *calico.HostEndpoint) (*policy.HostEndpo
 
 // CalicoWorkloadEndpoint converts a Calico WorkloadEndpoint to a workload endpoint.
 //
-// The endpoint gets the labels that Calico derives from the spec: projectcalico.org/orchestrator and
-// .../serviceaccount. The endpoint of a pod also gets labels with the names of its namespace and service account, like
-// an endpoint that Pod returns.
+// The endpoint gets the labels that Calico derives from the spec: projectcalico.org/orchestrator
+// and .../serviceaccount. The endpoint of a pod also gets labels with the names of its namespace
+// and service account, like an endpoint that Pod returns.
 //
-// Of the reserved labels (see the package comment), the object itself may have projectcalico.org/namespace,
-// .../orchestrator and .../serviceaccount. If the value of such a label differs from the object's namespace or spec,
-// the label is left out and reported. All other reserved labels are always left out and reported. If there is any other
-// error, there is no endpoint.
+// Of the reserved labels (see the package comment), the object itself may have
+// projectcalico.org/namespace, .../orchestrator and .../serviceaccount. If the value of such a
+// label differs from the object's namespace or spec, the label is left out and reported. All other
+// reserved labels are always left out and reported. If there is any other error, there is no
+// endpoint.
 //
-// A port without a name only describes a host port. Host ports have no effect, so it is left out. Every error is an
-// *Error.
+// A port without a name only describes a host port. Host ports have no effect, so it is left out.
+// Every error is an *Error.
 func (c Converter) CalicoWorkloadEndpoint(w *calico.WorkloadEndpoint) (*policy.WorkloadEndpoint, []error) {
 	p, namespace := begin(calico.APIVersion, "WorkloadEndpoint", w, true)
 	out := &policy.WorkloadEndpoint{
@@ -81,7 +83,8 @@ func (c Converter) CalicoWorkloadEndpoint(w *calico.WorkloadEndpoint) (*policy.W
 		"metadata.labels", "interface", "spec.interfaceName", "addresses", "spec.ipNetworks", "", "spec."))
 }
 
-// workloadLabels returns the labels of the endpoint, including those that are derived from the spec.
+// workloadLabels returns the labels of the endpoint, including those that are derived from the
+// spec.
 func workloadLabels(p *problems, w *calico.WorkloadEndpoint, namespace string) map[string]string {
 	derived := map[string]string{policy.LabelNamespace: namespace}
 	for label, value := range map[string]string{

@@ -11,8 +11,8 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// CalicoIPPool converts a Calico IPPool to a pool. Fields for BGP and for the assignment of addresses have no effect.
-// If there is an error, there is no pool. Every error is an *Error.
+// CalicoIPPool converts a Calico IPPool to a pool. Fields for BGP and for the assignment of
+// addresses have no effect. If there is an error, there is no pool. Every error is an *Error.
 func (c Converter) CalicoIPPool(pool *calico.IPPool) (*policy.IPPool, []error) {
 	p, _ := begin(calico.APIVersion, "IPPool", pool, false)
 	p.unsupported("spec.ipip", bool(pool.Spec.IPIP))
@@ -31,12 +31,13 @@ func (c Converter) CalicoIPPool(pool *calico.IPPool) (*policy.IPPool, []error) {
 	}, p, inSpec())
 }
 
-// CalicoNode converts a Calico Node to a node, and to a network set with the node's addresses. Converter.Node does the
-// same for a Kubernetes Node.
+// CalicoNode converts a Calico Node to a node, and to a network set with the node's addresses.
+// Converter.Node does the same for a Kubernetes Node.
 //
-// The node has the addresses in spec.bgp, followed by those in spec.addresses. If both fields have the same address,
-// the node has the address as it is in spec.bgp. There, the address has the prefix length of its subnet. An invalid
-// address or MAC address is left out and reported. Every error is an *Error.
+// The node has the addresses in spec.bgp, followed by those in spec.addresses. If both fields have
+// the same address, the node has the address as it is in spec.bgp. There, the address has the
+// prefix length of its subnet. An invalid address or MAC address is left out and reported. Every
+// error is an *Error.
 func (c Converter) CalicoNode(node *calico.Node) ([]policy.Resource, []error) {
 	p, _ := begin(calico.APIVersion, "Node", node, false)
 	checkLabels(p, node.Labels)
@@ -75,8 +76,8 @@ func (c Converter) CalicoNode(node *calico.Node) ([]policy.Resource, []error) {
 
 // tunnelField is a field of a Node for its tunnels.
 type tunnelField struct {
-	// path is the path of the field in a Calico Node. It is empty if a Calico Node has no such field. annotation is the
-	// annotation of a Kubernetes Node with the field.
+	// path is the path of the field in a Calico Node. It is empty if a Calico Node has no such
+	// field. annotation is the annotation of a Kubernetes Node with the field.
 	path, annotation string
 	calico           func(n *calico.Node) string
 	set              func(p *problems, n *policy.Node, path, text string)
@@ -84,8 +85,8 @@ type tunnelField struct {
 	refused func(n *policy.Node)
 }
 
-// setUnreadableKeys sets one zero key, for WireGuard keys that cannot be read. Without any keys, other nodes would send
-// packets to the node unencrypted.
+// setUnreadableKeys sets one zero key, for WireGuard keys that cannot be read. Without any keys,
+// other nodes would send packets to the node unencrypted.
 func setUnreadableKeys(n *policy.Node) { n.WireguardKeys = []policy.WireguardKey{{}} }
 
 // tunnelFields returns all tunnel fields. A later field may overwrite an earlier one.
@@ -153,13 +154,15 @@ func tunnelFields() []tunnelField {
 	}
 }
 
-// AnnotationWireguardKeys is the annotation of a Kubernetes Node with the node's WireGuard keys. The keys are separated
-// by commas, and have the format of policy.WireguardKey.String. Calico's annotation with a key is used only if this
-// annotation is missing. An empty annotation is invalid: other nodes then drop packets to the node.
+// AnnotationWireguardKeys is the annotation of a Kubernetes Node with the node's WireGuard keys.
+// The keys are separated by commas, and have the format of policy.WireguardKey.String. Calico's
+// annotation with a key is used only if this annotation is missing. An empty annotation is invalid:
+// other nodes then drop packets to the node.
 const AnnotationWireguardKeys = "wayleave.dev/wireguard-keys"
 
-// NoWireguardKeys is the value of AnnotationWireguardKeys for a node that does not encrypt. Calico's annotation is then
-// ignored: it may contain an old key, and the node could not decrypt packets that other nodes encrypt with this key.
+// NoWireguardKeys is the value of AnnotationWireguardKeys for a node that does not encrypt.
+// Calico's annotation is then ignored: it may contain an old key, and the node could not decrypt
+// packets that other nodes encrypt with this key.
 const NoWireguardKeys = "none"
 
 // calicoWireguardPort is Calico's default of wireguardListeningPort.

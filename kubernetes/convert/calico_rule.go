@@ -12,7 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// calicoPolicyRules converts the rules of a policy. A rule that is not understood is closed and reported in doubts.
+// calicoPolicyRules converts the rules of a policy. A rule that is not understood is closed and
+// reported in doubts.
 func calicoPolicyRules(doubts *problems, path string, rules []calico.Rule, namespaced bool) []policy.Rule {
 	var out []policy.Rule
 	for i := range rules {
@@ -38,8 +39,8 @@ func calicoProfileRules(p *problems, path string, rules []calico.Rule) []policy.
 	return out
 }
 
-// calicoRule converts a rule. Selectors of a namespaced policy match only its own namespace, unless the rule has a
-// namespace selector. So they never match nodes.
+// calicoRule converts a rule. Selectors of a namespaced policy match only its own namespace, unless
+// the rule has a namespace selector. So they never match nodes.
 func calicoRule(p *problems, path string, rule *calico.Rule, namespaced bool) policy.Rule {
 	p.unsupported(path+".http", bool(rule.HTTP))
 	out := policy.Rule{

@@ -15,39 +15,45 @@ import (
 )
 
 const (
-	// clusterNetworkPolicyPrefix is the prefix of the names of policies that come from a ClusterNetworkPolicy.
+	// clusterNetworkPolicyPrefix is the prefix of the names of policies that come from a
+	// ClusterNetworkPolicy.
 	clusterNetworkPolicyPrefix = "kcnp."
 	// maxPriority is the largest priority number that the API permits.
 	maxPriority = 1000
-	// maxRuleName is the maximum length of the name of a rule, in bytes. The API's limit is 100 characters.
+	// maxRuleName is the maximum length of the name of a rule, in bytes. The API's limit is 100
+	// characters.
 	maxRuleName = 400
 )
 
 // Annotations of the rules that come from a ClusterNetworkPolicy.
 const (
-	// AnnotationRuleName is the annotation with the name of the rule. A rule without a name does not have the
-	// annotation.
+	// AnnotationRuleName is the annotation with the name of the rule. A rule without a name does
+	// not have the annotation.
 	AnnotationRuleName = "policy.networking.k8s.io/rule-name"
-	// AnnotationFailClosed is the annotation with the reason why a closed rule denies everything. A rule that was not
-	// understood is closed. If its action is Deny, Pass or unknown, it denies everything and has this annotation.
+	// AnnotationFailClosed is the annotation with the reason why a closed rule denies everything. A
+	// rule that was not understood is closed. If its action is Deny, Pass or unknown, it denies
+	// everything and has this annotation.
 	AnnotationFailClosed = "wayleave.dev/fail-closed"
 )
 
-// ClusterNetworkPolicy converts a ClusterNetworkPolicy to a policy without a namespace. The policy is in the tier
-// kube-admin or kube-baseline. Its order is the object's priority.
+// ClusterNetworkPolicy converts a ClusterNetworkPolicy to a policy without a namespace. The policy
+// is in the tier kube-admin or kube-baseline. Its order is the object's priority.
 //
-// If a part of a rule is invalid, an error is reported, and the rule is closed. This happens in these cases:
+// If a part of a rule is invalid, an error is reported, and the rule is closed. This happens in
+// these cases:
 //
 //   - a peer or protocol is unknown or ambiguous;
 //   - a CIDR or port is invalid;
 //   - a peer is a domain name;
 //   - the rule is over a limit of package policy.
 //
-// A closed Accept rule matches nothing. Any other closed rule, even one with an unknown action, denies every packet of
-// its direction that reaches it. If all rules of a direction together are over a limit of package policy, one closed
-// rule replaces them. It matches nothing if all of them are Accept rules. Otherwise, it denies everything.
+// A closed Accept rule matches nothing. Any other closed rule, even one with an unknown action,
+// denies every packet of its direction that reaches it. If all rules of a direction together are
+// over a limit of package policy, one closed rule replaces them. It matches nothing if all of them
+// are Accept rules. Otherwise, it denies everything.
 //
-// If the subject, the tier or the priority is invalid, there is no policy. Every error is an *Error.
+// If the subject, the tier or the priority is invalid, there is no policy. Every error is an
+// *Error.
 func (c Converter) ClusterNetworkPolicy(cnp *policyv1alpha2.ClusterNetworkPolicy) (*policy.Policy, []error) {
 	p, _ := begin(clusterVersion, "ClusterNetworkPolicy", cnp, false)
 	spec := field.NewPath("spec")
@@ -64,7 +70,8 @@ func (c Converter) ClusterNetworkPolicy(cnp *policyv1alpha2.ClusterNetworkPolicy
 	ingress, egress := clusterGroups(doubts, &cnp.Spec, subject)
 	out.Ingress = assemble(doubts, spec.Child("ingress"), policy.Ingress, ingress)
 	out.Egress = assemble(doubts, spec.Child("egress"), policy.Egress, egress)
-	// A policy applies to a direction if the object has rules for the direction, even if all of them are left out.
+	// A policy applies to a direction if the object has rules for the direction, even if all of
+	// them are left out.
 	if len(cnp.Spec.Ingress) > 0 {
 		out.Types = append(out.Types, policy.Ingress)
 	}
@@ -117,10 +124,10 @@ func clusterTier(p *problems, path *field.Path, tier policyv1alpha2.Tier) string
 	return ""
 }
 
-// clusterSubject makes the policy select the subject's pods. Pods on the host's network are not endpoints, so they are
-// never selected. It returns a condition on the subject, for Accept and Pass rules. The condition is empty, except if
-// the selector can match because a namespace lacks a label. Then the condition is that the labels of the namespace are
-// known.
+// clusterSubject makes the policy select the subject's pods. Pods on the host's network are not
+// endpoints, so they are never selected. It returns a condition on the subject, for Accept and Pass
+// rules. The condition is empty, except if the selector can match because a namespace lacks a
+// label. Then the condition is that the labels of the namespace are known.
 func clusterSubject(
 	p *problems, path *field.Path, s *policyv1alpha2.ClusterNetworkPolicySubject, out *policy.Policy,
 ) policy.EntityRule {
@@ -157,8 +164,8 @@ func ingressPeers(
 	return peers
 }
 
-// ruleMetadata returns the annotations of a rule, or nil for none. It removes unprintable characters from the name, and
-// cuts it at the maximum length.
+// ruleMetadata returns the annotations of a rule, or nil for none. It removes unprintable
+// characters from the name, and cuts it at the maximum length.
 func ruleMetadata(name, failClosed string) *policy.RuleMetadata {
 	annotations := map[string]string{}
 	name = strings.Map(func(r rune) rune {

@@ -27,9 +27,10 @@ type clusterRule struct {
 	subject    policy.EntityRule
 }
 
-// convert converts the rule to one rule for each pair of a peer and a protocol. Its errors are added to the doubts, and
-// the rule fails closed. A rule with an unknown action counts as a Deny rule. The function put makes a rule from the
-// side of the subject, the side of the peer and the destination ports.
+// convert converts the rule to one rule for each pair of a peer and a protocol. Its errors are
+// added to the doubts, and the rule fails closed. A rule with an unknown action counts as a Deny
+// rule. The function put makes a rule from the side of the subject, the side of the peer and the
+// destination ports.
 func (r *clusterRule) convert(
 	doubts *problems, put func(subject, peer policy.EntityRule, ports []policy.Port) policy.Rule,
 ) ruleGroup {
@@ -95,8 +96,8 @@ func (r *clusterRule) convertPeers(p *problems, action policy.Action) []rulePeer
 	return peers
 }
 
-// clusterPeer converts one peer. Pods on the host's network are not endpoints, so a peer by pods does not match them.
-// Their addresses are those of their node.
+// clusterPeer converts one peer. Pods on the host's network are not endpoints, so a peer by pods
+// does not match them. Their addresses are those of their node.
 func clusterPeer(
 	p *problems, path *field.Path, peer *policyv1alpha2.ClusterNetworkPolicyEgressPeer, action policy.Action,
 ) policy.EntityRule {
@@ -135,8 +136,9 @@ func clusterPeer(
 	return policy.EntityRule{}
 }
 
-// clusterNamespaces converts a selector over namespaces. In an Accept or Pass rule, a condition that a label is absent
-// does not match a namespace whose labels are unknown. In a Deny rule, it does.
+// clusterNamespaces converts a selector over namespaces. In an Accept or Pass rule, a condition
+// that a label is absent does not match a namespace whose labels are unknown. In a Deny rule, it
+// does.
 func clusterNamespaces(p *problems, path *field.Path, s *metav1.LabelSelector, action policy.Action) string {
 	namespaces := labelSelector(p, path, s)
 	if known := knownNamespace(s); namespaces != nil && action != policy.Deny && known != nil {
@@ -155,8 +157,9 @@ func clusterNetworks(p *problems, path *field.Path, list []policyv1alpha2.CIDR) 
 	return nets
 }
 
-// convertProtocols converts the protocols, grouped in order of appearance. A port number has the protocol of its entry,
-// a port name the protocol of the port that it names. Without protocols, the result is any protocol and any port.
+// convertProtocols converts the protocols, grouped in order of appearance. A port number has the
+// protocol of its entry, a port name the protocol of the port that it names. Without protocols, the
+// result is any protocol and any port.
 func (r *clusterRule) convertProtocols(p *problems) []protocolPorts {
 	path := r.path.Child("protocols")
 	if r.protocols == nil {

@@ -21,8 +21,8 @@ func doubtsOf(found []error) []policy.Problem {
 	return doubts
 }
 
-// finishPolicy is finish for a policy. It closes invalid rules, and reports them in doubts with the paths of the
-// object. It returns nil if the scope of the policy is not understood.
+// finishPolicy is finish for a policy. It closes invalid rules, and reports them in doubts with the
+// paths of the object. It returns nil if the scope of the policy is not understood.
 func finishPolicy(out *policy.Policy, p, doubts *problems, path func(string) string) (*policy.Policy, []error) {
 	if !p.any() {
 		out = admit(out, p, doubts, path)

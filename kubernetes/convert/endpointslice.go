@@ -12,9 +12,9 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 )
 
-// Service converts a Service to nothing, and returns one *Error that wraps ErrIgnored. Rules need only the backends of
-// a service, because they apply to packets after the service's address was translated. The backends are in
-// EndpointSlices.
+// Service converts a Service to nothing, and returns one *Error that wraps ErrIgnored. Rules need
+// only the backends of a service, because they apply to packets after the service's address was
+// translated. The backends are in EndpointSlices.
 func (c Converter) Service(service *corev1.Service) []error {
 	p, _ := begin(coreVersion, "Service", service, true)
 	if !p.any() {
@@ -23,14 +23,15 @@ func (c Converter) Service(service *corev1.Service) []error {
 	return p.refused()
 }
 
-// EndpointSlice converts an EndpointSlice to a resource with those backends of a service that the slice lists. The
-// label kubernetes.io/service-name has the name of the service. Without this label, the result is nil and an error that
-// wraps ErrIgnored.
+// EndpointSlice converts an EndpointSlice to a resource with those backends of a service that the
+// slice lists. The label kubernetes.io/service-name has the name of the service. Without this
+// label, the result is nil and an error that wraps ErrIgnored.
 //
-// An endpoint of the slice is used if it is ready or serving, or has no ready condition. An endpoint that is
-// terminating can still be serving. A port without a number would mean every port, so it is left out and reported. For
-// a slice of host names (addressType FQDN), the result is nil and an error that wraps ErrNotSupported. The addresses of
-// the hosts are not known, so rules for the service could not match them.
+// An endpoint of the slice is used if it is ready or serving, or has no ready condition. An
+// endpoint that is terminating can still be serving. A port without a number would mean every port,
+// so it is left out and reported. For a slice of host names (addressType FQDN), the result is nil
+// and an error that wraps ErrNotSupported. The addresses of the hosts are not known, so rules for
+// the service could not match them.
 //
 // Every error is an *Error.
 func (c Converter) EndpointSlice(slice *discoveryv1.EndpointSlice) (*policy.ServiceBackends, []error) {

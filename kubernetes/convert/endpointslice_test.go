@@ -140,7 +140,8 @@ func TestInvalidEndpointSliceIsAbsent(t *testing.T) {
 	}
 }
 
-// A port without a number alone is only left out. In a slice that is invalid, it is a part of an absent object.
+// A port without a number alone is only left out. In a slice that is invalid, it is a part of an
+// absent object.
 func TestProblemsOfInvalidEndpointSliceAreAbsent(t *testing.T) {
 	slice := testSlice()
 	slice.Ports[1].Port = nil

@@ -17,8 +17,8 @@ import (
 var (
 	// ErrNotSupported means that the API has a field or a kind that Wayleave does not support.
 	ErrNotSupported = errors.New("not supported by Wayleave")
-	// ErrIgnored means that an object or a part of it intentionally has no effect. Examples are a Service, and a
-	// selector over a label that no pod has. ErrIgnored is not a fault.
+	// ErrIgnored means that an object or a part of it intentionally has no effect. Examples are a
+	// Service, and a selector over a label that no pod has. ErrIgnored is not a fault.
 	ErrIgnored = errors.New("ignored")
 )
 
@@ -31,13 +31,14 @@ type Error struct {
 	Field string
 	// Err is the cause.
 	Err error
-	// Absent is true if no resource was made from the object, so the object has no effect. If it is false, only a part
-	// of the object is left out, or some rules of a policy are closed (see policy.Rule.Close).
+	// Absent is true if no resource was made from the object, so the object has no effect. If it is
+	// false, only a part of the object is left out, or some rules of a policy are closed (see
+	// policy.Rule.Close).
 	Absent bool
 }
 
-// Error returns one line, "object: field: cause". If the field is empty, the line is "object: cause". Characters that
-// are not printable are escaped, in the same way as in a Go string.
+// Error returns one line, "object: field: cause". If the field is empty, the line is "object:
+// cause". Characters that are not printable are escaped, in the same way as in a Go string.
 func (e *Error) Error() string {
 	text := fmt.Sprintf("%s: %v", e.Object, e.Err)
 	if e.Field != "" {
@@ -87,7 +88,8 @@ func (p *problems) refused() []error {
 	return all
 }
 
-// reserve reports an error if the name has one of the prefixes, which only names that this package makes may have.
+// reserve reports an error if the name has one of the prefixes, which only names that this package
+// makes may have.
 func (p *problems) reserve(name string, prefixes ...string) {
 	for _, prefix := range prefixes {
 		if strings.HasPrefix(name, prefix) {
@@ -107,8 +109,8 @@ func (p *problems) unsupported(field string, set bool) {
 // any reports whether there are problems.
 func (p *problems) any() bool { return len(p.list) > 0 }
 
-// begin begins the conversion of an object. It returns the problems of the object's metadata, and the namespace of the
-// object. A namespaced object without a namespace is in "default".
+// begin begins the conversion of an object. It returns the problems of the object's metadata, and
+// the namespace of the object. A namespaced object without a namespace is in "default".
 func begin(apiVersion, kind string, meta metav1.Object, namespaced bool) (*problems, string) {
 	namespace := meta.GetNamespace()
 	if namespace == "" && namespaced {
@@ -133,8 +135,8 @@ func begin(apiVersion, kind string, meta metav1.Object, namespaced bool) (*probl
 	return p, namespace
 }
 
-// validate reports the problems of a finished resource. The function path converts the path of a field of the resource
-// to the path of the field in the object.
+// validate reports the problems of a finished resource. The function path converts the path of a
+// field of the resource to the path of the field in the object.
 func validate(r policy.Resource, p *problems, path func(field string) string) {
 	err := r.Validate()
 	if err == nil {
@@ -150,8 +152,8 @@ func validate(r policy.Resource, p *problems, path func(field string) string) {
 	}
 }
 
-// refusal returns the first problem of a resource, or nil. To check one part of an object, put that part into a
-// resource that is otherwise valid.
+// refusal returns the first problem of a resource, or nil. To check one part of an object, put that
+// part into a resource that is otherwise valid.
 func refusal(r policy.Resource) error {
 	err := r.Validate()
 	var invalid *policy.ValidationError
@@ -161,8 +163,9 @@ func refusal(r policy.Resource) error {
 	return err
 }
 
-// renamed returns a function for validate, which replaces a prefix of a path. The pairs are (old prefix, new prefix).
-// The function uses the first pair whose old prefix the path has. Every path has the prefix "".
+// renamed returns a function for validate, which replaces a prefix of a path. The pairs are (old
+// prefix, new prefix). The function uses the first pair whose old prefix the path has. Every path
+// has the prefix "".
 func renamed(pairs ...string) func(string) string {
 	return func(field string) string {
 		for i := 0; i+1 < len(pairs); i += 2 {

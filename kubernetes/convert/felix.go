@@ -8,8 +8,8 @@ import (
 	"github.com/wayleave/wayleave/kubernetes/convert/calico"
 )
 
-// WireguardSettings are the settings of WireGuard in a FelixConfiguration. A zero field means the default of package
-// wireguard.
+// WireguardSettings are the settings of WireGuard in a FelixConfiguration. A zero field means the
+// default of package wireguard.
 type WireguardSettings struct {
 	// Enabled encrypts traffic between nodes, in both families.
 	Enabled bool
@@ -25,12 +25,13 @@ type WireguardSettings struct {
 	Interface string
 }
 
-// maxRulePriority leaves room for three rules before the kernel's lookup in table main, which is 32766.
+// maxRulePriority leaves room for three rules before the kernel's lookup in table main, which is
+// 32766.
 const maxRulePriority = 32763
 
-// FelixWireguard returns the settings of WireGuard in a FelixConfiguration. If the configuration enables WireGuard for
-// one family only, the result enables it for both. An invalid setting is left out and reported. Every error is an
-// *Error.
+// FelixWireguard returns the settings of WireGuard in a FelixConfiguration. If the configuration
+// enables WireGuard for one family only, the result enables it for both. An invalid setting is left
+// out and reported. Every error is an *Error.
 func FelixWireguard(f *calico.FelixConfiguration) (WireguardSettings, []error) {
 	p, _ := begin(calico.APIVersion, "FelixConfiguration", f, false)
 	spec := &f.Spec

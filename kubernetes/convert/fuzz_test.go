@@ -30,8 +30,8 @@ func kinds() []metav1.Object {
 	}
 }
 
-// FuzzConvert decodes any JSON as an object of each kind, without unknown fields, like a client of an API server. Every
-// result is valid and canonical, and an object without a result is reported.
+// FuzzConvert decodes any JSON as an object of each kind, without unknown fields, like a client of
+// an API server. Every result is valid and canonical, and an object without a result is reported.
 func FuzzConvert(f *testing.F) {
 	for _, seed := range []string{
 		`{"metadata":{"name":"a","namespace":"b","labels":{"c":"d"}}}`,

@@ -19,8 +19,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// Every pod has this label, and no network set has it. Selectors that come from Kubernetes require it, so they match
-// only pods.
+// Every pod has this label, and no network set has it. Selectors that come from Kubernetes require
+// it, so they match only pods.
 const (
 	labelOrchestrator = "projectcalico.org/orchestrator"
 	kubernetes        = "k8s"
@@ -44,8 +44,9 @@ func labelPath(key string) string { return "metadata.labels[" + strconv.Quote(ke
 // maxOwnLabels is the maximum number of an object's own labels. It leaves room for derived labels.
 const maxOwnLabels = 1000
 
-// fewLabels returns a copy of the labels without those over the limit, which are reported. If the object were refused
-// instead, a user who may change it could remove it from the peers that a rule denies.
+// fewLabels returns a copy of the labels without those over the limit, which are reported. If the
+// object were refused instead, a user who may change it could remove it from the peers that a rule
+// denies.
 func fewLabels(p *problems, labels map[string]string) map[string]string {
 	if len(labels) <= maxOwnLabels {
 		return maps.Clone(labels)
@@ -59,7 +60,8 @@ func fewLabels(p *problems, labels map[string]string) map[string]string {
 	return few
 }
 
-// ownLabels returns a copy of the labels without reserved ones and those over the limit, which are reported.
+// ownLabels returns a copy of the labels without reserved ones and those over the limit, which are
+// reported.
 func ownLabels(p *problems, labels map[string]string) map[string]string {
 	own := maps.Clone(labels)
 	for _, k := range slices.Sorted(maps.Keys(labels)) {
@@ -71,8 +73,8 @@ func ownLabels(p *problems, labels map[string]string) map[string]string {
 	return fewLabels(p, own)
 }
 
-// labelNamespaceName sets the labels that follow from the name of an object's namespace. They are independent of the
-// Namespace object.
+// labelNamespaceName sets the labels that follow from the name of an object's namespace. They are
+// independent of the Namespace object.
 func labelNamespaceName(labels map[string]string, namespace string) {
 	labels[policy.NamespaceLabelPrefix+labelName] = namespace
 	labels[policy.NamespaceLabelPrefix+corev1.LabelMetadataName] = namespace
@@ -85,7 +87,8 @@ func reserved(k string) bool {
 		strings.HasPrefix(k, policy.NamespaceLabelPrefix) || strings.HasPrefix(k, policy.ServiceAccountLabelPrefix)
 }
 
-// labelNames sets the labels of a pod that follow from the names of its namespace and service account.
+// labelNames sets the labels of a pod that follow from the names of its namespace and service
+// account.
 func labelNames(labels map[string]string, namespace, account string) {
 	labelNamespaceName(labels, namespace)
 	if account != "" {
@@ -93,9 +96,9 @@ func labelNames(labels map[string]string, namespace, account string) {
 	}
 }
 
-// podSelector converts a selector over the labels of pods. For Kubernetes, no pod has a reserved label. A condition
-// that such a label exists is never true, and a condition that it is absent is always true. Both are reported with
-// ErrIgnored.
+// podSelector converts a selector over the labels of pods. For Kubernetes, no pod has a reserved
+// label. A condition that such a label exists is never true, and a condition that it is absent is
+// always true. Both are reported with ErrIgnored.
 func podSelector(p *problems, path *field.Path, s *metav1.LabelSelector) *selector.Selector {
 	if !checkLabelSelector(p, path, s) {
 		return nil
@@ -124,8 +127,8 @@ func podSelector(p *problems, path *field.Path, s *metav1.LabelSelector) *select
 	return labelSelector(p, path, &rest)
 }
 
-// labelSelector converts a Kubernetes label selector. An empty one matches everything. It returns nil and reports an
-// invalid one.
+// labelSelector converts a Kubernetes label selector. An empty one matches everything. It returns
+// nil and reports an invalid one.
 func labelSelector(p *problems, path *field.Path, s *metav1.LabelSelector) *selector.Selector {
 	if !checkLabelSelector(p, path, s) {
 		return nil
@@ -161,9 +164,10 @@ func checkLabelSelector(p *problems, path *field.Path, s *metav1.LabelSelector) 
 	return len(list) == 0
 }
 
-// knownNamespace returns a condition that a selector over namespaces needs if it can match because a label is absent.
-// The condition is that the labels of the namespace are known. The result is nil if no condition is needed. The name of
-// a namespace is known from every object in it, all other labels only from the Namespace object.
+// knownNamespace returns a condition that a selector over namespaces needs if it can match because
+// a label is absent. The condition is that the labels of the namespace are known. The result is nil
+// if no condition is needed. The name of a namespace is known from every object in it, all other
+// labels only from the Namespace object.
 func knownNamespace(s *metav1.LabelSelector) *selector.Selector {
 	var named *selector.Selector
 	for _, e := range s.MatchExpressions {
@@ -190,7 +194,8 @@ func podSelectorText(p *problems, path *field.Path, s *selector.Selector) string
 	return selectorText(p, path, selector.And(pod, s))
 }
 
-// selectorText returns the text of a selector, or "" for nil. It reports a text that is too long for the parser.
+// selectorText returns the text of a selector, or "" for nil. It reports a text that is too long
+// for the parser.
 func selectorText(p *problems, path *field.Path, s *selector.Selector) string {
 	if s == nil {
 		return ""

@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	// networkPolicyPrefix is the prefix of the names of policies that come from a NetworkPolicy of Kubernetes, or from
-	// a StagedKubernetesNetworkPolicy. No other policy may have such a name.
+	// networkPolicyPrefix is the prefix of the names of policies that come from a NetworkPolicy of
+	// Kubernetes, or from a StagedKubernetesNetworkPolicy. No other policy may have such a name.
 	networkPolicyPrefix = "knp.default."
 	// networkPolicyOrder is the order of these policies in the default tier.
 	networkPolicyOrder = 1000
@@ -20,14 +20,15 @@ const (
 
 // NetworkPolicy converts a Kubernetes NetworkPolicy to a policy of the default tier.
 //
-// If a rule is invalid, an error is reported, and the rule is closed. A closed rule matches nothing, because the rules
-// of a NetworkPolicy can only allow. The policy still isolates the pods that it selects. Errors are, for example, a
-// port out of range, an unknown operator, an ambiguous peer, and a rule over the limits of package policy. If all rules
-// of a direction together are over a limit, one closed rule replaces them. If the pod selector or the policy types are
-// invalid, there is no policy. Every error is an *Error.
+// If a rule is invalid, an error is reported, and the rule is closed. A closed rule matches
+// nothing, because the rules of a NetworkPolicy can only allow. The policy still isolates the pods
+// that it selects. Errors are, for example, a port out of range, an unknown operator, an ambiguous
+// peer, and a rule over the limits of package policy. If all rules of a direction together are over
+// a limit, one closed rule replaces them. If the pod selector or the policy types are invalid,
+// there is no policy. Every error is an *Error.
 //
-// If policyTypes is missing, the default is that of the API server: Ingress, and also Egress if there are egress rules.
-// Rules of a direction that is not in policyTypes have no effect.
+// If policyTypes is missing, the default is that of the API server: Ingress, and also Egress if
+// there are egress rules. Rules of a direction that is not in policyTypes have no effect.
 func (c Converter) NetworkPolicy(np *networkingv1.NetworkPolicy) (*policy.Policy, []error) {
 	p, namespace := begin(networkingVersion, "NetworkPolicy", np, true)
 	return networkPolicy(p, namespace, np.Name, &np.Spec, false)
@@ -113,7 +114,8 @@ func egressGroups(p *problems, path *field.Path, rules []networkingv1.NetworkPol
 	return groups
 }
 
-// allowRules converts a rule of either direction. name is the name of the field with the rule's peers.
+// allowRules converts a rule of either direction. name is the name of the field with the rule's
+// peers.
 func allowRules(
 	p *problems, path *field.Path, name string,
 	from []networkingv1.NetworkPolicyPeer, list []networkingv1.NetworkPolicyPort,

@@ -16,7 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// protocolPorts are the ports of one protocol in a rule. No ports means all of them; protocol 0 means any protocol.
+// protocolPorts are the ports of one protocol in a rule. No ports means all of them; protocol 0
+// means any protocol.
 type protocolPorts struct {
 	protocol policy.Protocol
 	ports    []policy.Port
@@ -30,7 +31,8 @@ type rulePeer struct {
 	blocks  []netip.Prefix // of the entries, if they share a rule
 }
 
-// rulePeers converts the peers of a rule. No peers means any peer. Blocks without exceptions become one peer.
+// rulePeers converts the peers of a rule. No peers means any peer. Blocks without exceptions become
+// one peer.
 func rulePeers(p *problems, path *field.Path, list []networkingv1.NetworkPolicyPeer) []rulePeer {
 	if len(list) == 0 {
 		return []rulePeer{{}}
@@ -72,8 +74,8 @@ func onePeer(p *problems, path *field.Path, peer networkingv1.NetworkPolicyPeer)
 	return policy.EntityRule{}
 }
 
-// selectedPeer converts a peer with selectors. Without a namespaceSelector, it matches the policy's own namespace, as
-// the selectors of every namespaced policy do.
+// selectedPeer converts a peer with selectors. Without a namespaceSelector, it matches the policy's
+// own namespace, as the selectors of every namespaced policy do.
 func selectedPeer(p *problems, path *field.Path, peer networkingv1.NetworkPolicyPeer) policy.EntityRule {
 	pods := selector.All()
 	if peer.PodSelector != nil {
@@ -93,7 +95,8 @@ func selectedPeer(p *problems, path *field.Path, peer networkingv1.NetworkPolicy
 	}
 }
 
-// ipBlock converts a block of addresses. Exceptions outside of the block have no effect and are left out.
+// ipBlock converts a block of addresses. Exceptions outside of the block have no effect and are
+// left out.
 func ipBlock(p *problems, path *field.Path, block *networkingv1.IPBlock) policy.EntityRule {
 	cidr, ok := parseCIDR(p, path.Child("cidr"), block.CIDR)
 	if !ok {
@@ -109,8 +112,8 @@ func ipBlock(p *problems, path *field.Path, block *networkingv1.IPBlock) policy.
 	return peer
 }
 
-// parseCIDR parses an address with a prefix length. It refuses an IPv4 prefix in IPv6 form: it is unclear which family
-// is meant.
+// parseCIDR parses an address with a prefix length. It refuses an IPv4 prefix in IPv6 form: it is
+// unclear which family is meant.
 func parseCIDR(p *problems, path *field.Path, text string) (netip.Prefix, bool) {
 	if !strings.Contains(text, "/") {
 		p.addf(path.String(), "%q is not a CIDR: want an address and a prefix length, as in 10.1.0.0/16", text)
@@ -127,8 +130,8 @@ func parseCIDR(p *problems, path *field.Path, text string) (netip.Prefix, bool) 
 	return cidr, err == nil
 }
 
-// rulePorts converts the ports of a rule, grouped by protocol in order of appearance. No ports means any protocol and
-// any port.
+// rulePorts converts the ports of a rule, grouped by protocol in order of appearance. No ports
+// means any protocol and any port.
 func rulePorts(p *problems, path *field.Path, list []networkingv1.NetworkPolicyPort) []protocolPorts {
 	if len(list) == 0 {
 		return []protocolPorts{{}}
@@ -170,8 +173,8 @@ func (g *portGroups) list() []protocolPorts {
 	return g.groups
 }
 
-// rulePort converts one entry. It returns protocol 0 and reports an invalid entry. No ports means every port of the
-// protocol.
+// rulePort converts one entry. It returns protocol 0 and reports an invalid entry. No ports means
+// every port of the protocol.
 func rulePort(p *problems, path *field.Path, entry networkingv1.NetworkPolicyPort) (policy.Protocol, []policy.Port) {
 	protocol := policy.ProtocolTCP
 	if entry.Protocol != nil {
@@ -196,7 +199,8 @@ func rulePort(p *problems, path *field.Path, entry networkingv1.NetworkPolicyPor
 	return protocol, []policy.Port{port}
 }
 
-// portRange converts port and endPort to one port. With an error, it returns the name of the invalid field.
+// portRange converts port and endPort to one port. With an error, it returns the name of the
+// invalid field.
 func portRange(port intstr.IntOrString, end *int32) (policy.Port, string, error) {
 	if port.Type == intstr.String {
 		if end != nil {

@@ -11,29 +11,31 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Annotations in which Calico writes a node's addresses, with the prefix lengths of their subnets. tunnelFields has
-// Calico's other annotations.
+// Annotations in which Calico writes a node's addresses, with the prefix lengths of their subnets.
+// tunnelFields has Calico's other annotations.
 const (
 	annotationIPv4 = "projectcalico.org/IPv4Address"
 	annotationIPv6 = "projectcalico.org/IPv6Address"
 )
 
-// Node converts a Kubernetes Node to a node, and to a network set with the node's addresses. Rules select nodes by the
-// labels of this set (see NodeLabelPrefix). With Converter.PodCIDRs, Node also returns a block for each pod CIDR.
+// Node converts a Kubernetes Node to a node, and to a network set with the node's addresses. Rules
+// select nodes by the labels of this set (see NodeLabelPrefix). With Converter.PodCIDRs, Node also
+// returns a block for each pod CIDR.
 //
 // The data of the node comes from these fields:
 //
-//   - Addresses: those of type InternalIP in the status, and then those of type ExternalIP, with the full prefix
-//     length. Host names in the status are ignored. If the Node has Calico's annotations projectcalico.org/IPv4Address
-//     or .../IPv6Address, their addresses come first, with the prefix length of their subnet.
+//   - Addresses: those of type InternalIP in the status, and then those of type ExternalIP, with
+//     the full prefix length. Host names in the status are ignored. If the Node has Calico's
+//     annotations projectcalico.org/IPv4Address or .../IPv6Address, their addresses come first,
+//     with the prefix length of their subnet.
 //   - Addresses of tunnel devices: Calico's annotations. For Nodes without these annotations, set
 //     Converter.PodCIDRTunnels, Converter.PodCIDRIPIP or Converter.PodCIDRWireguard.
 //   - Keys of WireGuard devices: the annotation AnnotationWireguardKeys, or Calico's.
 //
-// An invalid address, annotation or pod CIDR is left out and reported. The rest of the Node is converted, because rules
-// that deny the node need the network set. If the WireGuard keys cannot be read, the node gets one zero
-// policy.WireguardKey: other nodes then drop packets to the node. Without any key, they would send the packets
-// unencrypted. Every error is an *Error.
+// An invalid address, annotation or pod CIDR is left out and reported. The rest of the Node is
+// converted, because rules that deny the node need the network set. If the WireGuard keys cannot be
+// read, the node gets one zero policy.WireguardKey: other nodes then drop packets to the node.
+// Without any key, they would send the packets unencrypted. Every error is an *Error.
 func (c Converter) Node(node *corev1.Node) ([]policy.Resource, []error) {
 	p, _ := begin(coreVersion, "Node", node, false)
 	checkLabels(p, node.Labels)
@@ -155,8 +157,9 @@ func nodeAddresses(p *problems, node *corev1.Node) []netip.Prefix {
 	return internal
 }
 
-// addPodTunnels sets the tunnel addresses of a node, as Converter.PodCIDRTunnels describes. The function field returns
-// the field for the family of an address, or nil. Invalid pod CIDRs are skipped here, because podBlocks reports them.
+// addPodTunnels sets the tunnel addresses of a node, as Converter.PodCIDRTunnels describes. The
+// function field returns the field for the family of an address, or nil. Invalid pod CIDRs are
+// skipped here, because podBlocks reports them.
 func addPodTunnels(out *policy.Node, node *corev1.Node, field func(*policy.Node, netip.Addr) *netip.Addr) {
 	cidrs, _ := podCIDRs(node)
 	for _, text := range cidrs {
@@ -197,8 +200,8 @@ func wireguardAddress(node *policy.Node, a netip.Addr) *netip.Addr {
 	return &node.IPv6WireguardAddr
 }
 
-// podCIDRs returns the pod CIDRs of a node, and the name of their field. The first CIDR of the list also has a field of
-// its own.
+// podCIDRs returns the pod CIDRs of a node, and the name of their field. The first CIDR of the list
+// also has a field of its own.
 func podCIDRs(node *corev1.Node) (cidrs []string, field string) {
 	if len(node.Spec.PodCIDRs) == 0 && node.Spec.PodCIDR != "" {
 		return []string{node.Spec.PodCIDR}, "spec.podCIDR"
@@ -233,7 +236,8 @@ func podBlocks(p *problems, node *corev1.Node) []policy.Resource {
 	return blocks
 }
 
-// appendSubnet appends an address, unless the list already has it. The text may have the prefix length of the subnet.
+// appendSubnet appends an address, unless the list already has it. The text may have the prefix
+// length of the subnet.
 func appendSubnet(p *problems, list []netip.Prefix, path, text string) []netip.Prefix {
 	subnet, err := netip.ParsePrefix(text)
 	if err != nil {

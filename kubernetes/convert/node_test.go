@@ -171,7 +171,8 @@ func TestNodePodCIDRWireguard(t *testing.T) {
 	require.False(t, out.IPv4IPIPTunnelAddr.IsValid())
 }
 
-// The keys of a node are those of our annotation, or that of Calico's. Addresses are those of Calico's.
+// The keys of a node are those of our annotation, or that of Calico's. Addresses are those of
+// Calico's.
 func TestNodeWireguardAnnotations(t *testing.T) {
 	const first, second = "jQRCQ2kHpoQZXCXzKGbVWRXVXJH6s8V7qUCkh1HSAlE=", "5XA3RtqAiTbRjTBkhTZCeTDIQ/mGnO3UrMBGEUSQKGA="
 	calico := map[string]string{
@@ -233,7 +234,8 @@ func TestInvalidNodeIsAbsent(t *testing.T) {
 	}
 }
 
-// An invalid part of a node is left out. The rest is converted, because deny rules match nodes by their network sets.
+// An invalid part of a node is left out. The rest is converted, because deny rules match nodes by
+// their network sets.
 func TestInvalidPartOfNodeIsLeftOut(t *testing.T) {
 	annotation := func(key, value string) func(*corev1.Node) {
 		return func(n *corev1.Node) { n.Annotations = map[string]string{key: value} }
@@ -299,8 +301,8 @@ func TestInvalidPartOfNodeIsLeftOut(t *testing.T) {
 	}
 }
 
-// The network set of a node has all addresses, also those over the limit of the Node resource. Two equal pod CIDRs are
-// one block.
+// The network set of a node has all addresses, also those over the limit of the Node resource. Two
+// equal pod CIDRs are one block.
 func TestNodeManyAddresses(t *testing.T) {
 	node := testNode()
 	node.Spec.PodCIDRs = []string{"10.244.1.0/24", "10.244.1.9/24"}
@@ -369,7 +371,8 @@ func egress(t *testing.T, r policy.Resource) []policy.Rule {
 	return nil
 }
 
-// A rule of a namespaced policy matches its own namespace, in which there are no nodes, or the one that it selects.
+// A rule of a namespaced policy matches its own namespace, in which there are no nodes, or the one
+// that it selects.
 func TestNodesInNamespacedRules(t *testing.T) {
 	for side, want := range map[string]string{
 		"{selector: all()}":              "all()",

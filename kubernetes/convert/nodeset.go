@@ -12,14 +12,16 @@ import (
 	"github.com/wayleave/wayleave/selector"
 )
 
-// NodeLabelPrefix is the prefix of labels that come from a Node. Converter.Node and Converter.CalicoNode return a
-// network set with the addresses of the node and of its tunnel devices, so that a Calico policy can select nodes. The
-// set has each label of the Node, with this prefix before the label's name. For example, the label kubernetes.io/os of
-// a Node becomes wayleave.dev/node.kubernetes.io/os:
+// NodeLabelPrefix is the prefix of labels that come from a Node. Converter.Node and
+// Converter.CalicoNode return a network set with the addresses of the node and of its tunnel
+// devices, so that a Calico policy can select nodes. The set has each label of the Node, with this
+// prefix before the label's name. For example, the label kubernetes.io/os of a Node becomes
+// wayleave.dev/node.kubernetes.io/os:
 //
 //	selector: wayleave.dev/node.kubernetes.io/os == "linux"
 //
-// The set also has the label wayleave.dev/node.projectcalico.org/name. Its value is the name of the node.
+// The set also has the label wayleave.dev/node.projectcalico.org/name. Its value is the name of the
+// node.
 const NodeLabelPrefix = "wayleave.dev/node."
 
 const (
@@ -29,8 +31,9 @@ const (
 	labelNodeName = NodeLabelPrefix + labelName
 )
 
-// nodeSet returns the network set of a node. It has the given addresses, and those of the node's tunnel devices: the
-// node also sends from these, and its services listen on them. Rules select nodes by the labels of this set.
+// nodeSet returns the network set of a node. It has the given addresses, and those of the node's
+// tunnel devices: the node also sends from these, and its services listen on them. Rules select
+// nodes by the labels of this set.
 func nodeSet(node *policy.Node, addresses []netip.Prefix) *policy.NetworkSet {
 	labels := make(map[string]string, len(node.Labels)+1)
 	for k, v := range node.Labels {
@@ -49,7 +52,8 @@ func nodeSet(node *policy.Node, addresses []netip.Prefix) *policy.NetworkSet {
 	return set
 }
 
-// nodeSelector converts a selector over the labels of nodes to a selector that matches only network sets of nodes.
+// nodeSelector converts a selector over the labels of nodes to a selector that matches only network
+// sets of nodes.
 func nodeSelector(s *selector.Selector) *selector.Selector {
 	marked := selector.Has(labelNodeName)
 	if s == nil || s.ID() == selector.All().ID() {
@@ -58,9 +62,10 @@ func nodeSelector(s *selector.Selector) *selector.Selector {
 	return selector.And(marked, s.PrefixLabels(NodeLabelPrefix))
 }
 
-// exceptNodes excludes the network sets of nodes from the peers of a Calico rule. Calico has no such sets, so its users
-// do not expect that selectors match them. A selector that can match because labels are absent, such as all() or
-// !has(role), would do so. The function does not change a selector that contains a label of nodes.
+// exceptNodes excludes the network sets of nodes from the peers of a Calico rule. Calico has no
+// such sets, so its users do not expect that selectors match them. A selector that can match
+// because labels are absent, such as all() or !has(role), would do so. The function does not change
+// a selector that contains a label of nodes.
 //
 // It does not change an invalid selector either, because the object is refused for it.
 func exceptNodes(e *policy.EntityRule) {
@@ -77,14 +82,15 @@ func exceptNodes(e *policy.EntityRule) {
 	}
 }
 
-// nodesMatch reports whether a selector without labels of nodes matches the network sets of nodes. Such a set has no
-// other labels, so it matches if it matches an object without labels.
+// nodesMatch reports whether a selector without labels of nodes matches the network sets of nodes.
+// Such a set has no other labels, so it matches if it matches an object without labels.
 func nodesMatch(text string) bool {
 	sel, err := selector.Parse(text)
 	return err == nil && !selectsNodes(sel) && sel.Match(nil)
 }
 
-// nodesMatchNamespace is nodesMatch for a selector over the labels of namespaces, which nodes do not have.
+// nodesMatchNamespace is nodesMatch for a selector over the labels of namespaces, which nodes do
+// not have.
 func nodesMatchNamespace(text string) bool {
 	if text == "" {
 		return true
@@ -117,8 +123,8 @@ func withoutNodes(text string) string {
 	return selector.And(sel, others).String()
 }
 
-// cloneLabels returns a copy that is never nil. Equal strings of all copies share memory, because many objects have the
-// same labels.
+// cloneLabels returns a copy that is never nil. Equal strings of all copies share memory, because
+// many objects have the same labels.
 func cloneLabels(labels map[string]string) map[string]string {
 	out := make(map[string]string, len(labels))
 	for key, value := range labels {

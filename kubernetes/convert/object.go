@@ -27,8 +27,8 @@ type Object struct {
 	UID        types.UID `json:"uid,omitempty"` // empty if not known
 }
 
-// String returns the kind and the name, as in "NetworkPolicy shop/web", or in "Tier security" for an object without a
-// namespace.
+// String returns the kind and the name, as in "NetworkPolicy shop/web", or in "Tier security" for
+// an object without a namespace.
 func (o Object) String() string {
 	name := o.Name
 	if o.Namespace != "" {
@@ -37,17 +37,17 @@ func (o Object) String() string {
 	return strings.TrimSpace(o.Kind + " " + name)
 }
 
-// Origin returns the API object from which a Converter made a resource. The argument is the key of the resource.
-// Errors, statuses and explanations contain such keys. The UID of the returned object is empty. ok is false for the key
-// of a Node, a Block or a ServiceBackends.
+// Origin returns the API object from which a Converter made a resource. The argument is the key of
+// the resource. Errors, statuses and explanations contain such keys. The UID of the returned object
+// is empty. ok is false for the key of a Node, a Block or a ServiceBackends.
 //
-// Origin derives the kind of the object from the prefix of the name. For example, the policy "knp.default.web" comes
-// from the NetworkPolicy web. The package comment has all prefixes. A Policy, Profile or NetworkSet without such a
-// prefix comes from a Calico object.
+// Origin derives the kind of the object from the prefix of the name. For example, the policy
+// "knp.default.web" comes from the NetworkPolicy web. The package comment has all prefixes. A
+// Policy, Profile or NetworkSet without such a prefix comes from a Calico object.
 //
-// Some resources can come from a Kubernetes or a Calico object, and the key does not show which. Then Origin returns
-// the Kubernetes object: a Pod for a WorkloadEndpoint, a Namespace for a Profile "kns.NAME", and a Kubernetes Node for
-// a NetworkSet "knode.NAME".
+// Some resources can come from a Kubernetes or a Calico object, and the key does not show which.
+// Then Origin returns the Kubernetes object: a Pod for a WorkloadEndpoint, a Namespace for a
+// Profile "kns.NAME", and a Kubernetes Node for a NetworkSet "knode.NAME".
 func Origin(key policy.Key) (o Object, ok bool) {
 	of := func(version, kind, name string) (Object, bool) {
 		return Object{APIVersion: version, Kind: kind, Namespace: key.Namespace, Name: name}, true

@@ -17,14 +17,16 @@ import (
 // defaultServiceAccount is the default of the API server.
 const defaultServiceAccount = "default"
 
-// Pod converts a pod to a workload endpoint. It returns nil without an error if the pod is on the host's network or has
-// ended (succeeded or failed). Without Converter.AssumeNetwork, it also returns nil if the pod is not scheduled or has
-// no address. Converter.Attachment can give the interface, the MAC address and the addresses of the pod. With
-// TrustAnnotations, annotations of the pod take precedence over the Attachment.
+// Pod converts a pod to a workload endpoint. It returns nil without an error if the pod is on the
+// host's network or has ended (succeeded or failed). Without Converter.AssumeNetwork, it also
+// returns nil if the pod is not scheduled or has no address. Converter.Attachment can give the
+// interface, the MAC address and the addresses of the pod. With TrustAnnotations, annotations of
+// the pod take precedence over the Attachment.
 //
-// A reserved label (see the package comment), an invalid address or named port, and an invalid annotation are reported
-// and left out. The rest of the pod is still converted. If the whole pod were left out, rules that deny it as a peer
-// would not match its packets. Every error is an *Error.
+// A reserved label (see the package comment), an invalid address or named port, and an invalid
+// annotation are reported and left out. The rest of the pod is still converted. If the whole pod
+// were left out, rules that deny it as a peer would not match its packets. Every error is an
+// *Error.
 func (c Converter) Pod(pod *corev1.Pod) (*policy.WorkloadEndpoint, []error) {
 	var known Attachment
 	if c.Attachment != nil {
@@ -120,14 +122,16 @@ func parseMAC(p *problems, path, text string) string {
 
 func annotationPath(key string) string { return "metadata.annotations[" + strconv.Quote(key) + "]" }
 
-// maxPodAddresses and maxPodPorts are limits for each pod. Addresses and ports over the limit are left out.
+// maxPodAddresses and maxPodPorts are limits for each pod. Addresses and ports over the limit are
+// left out.
 const (
 	maxPodAddresses = 256
 	maxPodPorts     = 10_000
 )
 
-// podAddresses returns the pod's valid addresses of both families. They are the addresses of the status if the status
-// has all addresses of the attachment. Otherwise, they are the addresses of the attachment.
+// podAddresses returns the pod's valid addresses of both families. They are the addresses of the
+// status if the status has all addresses of the attachment. Otherwise, they are the addresses of
+// the attachment.
 func podAddresses(p *problems, pod *corev1.Pod, known Attachment) []netip.Addr {
 	if !hasStatusAddress(pod) {
 		return slices.Clone(known.Addresses)
@@ -144,8 +148,8 @@ func podAddresses(p *problems, pod *corev1.Pod, known Attachment) []netip.Addr {
 	return addresses
 }
 
-// statusAddresses returns the valid addresses of the pod's status. If there are none, it reports an error that refuses
-// the pod.
+// statusAddresses returns the valid addresses of the pod's status. If there are none, it reports an
+// error that refuses the pod.
 func statusAddresses(p *problems, pod *corev1.Pod) []netip.Addr {
 	ips, field := pod.Status.PodIPs, func(i int) string { return fmt.Sprintf("status.podIPs[%d].ip", i) }
 	if len(ips) == 0 {
@@ -200,8 +204,8 @@ func serviceAccount(pod *corev1.Pod) string {
 	return cmp.Or(pod.Spec.ServiceAccountName, defaultServiceAccount)
 }
 
-// podPorts returns the named ports of the containers that run as long as the pod: ordinary containers and sidecars.
-// Sidecars are init containers that are always restarted.
+// podPorts returns the named ports of the containers that run as long as the pod: ordinary
+// containers and sidecars. Sidecars are init containers that are always restarted.
 func podPorts(p *problems, pod *corev1.Pod) []policy.EndpointPort {
 	var ports []policy.EndpointPort
 	for i, container := range pod.Spec.Containers {

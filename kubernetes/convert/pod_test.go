@@ -140,7 +140,8 @@ func TestPodSettings(t *testing.T) {
 	require.Equal(t, "66:3e:ca:a4:db:65", endpoint.MAC)
 }
 
-// A pod has the addresses of its attachment until its status has all of them. A refused attachment is reported.
+// A pod has the addresses of its attachment until its status has all of them. A refused attachment
+// is reported.
 func TestPodAttachment(t *testing.T) {
 	known := convert.Attachment{Interface: "veth0", Addresses: []netip.Addr{netip.MustParseAddr("10.0.0.99")}}
 	c := convert.Converter{Attachment: func(*corev1.Pod) convert.Attachment { return known }}

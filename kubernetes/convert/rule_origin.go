@@ -18,15 +18,16 @@ import (
 // RuleOrigin is the part of an API object from which a Converter made a rule.
 type RuleOrigin struct {
 	Object Object `json:"object"`
-	// Field is the path of the object's rule, as in "spec.ingress[0]". If all rules of a direction together are over a
-	// limit, one closed rule (see docs/glossary.md) takes their place. Field is then the path of the direction, as in
-	// "spec.ingress".
+	// Field is the path of the object's rule, as in "spec.ingress[0]". If all rules of a direction
+	// together are over a limit, one closed rule (see docs/glossary.md) takes their place. Field is
+	// then the path of the direction, as in "spec.ingress".
 	Field string `json:"field"`
-	// Peers and Ports are the paths of the entries from which the rule was made, as in "spec.ingress[0].from[1]". There
-	// may be several, because some entries are merged into one rule: all ports of a protocol, and all ipBlocks that
-	// have no `except`. Empty means any peer or any port, with two exceptions. Both fields are always empty for a
-	// closed rule (see docs/glossary.md), and for a rule of a Calico object. A rule of a Calico object has no list of
-	// peers.
+	// Peers and Ports are the paths of the entries from which the rule was made, as in
+	// "spec.ingress[0].from[1]". There may be several, because some entries are merged into one
+	// rule: all ports of a protocol, and all ipBlocks that have no `except`. Empty means any peer
+	// or any port, with two exceptions. Both fields are always empty for a closed rule (see
+	// docs/glossary.md), and for a rule of a Calico object. A rule of a Calico object has no list
+	// of peers.
 	Peers []string `json:"peers,omitempty"`
 	Ports []string `json:"ports,omitempty"`
 
@@ -34,10 +35,11 @@ type RuleOrigin struct {
 	numbers []policy.Port  // the ports of Ports, if each entry is one port
 }
 
-// Narrow returns the origin without the address blocks and ports that cannot match a packet from src to dst with the
-// destination port. If all Peers are address blocks, it keeps those that contain src (for an ingress rule) or dst (for
-// an egress rule). Otherwise it keeps all Peers. Of the ports, it keeps those that contain the destination port, and
-// all named ports. If no block would be left, it keeps all blocks. If no port would be left, it keeps all ports.
+// Narrow returns the origin without the address blocks and ports that cannot match a packet from
+// src to dst with the destination port. If all Peers are address blocks, it keeps those that
+// contain src (for an ingress rule) or dst (for an egress rule). Otherwise it keeps all Peers. Of
+// the ports, it keeps those that contain the destination port, and all named ports. If no block
+// would be left, it keeps all blocks. If no port would be left, it keeps all ports.
 func (o RuleOrigin) Narrow(src, dst netip.Addr, port uint16) RuleOrigin {
 	peer := src
 	if strings.HasPrefix(o.Field, "spec.egress") {
@@ -51,7 +53,8 @@ func (o RuleOrigin) Narrow(src, dst netip.Addr, port uint16) RuleOrigin {
 	return o
 }
 
-// narrow returns the paths whose values fit. If none fits, or if there is no value for each path, it returns all paths.
+// narrow returns the paths whose values fit. If none fits, or if there is no value for each path,
+// it returns all paths.
 func narrow[T any](paths []string, values []T, fits func(T) bool) (left []string) {
 	if len(values) != len(paths) {
 		return paths
@@ -88,10 +91,10 @@ func (o RuleOrigin) String() string {
 	return rule + "." + strings.Join(parts, ", ")
 }
 
-// RuleOrigins returns the origin of each rule of a policy object: the part of the object from which the rule was made.
-// The keys of the result are the IDs of the rules. Counters, logs and explanations contain these IDs. The object must
-// be the version that was converted. The result is empty if the object does not become a policy, or cannot be
-// converted.
+// RuleOrigins returns the origin of each rule of a policy object: the part of the object from which
+// the rule was made. The keys of the result are the IDs of the rules. Counters, logs and
+// explanations contain these IDs. The object must be the version that was converted. The result is
+// empty if the object does not become a policy, or cannot be converted.
 func (c Converter) RuleOrigins(object metav1.Object) map[string]RuleOrigin {
 	origins := map[string]RuleOrigin{}
 	resources, _ := c.Convert(object)
@@ -136,8 +139,8 @@ func ruleOrigins(object metav1.Object, dir policy.Type, n int) []RuleOrigin {
 	return origins
 }
 
-// ruleGroups converts the rules of a direction. A rule of the object may become several rules, which are one group. For
-// a kind in which each rule becomes exactly one rule, it returns nil.
+// ruleGroups converts the rules of a direction. A rule of the object may become several rules,
+// which are one group. For a kind in which each rule becomes exactly one rule, it returns nil.
 func ruleGroups(discard *problems, object metav1.Object, path *field.Path, dir policy.Type) []ruleGroup {
 	var spec *networkingv1.NetworkPolicySpec
 	switch object := object.(type) {

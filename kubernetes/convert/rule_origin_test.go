@@ -159,8 +159,8 @@ func TestInvalidObjectHasNoRuleOrigins(t *testing.T) {
 	}
 }
 
-// Of the blocks and ports that share a rule, Narrow returns those that a packet can match. A named port can be any
-// port.
+// Of the blocks and ports that share a rule, Narrow returns those that a packet can match. A named
+// port can be any port.
 func TestRuleOriginNarrow(t *testing.T) {
 	np := &networkingv1.NetworkPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}}
 	spec(t, `

@@ -14,17 +14,18 @@ import (
 const (
 	// serviceAccountProfilePrefix is the prefix of the name of a service account's profile.
 	serviceAccountProfilePrefix = "ksa."
-	// longestServiceAccount is the maximum length in bytes of a service account's name that is used unchanged in the
-	// name of the profile. With a namespace of 63 bytes, the name of the profile is then short enough.
+	// longestServiceAccount is the maximum length in bytes of a service account's name that is used
+	// unchanged in the name of the profile. With a namespace of 63 bytes, the name of the profile
+	// is then short enough.
 	longestServiceAccount = 190
 	// hashMark is the character before the hash in the name of a profile.
 	hashMark = "~"
 )
 
-// ServiceAccount converts a service account to a profile. The endpoint of a pod with this account has this profile,
-// after the profile of its namespace. The profile has no rules. It has the labels of the account, each with the prefix
-// "pcsa.". It always has the label projectcalico.org/name with the same prefix. The value of this label is the name of
-// the account. Every error is an *Error.
+// ServiceAccount converts a service account to a profile. The endpoint of a pod with this account
+// has this profile, after the profile of its namespace. The profile has no rules. It has the labels
+// of the account, each with the prefix "pcsa.". It always has the label projectcalico.org/name with
+// the same prefix. The value of this label is the name of the account. Every error is an *Error.
 func (c Converter) ServiceAccount(account *corev1.ServiceAccount) (*policy.Profile, []error) {
 	p, namespace := begin(coreVersion, "ServiceAccount", account, true)
 	checkLabels(p, account.Labels)
@@ -37,9 +38,10 @@ func (c Converter) ServiceAccount(account *corev1.ServiceAccount) (*policy.Profi
 	return finish(profile, p, renamed("name", "metadata.name", "labelsToApply", "metadata.labels"))
 }
 
-// serviceAccountProfile returns the name of the profile of a service account. Names of namespaces have no dots, so two
-// accounts never have the same profile. If the name of the account is long, hashMark and a hash replace its end. No
-// name of Kubernetes contains hashMark, so the result differs from all names that are used unchanged.
+// serviceAccountProfile returns the name of the profile of a service account. Names of namespaces
+// have no dots, so two accounts never have the same profile. If the name of the account is long,
+// hashMark and a hash replace its end. No name of Kubernetes contains hashMark, so the result
+// differs from all names that are used unchanged.
 func serviceAccountProfile(namespace, name string) string {
 	if len(name) > longestServiceAccount || strings.Contains(name, hashMark) {
 		sum := sha256.Sum256([]byte(name))

@@ -241,8 +241,8 @@ func TestStreams(t *testing.T) {
 	runStreams(t, tests)
 }
 
-// A field without a value remains when a user deletes only the value. Read as absent, it would select everything. In
-// the API of Kubernetes' own kinds, it means absent.
+// A field without a value remains when a user deletes only the value. Read as absent, it would
+// select everything. In the API of Kubernetes' own kinds, it means absent.
 func TestNull(t *testing.T) {
 	const policies = "apiVersion: projectcalico.org/v3\nkind: GlobalNetworkPolicy\n" +
 		"metadata: {name: a, creationTimestamp: null}\nspec:\n" +

@@ -14,8 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// maxProblems is the maximum number of problems of one object that are reported. Each takes a search for its line, so
-// the time would otherwise grow with the square of the object's size.
+// maxProblems is the maximum number of problems of one object that are reported. Each takes a
+// search for its line, so the time would otherwise grow with the square of the object's size.
 const maxProblems = 100
 
 // maxLists is the maximum depth of lists in lists.
@@ -102,7 +102,8 @@ func (d *document) items(n *yaml.Node, path string, item identity, depth int) {
 	}
 }
 
-// resolveAlias calls a function with the node that an alias refers to, whose size it counts, or with the node itself.
+// resolveAlias calls a function with the node that an alias refers to, whose size it counts, or
+// with the node itself.
 func (d *document) resolveAlias(n *yaml.Node, f func(*yaml.Node)) {
 	if n.Kind != yaml.AliasNode {
 		f(n)
@@ -182,7 +183,8 @@ func (d *document) object(n *yaml.Node, path string, id identity) {
 	}
 }
 
-// report reports the errors that the reader found in an object. It reports the limit of aliases only once.
+// report reports the errors that the reader found in an object. It reports the limit of aliases
+// only once.
 func (d *document) report(name convert.Object, path string, wrong []nodeError) {
 	reported, aliases := 0, false
 	for _, w := range wrong {
@@ -200,8 +202,8 @@ func (d *document) report(name convert.Object, path string, wrong []nodeError) {
 	}
 }
 
-// convert converts an object. Errors of the replaced rules were reported before, except for a missing action. found has
-// the errors reported so far.
+// convert converts an object. Errors of the replaced rules were reported before, except for a
+// missing action. found has the errors reported so far.
 func (d *document) convert(
 	object metav1.Object, name convert.Object, path string, replaced map[string]bool, found []fieldError,
 ) {

@@ -18,7 +18,8 @@ var (
 	ErrUnknownKind = errors.New("unknown kind")
 	// ErrUnknownField means that objects of the kind do not have the field.
 	ErrUnknownField = errors.New("unknown field")
-	// ErrDuplicate means that an earlier object is converted to the same resource. The earlier object is used.
+	// ErrDuplicate means that an earlier object is converted to the same resource. The earlier
+	// object is used.
 	ErrDuplicate = errors.New("given more than once")
 )
 
@@ -26,13 +27,14 @@ var (
 type Error struct {
 	// File is the name of the file, as passed by the caller.
 	File string
-	// Document is the number of the YAML or JSON document in the file, from 1 on. 0 means the whole file.
+	// Document is the number of the YAML or JSON document in the file, from 1 on. 0 means the whole
+	// file.
 	Document int
-	// Line is the line of the field in the file, from 1 on. If the field is not in the file, Line is the line of its
-	// nearest parent that is in the file. 0 means unknown.
+	// Line is the line of the field in the file, from 1 on. If the field is not in the file, Line
+	// is the line of its nearest parent that is in the file. 0 means unknown.
 	Line int
-	// Object is the API object, as far as it could be read. If a list itself has an error, Object has only the kind
-	// "List". If the error is in a value that is not an object, Object is empty.
+	// Object is the API object, as far as it could be read. If a list itself has an error, Object
+	// has only the kind "List". If the error is in a value that is not an object, Object is empty.
 	Object convert.Object
 	// Field is the path of the field in the document, as in "spec.ingress[0].ports[1]" or, in a
 	// list, "items[4].spec.order". Empty means the object as a whole.

@@ -12,7 +12,8 @@ import (
 	"github.com/wayleave/wayleave/kubernetes/manifest"
 )
 
-// A check of manifests. A problem that wraps convert.ErrIgnored is not a fault: the object has no effect on purpose.
+// A check of manifests. A problem that wraps convert.ErrIgnored is not a fault: the object has no
+// effect on purpose.
 func ExampleDecode_ignored() {
 	const file = `
 apiVersion: v1
@@ -27,7 +28,8 @@ metadata: {name: web, namespace: shop}
 	// true web.yaml: document 1: line 2: Service shop/web: ignored: the EndpointSlices of a service have its backends
 }
 
-// A datastore.Dir watches a folder of manifests. The Reader also makes Block resources from the pod CIDRs of nodes.
+// A datastore.Dir watches a folder of manifests. The Reader also makes Block resources from the pod
+// CIDRs of nodes.
 func ExampleReader() {
 	reader := manifest.Reader{Converter: convert.Converter{PodCIDRs: true, TrustAnnotations: true}}
 	source, err := datastore.NewDir(datastore.DirConfig{

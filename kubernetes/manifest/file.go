@@ -10,13 +10,14 @@ import (
 	"syscall"
 )
 
-// MaxFileSize is the maximum size of a file for ReadFiles and ReadDir, in bytes: 64 MiB, several times the size of a
-// large cluster's objects.
+// MaxFileSize is the maximum size of a file for ReadFiles and ReadDir, in bytes: 64 MiB, several
+// times the size of a large cluster's objects.
 const MaxFileSize = 64 << 20
 
 // Sentinel errors for a file, for errors.Is.
 var (
-	// ErrNotRegular means that an entry of a folder has the extension of a manifest, but is not a regular file.
+	// ErrNotRegular means that an entry of a folder has the extension of a manifest, but is not a
+	// regular file.
 	ErrNotRegular = errors.New("not a regular file")
 	// ErrTooLarge means that a file is larger than MaxFileSize.
 	ErrTooLarge = fmt.Errorf("the file has more than %d bytes", MaxFileSize)
@@ -32,8 +33,9 @@ func readFile(path string) ([]byte, error) {
 	return readLimited(f)
 }
 
-// readRegular reads a regular file. It checks the type before it opens the file, because opening some devices has side
-// effects. If the file is replaced meanwhile, it does not block on the new one, and checks the type again.
+// readRegular reads a regular file. It checks the type before it opens the file, because opening
+// some devices has side effects. If the file is replaced meanwhile, it does not block on the new
+// one, and checks the type again.
 func readRegular(path string) ([]byte, error) {
 	info, err := os.Stat(path)
 	if err != nil {

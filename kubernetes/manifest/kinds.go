@@ -42,8 +42,8 @@ func newObject(id identity) metav1.Object {
 	return nil
 }
 
-// itemKind reports whether a kind is a list. For a list of one kind, such as PodList, it returns that kind, because its
-// items need not have one.
+// itemKind reports whether a kind is a list. For a list of one kind, such as PodList, it returns
+// that kind, because its items need not have one.
 func itemKind(id identity) (item identity, isList bool) {
 	if id.apiVersion == "v1" && id.kind == "List" {
 		return identity{}, true

@@ -18,8 +18,9 @@ import (
 // maxDepth limits nesting, to protect the process. Real manifests have far fewer levels.
 const maxDepth = 100
 
-// The limits of aliases, in bytes of the values that they refer to, counted each time. Aliases may refer to aliases.
-// The size of a value includes the memory for it. A document may use minAliased bytes, and more if it is long.
+// The limits of aliases, in bytes of the values that they refer to, counted each time. Aliases may
+// refer to aliases. The size of a value includes the memory for it. A document may use minAliased
+// bytes, and more if it is long.
 const (
 	minAliased  = 64 << 10
 	perByte     = 4
@@ -55,8 +56,8 @@ func parse(c chunk) (*yaml.Node, error) {
 	return root, nil
 }
 
-// nodePath is the position of a node in an object: in a mapping or list that has a position itself. Nil is the object.
-// Its path is computed only for errors.
+// nodePath is the position of a node in an object: in a mapping or list that has a position itself.
+// Nil is the object. Its path is computed only for errors.
 type nodePath struct {
 	in    *nodePath
 	key   string
@@ -119,7 +120,8 @@ func (r *reader) fail(at *nodePath, line int, err error) any {
 	return nil
 }
 
-// spend counts bytes if the reader is inside of an alias. It reports whether the limit permits them.
+// spend counts bytes if the reader is inside of an alias. It reports whether the limit permits
+// them.
 func (r *reader) spend(n int) bool {
 	if r.inAlias > 0 {
 		r.aliased -= n
@@ -127,7 +129,8 @@ func (r *reader) spend(n int) bool {
 	return r.inAlias == 0 || r.aliased >= 0
 }
 
-// value returns the value of a node: nil, bool, int64, uint64, float64, string, []any or map[string]any.
+// value returns the value of a node: nil, bool, int64, uint64, float64, string, []any or
+// map[string]any.
 func (r *reader) value(n *yaml.Node, at *nodePath, depth int) any {
 	switch {
 	case !r.spend(costOfValue + len(n.Value)):
@@ -270,7 +273,8 @@ func joinKey(path, key string) string {
 	return path + "[" + strconv.Quote(key) + "]"
 }
 
-// lineOf returns the line in the chunk of the field at a path, or of the last existing field on that path.
+// lineOf returns the line in the chunk of the field at a path, or of the last existing field on
+// that path.
 func lineOf(n *yaml.Node, path string) int {
 	line := n.Line
 	for n = resolve(n); n != nil && path != ""; n = resolve(n) {
@@ -282,8 +286,8 @@ func lineOf(n *yaml.Node, path string) int {
 	return line
 }
 
-// step returns the node of the first part of a path, its line, and the rest of the path. The node is nil if there is no
-// such part.
+// step returns the node of the first part of a path, its line, and the rest of the path. The node
+// is nil if there is no such part.
 func step(n *yaml.Node, path string) (*yaml.Node, int, string) {
 	if n.Kind == yaml.SequenceNode && path[0] == '[' {
 		digits, rest, _ := strings.Cut(path[1:], "]")
@@ -319,7 +323,8 @@ func step(n *yaml.Node, path string) (*yaml.Node, int, string) {
 	return n.Content[found+1], n.Content[found].Line, path[longest:]
 }
 
-// cutQuoted returns the first key of a path that begins with a key in brackets and quotes, and the rest.
+// cutQuoted returns the first key of a path that begins with a key in brackets and quotes, and the
+// rest.
 func cutQuoted(path string) (key, rest string, ok bool) {
 	text, ok := strings.CutPrefix(path, "[")
 	if !ok {

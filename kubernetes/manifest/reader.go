@@ -18,16 +18,17 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// Reader has the settings with which its methods read manifests. The zero value is ready to use. A Reader is safe for
-// concurrent use if its functions are.
+// Reader has the settings with which its methods read manifests. The zero value is ready to use. A
+// Reader is safe for concurrent use if its functions are.
 type Reader struct {
 	// Converter converts the objects. The zero value is valid.
 	Converter convert.Converter
-	// Rule is called for each rule of the policies in manifests, with the rule's ID (see policy.RuleIDs) and its place.
-	// If an object is given twice, Rule is called for the rules of both. Nil means that the places are not computed.
+	// Rule is called for each rule of the policies in manifests, with the rule's ID (see
+	// policy.RuleIDs) and its place. If an object is given twice, Rule is called for the rules of
+	// both. Nil means that the places are not computed.
 	Rule func(id string, at RuleOrigin)
-	// Policy is called for each policy in manifests, with its key and its place. If an object is given twice, Policy is
-	// called for both. Optional.
+	// Policy is called for each policy in manifests, with its key and its place. If an object is
+	// given twice, Policy is called for both. Optional.
 	Policy func(key policy.Key, at PolicyOrigin)
 }
 
@@ -40,7 +41,8 @@ type PolicyOrigin struct {
 	Line int `json:"line,omitempty"`
 }
 
-// String returns the place of the policy, as in "shop.yaml:36". If File is empty, it returns the object.
+// String returns the place of the policy, as in "shop.yaml:36". If File is empty, it returns the
+// object.
 func (o PolicyOrigin) String() string {
 	if o.File == "" {
 		return o.Object.String()
@@ -53,16 +55,16 @@ type RuleOrigin struct {
 	convert.RuleOrigin
 	// File is the name of the file as it was given.
 	File string `json:"file,omitempty"`
-	// Line is the line of the file, counted from 1, that has the first of Peers. Without Peers, it is the line of the
-	// first of Ports. Without both, it is the line of the rule.
+	// Line is the line of the file, counted from 1, that has the first of Peers. Without Peers, it
+	// is the line of the first of Ports. Without both, it is the line of the rule.
 	Line int `json:"line,omitempty"`
 
 	lineOf func(path string) int
 }
 
-// Narrow returns a copy of the origin for a packet with this source, destination and port. The copy has only those
-// peers and ports of the rule that the packet can match. Line is then the line of the first of these peers, or of the
-// first port if there are no peers.
+// Narrow returns a copy of the origin for a packet with this source, destination and port. The copy
+// has only those peers and ports of the rule that the packet can match. Line is then the line of
+// the first of these peers, or of the first port if there are no peers.
 func (o RuleOrigin) Narrow(src, dst netip.Addr, port uint16) RuleOrigin {
 	o.RuleOrigin = o.RuleOrigin.Narrow(src, dst, port)
 	return o.located()
@@ -76,8 +78,8 @@ func (o RuleOrigin) located() RuleOrigin {
 	return o
 }
 
-// String returns the place of the rule, as in "shop.yaml:41: ingress[0].from[1], ports[0]". If File is empty, the text
-// begins with the object instead of file and line.
+// String returns the place of the rule, as in "shop.yaml:41: ingress[0].from[1], ports[0]". If File
+// is empty, the text begins with the object instead of file and line.
 func (o RuleOrigin) String() string {
 	if o.File == "" {
 		return o.Object.String() + ": " + o.RuleOrigin.String()
@@ -96,16 +98,16 @@ func ReadFiles(paths ...string) ([]policy.Resource, []error) { return Reader{}.R
 // ReadDir is Reader.ReadDir of the zero Reader.
 func ReadDir(dir string) ([]policy.Resource, []error) { return Reader{}.ReadDir(dir) }
 
-// Decode decodes the documents of one file, in order. It returns the resources of all valid objects, at most one for
-// each key, and an *Error for each problem. The first argument is the name of the file, for Error.File and
-// RuleOrigin.File. Decode does not open this file.
+// Decode decodes the documents of one file, in order. It returns the resources of all valid
+// objects, at most one for each key, and an *Error for each problem. The first argument is the name
+// of the file, for Error.File and RuleOrigin.File. Decode does not open this file.
 func (r Reader) Decode(file string, data []byte) ([]policy.Resource, []error) {
 	return unique(r.decodeFile(file, data))
 }
 
-// ReadFiles reads files in the given order. For a file that cannot be read or is larger than MaxFileSize, it returns an
-// *Error. It still reads the other files. If two files have the same object, the first is used. A file may be a pipe,
-// which is read to its end.
+// ReadFiles reads files in the given order. For a file that cannot be read or is larger than
+// MaxFileSize, it returns an *Error. It still reads the other files. If two files have the same
+// object, the first is used. A file may be a pipe, which is read to its end.
 func (r Reader) ReadFiles(paths ...string) ([]policy.Resource, []error) {
 	return r.readFiles(paths, readFile)
 }
@@ -126,10 +128,10 @@ func (r Reader) readFiles(paths []string, read func(path string) ([]byte, error)
 	return unique(entries, errs)
 }
 
-// ReadDir reads the files of a folder whose names end in .yaml, .yml or .json, in the order of their names. It returns
-// the same as ReadFiles does. ReadDir ignores hidden files and subdirectories. Another entry with one of these endings
-// may be neither a regular file nor a link to one. ReadDir does not open such an entry, and returns an *Error that
-// wraps ErrNotRegular.
+// ReadDir reads the files of a folder whose names end in .yaml, .yml or .json, in the order of
+// their names. It returns the same as ReadFiles does. ReadDir ignores hidden files and
+// subdirectories. Another entry with one of these endings may be neither a regular file nor a link
+// to one. ReadDir does not open such an entry, and returns an *Error that wraps ErrNotRegular.
 func (r Reader) ReadDir(dir string) ([]policy.Resource, []error) {
 	list, err := os.ReadDir(dir)
 	if err != nil {
@@ -153,9 +155,10 @@ type entry struct {
 	origin    Error
 }
 
-// unique removes objects that are converted to the same resource as an earlier object, and adds an error for each. A
-// datastore.Dir also uses the first object. If two nodes have the same pod CIDR, unique removes only the block of the
-// second node. The second node itself stays, because rules that deny this node must still match it.
+// unique removes objects that are converted to the same resource as an earlier object, and adds an
+// error for each. A datastore.Dir also uses the first object. If two nodes have the same pod CIDR,
+// unique removes only the block of the second node. The second node itself stays, because rules
+// that deny this node must still match it.
 func unique(entries []entry, errs []error) ([]policy.Resource, []error) {
 	first := map[policy.Key]Error{}
 	var resources []policy.Resource
@@ -182,7 +185,8 @@ func unique(entries []entry, errs []error) ([]policy.Resource, []error) {
 	return resources, errs
 }
 
-// taken returns the position of the earlier object that is converted to one of the resources, other than blocks.
+// taken returns the position of the earlier object that is converted to one of the resources, other
+// than blocks.
 func taken(first map[policy.Key]Error, resources []policy.Resource) (Error, bool) {
 	for _, r := range resources {
 		if f, ok := first[r.Key()]; ok && r.Key().Kind != policy.KindBlock {

@@ -46,7 +46,8 @@ items:
         - action: Deny
 `
 
-// Rule receives the line of the first peer or port of each rule, in all documents of a file and in lists.
+// Rule receives the line of the first peer or port of each rule, in all documents of a file and in
+// lists.
 func TestRuleOrigins(t *testing.T) {
 	found := map[string]string{}
 	narrowed := ""

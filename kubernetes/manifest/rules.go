@@ -17,8 +17,8 @@ import (
 
 var errRequired = errors.New("required")
 
-// newRule returns a function that makes an empty rule of a direction. It returns nil if the rules of the kind are not
-// decoded one by one.
+// newRule returns a function that makes an empty rule of a direction. It returns nil if the rules
+// of the kind are not decoded one by one.
 func newRule(id identity, direction string) func() any {
 	switch id.apiVersion + " " + id.kind + " " + direction {
 	case "networking.k8s.io/v1 NetworkPolicy ingress":
@@ -46,9 +46,10 @@ func hasCalicoRules(id identity) bool {
 	return id.apiVersion == calico.APIVersion && slices.Contains(kinds, id.kind)
 }
 
-// broken returns the paths of rules, directions and actions in which the reader found errors. Examples are
-// "spec.ingress[0]", "spec.ingress" and "spec.ingress[0].action". The result is nil if there are errors elsewhere, or
-// if the rules of the kind are not decoded one by one. The object is then refused.
+// broken returns the paths of rules, directions and actions in which the reader found errors.
+// Examples are "spec.ingress[0]", "spec.ingress" and "spec.ingress[0].action". The result is nil if
+// there are errors elsewhere, or if the rules of the kind are not decoded one by one. The object is
+// then refused.
 func (d *document) broken(wrong []nodeError, id identity) map[string]bool {
 	broken := map[string]bool{}
 	for _, w := range wrong {
@@ -68,15 +69,16 @@ func (d *document) broken(wrong []nodeError, id identity) map[string]bool {
 	return broken
 }
 
-// doubtfulRules decodes the rules of policies one by one. A rule is doubtful if it does not decode completely, for
-// example because of a field of a newer API or an invalid port. It is also doubtful if the reader has found an error in
-// it. Such a rule must not remove the policy, without which everything would be allowed. The function replaces such a
-// rule in the object by one that the converter closes: see doubtfulRule. An Allow rule then matches nothing. A Deny
-// rule, and one with an unknown action, denies everything. If the rules of a direction are not a list, one such rule
+// doubtfulRules decodes the rules of policies one by one. A rule is doubtful if it does not decode
+// completely, for example because of a field of a newer API or an invalid port. It is also doubtful
+// if the reader has found an error in it. Such a rule must not remove the policy, without which
+// everything would be allowed. The function replaces such a rule in the object by one that the
+// converter closes: see doubtfulRule. An Allow rule then matches nothing. A Deny rule, and one with
+// an unknown action, denies everything. If the rules of a direction are not a list, one such rule
 // replaces them.
 //
-// It returns the errors, and the paths of the replaced rules. The value of a path is whether an error of its action was
-// reported.
+// It returns the errors, and the paths of the replaced rules. The value of a path is whether an
+// error of its action was reported.
 func doubtfulRules(id identity, object map[string]any, broken map[string]bool) ([]fieldError, map[string]bool) {
 	var found []fieldError
 	replaced := map[string]bool{}
@@ -156,8 +158,8 @@ func ruleProblems(id identity, rule map[string]any, newRule func() any) []fieldE
 	return append(found, decodeStrict(rule, newRule(), newRule)...)
 }
 
-// clusterRequired returns the missing fields that a ClusterNetworkPolicy requires. A missing priority would decode as
-// the most urgent one, a missing subject as all pods.
+// clusterRequired returns the missing fields that a ClusterNetworkPolicy requires. A missing
+// priority would decode as the most urgent one, a missing subject as all pods.
 func clusterRequired(id identity, object map[string]any) []fieldError {
 	spec, ok := object["spec"].(map[string]any)
 	if id.apiVersion != clusterNetworkPolicies || !ok {
@@ -188,8 +190,9 @@ func withoutPodSelector(peer map[string]any, path string) []fieldError {
 	return []fieldError{{join(path, "pods.podSelector"), errRequired}}
 }
 
-// doubtfulRule returns a rule that the converter closes: one with an empty peer, or with an unsupported field. It has
-// the name and action of the rule that it replaces, if they can be read and the kind has them.
+// doubtfulRule returns a rule that the converter closes: one with an empty peer, or with an
+// unsupported field. It has the name and action of the rule that it replaces, if they can be read
+// and the kind has them.
 func doubtfulRule(id identity, rule map[string]any, direction string) map[string]any {
 	out := map[string]any{}
 	var keep []string
@@ -215,8 +218,8 @@ func doubtfulRule(id identity, rule map[string]any, direction string) map[string
 	return out
 }
 
-// ruleOf returns the prefix of a path that names a rule, such as "spec.ingress[0]", or the rule that replaces its
-// direction.
+// ruleOf returns the prefix of a path that names a rule, such as "spec.ingress[0]", or the rule
+// that replaces its direction.
 func ruleOf(path string) string {
 	rule, _, found := strings.Cut(path, "]")
 	if !found {
@@ -225,8 +228,8 @@ func ruleOf(path string) string {
 	return rule + "]"
 }
 
-// recordDoubts sets the doubts of the replaced rules to the errors of the original rules, instead of those of the
-// replacements.
+// recordDoubts sets the doubts of the replaced rules to the errors of the original rules, instead
+// of those of the replacements.
 func recordDoubts(resources []policy.Resource, replaced map[string]bool, found []fieldError) {
 	doubts := map[string][]policy.Problem{}
 	for _, f := range found {

@@ -185,7 +185,8 @@ func TestUnreadableRulesDeny(t *testing.T) {
 	}
 }
 
-// If an entry outside of the rules is invalid, the object is refused, and errors of the rules are reported, too.
+// If an entry outside of the rules is invalid, the object is refused, and errors of the rules are
+// reported, too.
 func TestInvalidEntryOutsideRulesRefusesObject(t *testing.T) {
 	resources, problems := manifest.Decode("f", []byte("apiVersion: networking.k8s.io/v1\nkind: NetworkPolicy\n"+
 		"metadata: {name: a}\nspec: {podSelector: {a: b, a: c}, ingress: [null]}\n"))

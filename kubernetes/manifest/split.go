@@ -20,8 +20,9 @@ type chunk struct {
 // byteOrderMark may be at the beginning of a file.
 const byteOrderMark = "\ufeff"
 
-// split splits a file into documents: first the JSON values at its beginning, and then at YAML's markers. Documents are
-// parsed one by one, so that a syntax error affects only one of them: a YAML parser ignores the rest of a stream.
+// split splits a file into documents: first the JSON values at its beginning, and then at YAML's
+// markers. Documents are parsed one by one, so that a syntax error affects only one of them: a YAML
+// parser ignores the rest of a stream.
 //
 // JSON comes first, because its strings may contain a marker.
 func split(data []byte) []chunk {
@@ -37,9 +38,10 @@ func split(data []byte) []chunk {
 	}
 }
 
-// splitYAML splits the text at lines that begin with a marker, "---" or "...". In YAML, no other line begins with
-// these, not even in a block of text. The marker stays at the beginning of its document, because content may follow it
-// in the line. If a document is a JSON value, it becomes a chunk of its own.
+// splitYAML splits the text at lines that begin with a marker, "---" or "...". In YAML, no other
+// line begins with these, not even in a block of text. The marker stays at the beginning of its
+// document, because content may follow it in the line. If a document is a JSON value, it becomes a
+// chunk of its own.
 func splitYAML(c chunk) []chunk {
 	var chunks []chunk
 	data, current := c.text, chunk{line: c.line}
@@ -63,8 +65,9 @@ func splitYAML(c chunk) []chunk {
 	return appendHead(chunks, current)
 }
 
-// jsonDocument returns the JSON value that is the whole document after the line of a marker. It looks for one only if
-// that line ends as a line of JSON can end. No string of JSON contains such an end, so no text is scanned twice.
+// jsonDocument returns the JSON value that is the whole document after the line of a marker. It
+// looks for one only if that line ends as a line of JSON can end. No string of JSON contains such
+// an end, so no text is scanned twice.
 func jsonDocument(c chunk, marker []byte) (value chunk, n int, ok bool) {
 	if !bytes.HasPrefix(marker, []byte("---")) || !bytes.HasSuffix(marker, []byte("\n")) ||
 		len(bytes.TrimSpace(marker[3:])) > 0 {
@@ -80,8 +83,9 @@ func jsonDocument(c chunk, marker []byte) (value chunk, n int, ok bool) {
 	return value, n, ok
 }
 
-// appendHead appends a document. Before the first marker of a file, a text of only comments and directives is not a
-// document. The marker "..." ends a document. It begins one only if content follows.
+// appendHead appends a document. Before the first marker of a file, a text of only comments and
+// directives is not a document. The marker "..." ends a document. It begins one only if content
+// follows.
 func appendHead(chunks []chunk, c chunk) []chunk {
 	if !bytes.HasPrefix(c.text, []byte("---")) {
 		text := bytes.TrimPrefix(c.text, []byte("..."))
@@ -105,8 +109,8 @@ func lineLength(data []byte) int {
 	return len(data)
 }
 
-// breakLength returns the length of the line break at the beginning of s, or 0. The line breaks are those of the YAML
-// parser.
+// breakLength returns the length of the line break at the beginning of s, or 0. The line breaks are
+// those of the YAML parser.
 func breakLength(s []byte) int {
 	switch s[0] {
 	case '\n':
@@ -126,8 +130,8 @@ func breakLength(s []byte) int {
 	return 0
 }
 
-// isMarker reports whether the line is a document marker: "---" or "...", followed by the end of the line or white
-// space.
+// isMarker reports whether the line is a document marker: "---" or "...", followed by the end of
+// the line or white space.
 func isMarker(line []byte) bool {
 	if !bytes.HasPrefix(line, []byte("---")) && !bytes.HasPrefix(line, []byte("...")) {
 		return false
@@ -164,9 +168,10 @@ func cutJSON(c chunk) (value chunk, n int, ok bool) {
 	return chunk{text: asYAML(raw), line: line}, int(decoder.InputOffset()), true
 }
 
-// asYAML converts JSON text to YAML. YAML has no escape of a slash, and no pair of escapes for one character beyond 16
-// bits. Half of such a pair stays, and the parser refuses it. Tabs between tokens become spaces; strings of JSON have
-// no tabs. Characters that are line breaks or invalid in YAML occur only in strings, and become escapes.
+// asYAML converts JSON text to YAML. YAML has no escape of a slash, and no pair of escapes for one
+// character beyond 16 bits. Half of such a pair stays, and the parser refuses it. Tabs between
+// tokens become spaces; strings of JSON have no tabs. Characters that are line breaks or invalid in
+// YAML occur only in strings, and become escapes.
 func asYAML(text []byte) []byte {
 	out := make([]byte, 0, len(text))
 	for len(text) > 0 {

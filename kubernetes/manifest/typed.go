@@ -33,8 +33,8 @@ func decodeTyped(value map[string]any, newObject func() metav1.Object) (metav1.O
 	return object, nil
 }
 
-// decodeStrict decodes a JSON value into a Go value, and reports every field that does not fit. The argument newObject
-// makes an empty Go value, to find these fields.
+// decodeStrict decodes a JSON value into a Go value, and reports every field that does not fit. The
+// argument newObject makes an empty Go value, to find these fields.
 func decodeStrict(value map[string]any, into any, newObject func() any) []fieldError {
 	data, err := json.Marshal(value)
 	if err != nil {
@@ -59,9 +59,9 @@ func decodeStrict(value map[string]any, into any, newObject func() any) []fieldE
 	return found
 }
 
-// nulls returns the fields in the spec of a Calico object that are null. The decoder treats them as absent, and an
-// absent selector or list of nets means no limit. Kubernetes' own kinds define null as absent. Calico's kinds refuse
-// it, like the JSON of package policy.
+// nulls returns the fields in the spec of a Calico object that are null. The decoder treats them as
+// absent, and an absent selector or list of nets means no limit. Kubernetes' own kinds define null
+// as absent. Calico's kinds refuse it, like the JSON of package policy.
 func nulls(id identity, object map[string]any) []fieldError {
 	if id.apiVersion != calico.APIVersion {
 		return nil
@@ -101,9 +101,10 @@ func findNulls(value any, path string) []fieldError {
 	return found
 }
 
-// misfits returns the values that cannot be decoded. The decoder returns only some of their paths, and none with
-// indices. So each branch of the value is decoded again on its own. If it fails, misfits looks for the cause in its own
-// branches. If none of these fails, or if the branch has the wrong type, it is the cause itself.
+// misfits returns the values that cannot be decoded. The decoder returns only some of their paths,
+// and none with indices. So each branch of the value is decoded again on its own. If it fails,
+// misfits looks for the cause in its own branches. If none of these fails, or if the branch has the
+// wrong type, it is the cause itself.
 func misfits(value any, newObject func() any) []fieldError {
 	var found []fieldError
 	var search func(value any, path string, wrap func(any) any)

@@ -19,15 +19,16 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// daemon is the part of a CNI daemon that enforces policy. The daemon makes links and routes itself.
+// daemon is the part of a CNI daemon that enforces policy. The daemon makes links and routes
+// itself.
 type daemon struct {
 	store  datastore.Memory
 	pods   *pods.Pods
 	driver *dataplane.Driver
 }
 
-// newDaemon starts the pipeline with one dataplane, which enforces policy: usually an nft.Dataplane whose
-// HostConfig has EndpointToHostAction Accept, so that pods reach their own node.
+// newDaemon starts the pipeline with one dataplane, which enforces policy: usually an nft.Dataplane
+// whose HostConfig has EndpointToHostAction Accept, so that pods reach their own node.
 func newDaemon(ctx context.Context, node string, enforce dataplane.Dataplane) (*daemon, error) {
 	d := &daemon{}
 	graph, err := calcgraph.New(calcgraph.Config{Node: node})
@@ -48,15 +49,17 @@ func newDaemon(ctx context.Context, node string, enforce dataplane.Dataplane) (*
 	if err != nil {
 		return nil, err
 	}
-	// A program ends if one of these ends. It starts the last only once the store is complete. The store is complete
-	// when the informers have synced, and the pods that were attached before a restart are attached again.
+	// A program ends if one of these ends. It starts the last only once the store is complete. The
+	// store is complete when the informers have synced, and the pods that were attached before a
+	// restart are attached again.
 	go func() { _ = d.driver.Run(ctx) }()
 	go func() { _ = runner.Run(ctx) }()
 	go func() { _ = d.store.Run(ctx, runner) }()
 	return d, nil
 }
 
-// add is called for CNI ADD, once the link exists. It returns when the policy of the pod is enforced.
+// add is called for CNI ADD, once the link exists. It returns when the policy of the pod is
+// enforced.
 func (d *daemon) add(ctx context.Context, pod pods.Ref, link convert.Attachment) error {
 	if err := d.pods.Attach(pod, link); err != nil {
 		return err

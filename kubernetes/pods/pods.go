@@ -18,30 +18,32 @@ import (
 
 // Config configures Pods. Node and Update are required.
 type Config struct {
-	// Node is the name of this node: spec.nodeName of its pods. Pods of other nodes are never attached here.
+	// Node is the name of this node: spec.nodeName of its pods. Pods of other nodes are never
+	// attached here.
 	Node string
 	// Converter converts the pods. Its Attachment must be nil.
 	Converter convert.Converter
-	// Update receives each change of an endpoint: the new endpoint, or only its key if it is removed. Update may also
-	// receive an endpoint that has not changed, or the key of an endpoint that did not exist. This happens for pods of
-	// other nodes, and for pods that were unknown before. Update runs in the call that causes the change, and must not
-	// call a method of *Pods.
+	// Update receives each change of an endpoint: the new endpoint, or only its key if it is
+	// removed. Update may also receive an endpoint that has not changed, or the key of an endpoint
+	// that did not exist. This happens for pods of other nodes, and for pods that were unknown
+	// before. Update runs in the call that causes the change, and must not call a method of *Pods.
 	Update func(policy.Update)
-	// Report receives the errors of a pod, each a *convert.Error. While a pod has errors, calls of methods for this pod
-	// may call Report again. If a pod of this node has errors and is not attached, Attach and Detach of other pods also
-	// call Report for it. Once the pod has no errors any more, Report is called without errors. Report may also be
-	// called without errors for a pod of another node, and for a pod that was unknown before. Report must not call a
-	// method of *Pods. Nil discards the errors.
+	// Report receives the errors of a pod, each a *convert.Error. While a pod has errors, calls of
+	// methods for this pod may call Report again. If a pod of this node has errors and is not
+	// attached, Attach and Detach of other pods also call Report for it. Once the pod has no errors
+	// any more, Report is called without errors. Report may also be called without errors for a pod
+	// of another node, and for a pod that was unknown before. Report must not call a method of
+	// *Pods. Nil discards the errors.
 	Report func(pod Ref, problems []error)
 }
 
-// Ref identifies a pod. A CNI plugin finds all three in CNI_ARGS: K8S_POD_NAMESPACE, K8S_POD_NAME and
-// K8S_POD_UID.
+// Ref identifies a pod. A CNI plugin finds all three in CNI_ARGS: K8S_POD_NAMESPACE, K8S_POD_NAME
+// and K8S_POD_UID.
 type Ref struct {
 	Namespace, Name string
-	// UID distinguishes pods of the same name, such as those of a StatefulSet. For Attach and Detach, pass the UID from
-	// CNI_ARGS. For a static pod, it differs from the UID of the mirror pod in the API. Empty means any pod of that
-	// name.
+	// UID distinguishes pods of the same name, such as those of a StatefulSet. For Attach and
+	// Detach, pass the UID from CNI_ARGS. For a static pod, it differs from the UID of the mirror
+	// pod in the API. Empty means any pod of that name.
 	UID types.UID
 }
 
@@ -61,8 +63,8 @@ type Pods struct {
 	all map[name]*entry
 	// links has, for each attached interface, its pod.
 	links map[string]name
-	// detached has the UIDs of the pods of this node whose interfaces were removed. order has the same UIDs, the oldest
-	// first.
+	// detached has the UIDs of the pods of this node whose interfaces were removed. order has the
+	// same UIDs, the oldest first.
 	detached map[types.UID]bool
 	order    []types.UID
 }
@@ -71,21 +73,24 @@ type name struct{ namespace, name string }
 
 func (r Ref) name() name { return name{r.Namespace, r.Name} }
 
-// maxDetached is the maximum number of detached pods to keep. The API deletes a pod soon after CNI DEL.
+// maxDetached is the maximum number of detached pods to keep. The API deletes a pod soon after CNI
+// DEL.
 const maxDetached = 4096
 
 // entry has the state of the pods of one name.
 type entry struct {
 	pod *corev1.Pod // nil if the API has none
-	// attached is the attachment of the pod with the UID uid; nil if there is none. uid may be unknown.
+	// attached is the attachment of the pod with the UID uid; nil if there is none. uid may be
+	// unknown.
 	attached *convert.Attachment
 	uid      types.UID
-	// If known is set, endpoint is what Update received last: an endpoint, or nil. If known is not set, Update may have
-	// received an endpoint earlier, when the pod of this name was on another node.
+	// If known is set, endpoint is what Update received last: an endpoint, or nil. If known is not
+	// set, Update may have received an endpoint earlier, when the pod of this name was on another
+	// node.
 	endpoint *policy.WorkloadEndpoint
 	known    bool
-	// reported is set if the last call of Report had errors, or may have had errors. It may have had errors if the pod
-	// was on another node.
+	// reported is set if the last call of Report had errors, or may have had errors. It may have
+	// had errors if the pod was on another node.
 	reported bool
 }
 
@@ -110,7 +115,8 @@ func New(cfg Config) (*Pods, error) {
 	}, nil
 }
 
-// Set adds or replaces a pod of any node, as the API has it. The caller must not change the pod afterwards.
+// Set adds or replaces a pod of any node, as the API has it. The caller must not change the pod
+// afterwards.
 func (p *Pods) Set(pod *corev1.Pod) {
 	ref := Ref{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID}
 	p.mu.Lock()
@@ -146,12 +152,12 @@ func (p *Pods) update(ref Ref, endpoint *policy.WorkloadEndpoint) {
 	p.cfg.Update(u)
 }
 
-// Attach records the interface and addresses that a pod has got on this node: its attachment. If Set has received the
-// pod before, Attach passes the endpoint to Config.Update. Otherwise Set does so later. A second Attach replaces the
-// first.
+// Attach records the interface and addresses that a pod has got on this node: its attachment. If
+// Set has received the pod before, Attach passes the endpoint to Config.Update. Otherwise Set does
+// so later. A second Attach replaces the first.
 //
-// Errors: the attachment has no interface, it has a value that no endpoint can have, or its interface is that
-// of another attached pod. After an error, nothing has changed.
+// Errors: the attachment has no interface, it has a value that no endpoint can have, or its
+// interface is that of another attached pod. After an error, nothing has changed.
 func (p *Pods) Attach(ref Ref, a convert.Attachment) error {
 	probe := &policy.WorkloadEndpoint{
 		Namespace: ref.Namespace, Name: ref.Name, Node: "node", Interface: a.Interface, MAC: a.MAC,
@@ -177,10 +183,11 @@ func (p *Pods) Attach(ref Ref, a convert.Attachment) error {
 	return nil
 }
 
-// Detach records that the interface of a pod was removed. If gone is true, no pod of that name is attached now: wait
-// with WaitRemoved of the Driver until the endpoint is removed. If gone is false, a pod with the same name and another
-// UID is attached, and stays attached. This happens because kubelet may call CNI DEL late, and repeatedly. It is no
-// error if the pod has no attachment.
+// Detach records that the interface of a pod was removed. If gone is true, no pod of that name is
+// attached now: wait with WaitRemoved of the Driver until the endpoint is removed. If gone is
+// false, a pod with the same name and another UID is attached, and stays attached. This happens
+// because kubelet may call CNI DEL late, and repeatedly. It is no error if the pod has no
+// attachment.
 func (p *Pods) Detach(ref Ref) (gone bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -200,8 +207,8 @@ func (p *Pods) Detach(ref Ref) (gone bool) {
 	return gone
 }
 
-// refreshLocked computes again the endpoints of this node's pods that have no attachment, because the addresses of
-// attached pods may have changed.
+// refreshLocked computes again the endpoints of this node's pods that have no attachment, because
+// the addresses of attached pods may have changed.
 func (p *Pods) refreshLocked() {
 	for n, e := range p.all {
 		if e.attached == nil && e.pod != nil {
@@ -250,8 +257,8 @@ func (p *Pods) removeDetached(uid types.UID) {
 	}
 }
 
-// changeLocked changes the entry of one name, and calls Update if this changes the endpoint. fromAPI is set if the
-// change comes from the API.
+// changeLocked changes the entry of one name, and calls Update if this changes the endpoint.
+// fromAPI is set if the change comes from the API.
 func (p *Pods) changeLocked(ref Ref, fromAPI bool, f func(*entry)) {
 	key := ref.name()
 	e := p.all[key]
@@ -272,8 +279,8 @@ func (p *Pods) changeLocked(ref Ref, fromAPI bool, f func(*entry)) {
 	}
 }
 
-// mirrorAnnotation is an annotation of mirror pods, by which kubelet shows the static pods of its node in the API.
-// Its value is the UID of the static pod.
+// mirrorAnnotation is an annotation of mirror pods, by which kubelet shows the static pods of its
+// node in the API. Its value is the UID of the static pod.
 const mirrorAnnotation = "kubernetes.io/config.mirror"
 
 // runtimeUID returns the UID that a pod has in the container runtime, and therefore in CNI_ARGS.

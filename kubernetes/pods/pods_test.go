@@ -80,8 +80,8 @@ func TestStatusReplacesAddressesOfAttachment(t *testing.T) {
 	require.Equal(t, 4, s.calls, "one at first, and one for each change")
 }
 
-// A status without the attachment's addresses is that of an earlier link of the pod. Another pod may have its
-// addresses.
+// A status without the attachment's addresses is that of an earlier link of the pod. Another pod
+// may have its addresses.
 func TestStatusOfEarlierLinkIsIgnored(t *testing.T) {
 	s := newStore(t)
 	s.Set(pod("a", "10.0.0.1", "fd00::1"))
@@ -99,7 +99,8 @@ func TestStatusOfEarlierLinkIsIgnored(t *testing.T) {
 	require.Equal(t, "veth8[fd00::1 10.0.0.2 10.0.0.3]", s.now)
 }
 
-// The interface of an attached pod cannot be attached to another pod, because that would disconnect both.
+// The interface of an attached pod cannot be attached to another pod, because that would disconnect
+// both.
 func TestAttachRefusesInterfaceOfAnotherPod(t *testing.T) {
 	s := newStore(t)
 	s.Set(pod("a"))
@@ -130,7 +131,8 @@ func TestErrorsOfPodAreReported(t *testing.T) {
 	require.Equal(t, "shop/weba[]", reports[2])
 }
 
-// The errors of a pod of another node end with the next pod of its name, even if that is on this node.
+// The errors of a pod of another node end with the next pod of its name, even if that is on this
+// node.
 func TestErrorsEndWithNextPodOfName(t *testing.T) {
 	for _, attached := range []bool{false, true} {
 		var last []error
@@ -151,7 +153,8 @@ func TestErrorsEndWithNextPodOfName(t *testing.T) {
 	}
 }
 
-// The endpoint of a name depends only on the last state of each source, for random pods of few names, UIDs and nodes.
+// The endpoint of a name depends only on the last state of each source, for random pods of few
+// names, UIDs and nodes.
 func TestRandomPodsEqualModel(t *testing.T) {
 	type state struct {
 		api          *corev1.Pod
@@ -248,8 +251,8 @@ func TestPodNeedsNoAttachment(t *testing.T) {
 	require.Empty(t, s.now)
 }
 
-// An attachment belongs to one UID. The next pod of the name does not get it, and a late Detach of the previous pod has
-// no effect.
+// An attachment belongs to one UID. The next pod of the name does not get it, and a late Detach of
+// the previous pod has no effect.
 func TestAttachmentBelongsToOneUID(t *testing.T) {
 	s := newStore(t)
 	s.Set(pod("a"))
@@ -305,7 +308,8 @@ func TestDetachedStaysDetached(t *testing.T) {
 	}
 }
 
-// The next pod of a name may be on another node while the previous one is still attached on this node.
+// The next pod of a name may be on another node while the previous one is still attached on this
+// node.
 func TestPodMovesToAnotherNode(t *testing.T) {
 	s := newStore(t)
 	s.Set(pod("a"))
@@ -368,8 +372,8 @@ func TestAttachRefuses(t *testing.T) {
 	require.ErrorContains(t, err, "Node")
 }
 
-// The endpoint depends on the last call of each source and not on the order of the sources. Update is called once for
-// each change of a pod of this node.
+// The endpoint depends on the last call of each source and not on the order of the sources. Update
+// is called once for each change of a pod of this node.
 func TestOrderOfSourcesDoesNotMatter(t *testing.T) {
 	for seed := range uint64(300) {
 		random := rand.New(rand.NewPCG(seed, 1))
@@ -426,8 +430,8 @@ func TestOrderOfSourcesDoesNotMatter(t *testing.T) {
 	}
 }
 
-// After a restart, Pods has lost the detached pods. A pod without an attachment has no endpoint if an attached pod has
-// its address, in any order of calls.
+// After a restart, Pods has lost the detached pods. A pod without an attachment has no endpoint if
+// an attached pod has its address, in any order of calls.
 func TestAddressBelongsToAttachedPod(t *testing.T) {
 	for _, attachedFirst := range []bool{true, false} {
 		now := map[string]bool{}

@@ -13,25 +13,26 @@ import (
 	"github.com/wayleave/wayleave/policy/verdict"
 )
 
-// Comparison evaluates flows in two worlds and reports the flows whose verdicts differ. A world has all resources of a
-// cluster at one moment. Diff does the same, and is easier to use. Use a Comparison if you want to choose the parties
-// (senders and receivers) and ports yourself. Use it also if the list of all changes would not fit into memory.
+// Comparison evaluates flows in two worlds and reports the flows whose verdicts differ. A world has
+// all resources of a cluster at one moment. Diff does the same, and is easier to use. Use a
+// Comparison if you want to choose the parties (senders and receivers) and ports yourself. Use it
+// also if the list of all changes would not fit into memory.
 type Comparison struct {
 	// Before and After are the evaluators of the two worlds. Required.
 	Before, After *verdict.Evaluator
-	// Parties send and receive. A Group has parties that policy does not distinguish, so only its first party is
-	// evaluated. If neither party of a flow is a workload endpoint, the flow is not evaluated, because no policy
-	// applies to it.
+	// Parties send and receive. A Group has parties that policy does not distinguish, so only its
+	// first party is evaluated. If neither party of a flow is a workload endpoint, the flow is not
+	// evaluated, because no policy applies to it.
 	Parties []Group
 	// Ports to evaluate.
 	Ports []PortGroup
-	// Progress is called repeatedly with the number of senders that are done, and with the number of all senders. If it
-	// returns an error, the comparison ends. Optional.
+	// Progress is called repeatedly with the number of senders that are done, and with the number
+	// of all senders. If it returns an error, the comparison ends. Optional.
 	Progress func(done, all int) error
 }
 
-// PairChange has the changes of flows from one group of parties to another. Policy does not distinguish the parties of
-// a group. String returns a text for people.
+// PairChange has the changes of flows from one group of parties to another. Policy does not
+// distinguish the parties of a group. String returns a text for people.
 type PairChange struct {
 	// From and To are the names of the parties.
 	From []string `json:"from"`
@@ -42,13 +43,13 @@ type PairChange struct {
 	Changes []Change `json:"changes"`
 }
 
-// Change has those flows of a PairChange whose verdicts change in the same way. In each of the two worlds, all of these
-// flows have the same verdict, for the same reasons.
+// Change has those flows of a PairChange whose verdicts change in the same way. In each of the two
+// worlds, all of these flows have the same verdict, for the same reasons.
 type Change struct {
 	// Ports of the flows, in order.
 	Ports []ChangedPort `json:"ports"`
-	// Before and After are the outcomes in the two worlds. Both may be Deny: for example, if only egress policy denied
-	// the flow before, and only ingress policy denies it after.
+	// Before and After are the outcomes in the two worlds. Both may be Deny: for example, if only
+	// egress policy denied the flow before, and only ingress policy denies it after.
 	Before verdict.Outcome `json:"before"`
 	After  verdict.Outcome `json:"after"`
 	// Example is one of the flows, with both explanations.
@@ -100,7 +101,8 @@ func pairsOf(from, to Party) (four, six int) {
 	return four, six
 }
 
-// pair returns the representatives of two groups. Within one group, these are the first two parties.
+// pair returns the representatives of two groups. Within one group, these are the first two
+// parties.
 func (c Comparison) pair(row, column int) (from, to Party, ok bool) {
 	from, to = c.Parties[row][0], c.Parties[column][0]
 	if row == column {
@@ -116,9 +118,9 @@ func (c Comparison) pair(row, column int) (from, to Party, ok bool) {
 // batch is the number of pairs that each processor compares between two calls of Progress.
 const batch = 16
 
-// Each calls its argument once for each pair of groups between which a verdict changes. The pairs are in the order of
-// Parties: first by sender, then by receiver. If the argument or Progress returns an error, Each ends and returns this
-// error.
+// Each calls its argument once for each pair of groups between which a verdict changes. The pairs
+// are in the order of Parties: first by sender, then by receiver. If the argument or Progress
+// returns an error, Each ends and returns this error.
 func (c Comparison) Each(do func(PairChange) error) error {
 	parties := len(c.Parties)
 	all, step := parties*parties, batch*runtime.GOMAXPROCS(0)
@@ -178,14 +180,15 @@ func (c Comparison) compare(row, column int) PairChange {
 	return pair
 }
 
-// reasons has the verdicts of a changed flow, and what decided them. Flows with equal reasons are merged into one
-// Change.
+// reasons has the verdicts of a changed flow, and what decided them. Flows with equal reasons are
+// merged into one Change.
 type reasons struct {
 	before, after verdict.Result
 	decisions     [4]string
 }
 
-// addChange adds a changed flow to the change with the same reasons. index has the index of each change in the list.
+// addChange adds a changed flow to the change with the same reasons. index has the index of each
+// change in the list.
 func addChange(changes []Change, index map[reasons]int, port PortGroup, flow verdict.Change) []Change {
 	kind := reasons{before: flow.Before.Result, after: flow.After.Result}
 	for i, d := range []*verdict.Direction{
@@ -216,8 +219,8 @@ func addChange(changes []Change, index map[reasons]int, port PortGroup, flow ver
 	return changes
 }
 
-// String returns the changes in several lines: each verdict before and after, and the decisions that led to it. The
-// text is for people, and its form may change.
+// String returns the changes in several lines: each verdict before and after, and the decisions
+// that led to it. The text is for people, and its form may change.
 func (p PairChange) String() string {
 	var text strings.Builder
 	fmt.Fprintf(&text, "%s -> %s\n", strings.Join(p.From, ", "), strings.Join(p.To, ", "))

@@ -12,9 +12,9 @@ import (
 	"github.com/wayleave/wayleave/policy/verdict"
 )
 
-// Expectation is an expected verdict: policy allows all flows from some parties to others on some ports, or it denies
-// all of them. In JSON, each of "from", "to" and "port" is a string or a list of strings. All members but the name are
-// required:
+// Expectation is an expected verdict: policy allows all flows from some parties to others on some
+// ports, or it denies all of them. In JSON, each of "from", "to" and "port" is a string or a list
+// of strings. All members but the name are required:
 //
 //	{"name": "", "from": "shop/web", "to": ["shop/db", "shop/cache"], "port": "tcp/80", "allow": true}
 type Expectation struct {
@@ -25,8 +25,8 @@ type Expectation struct {
 	To   []string `json:"to"`
 	// Ports, at least one.
 	Ports []Port `json:"port"`
-	// Allow means that all flows must be allowed. Otherwise, all must be denied. A flow to which no policy applies
-	// counts as neither. So an expectation with such a flow is never met.
+	// Allow means that all flows must be allowed. Otherwise, all must be denied. A flow to which no
+	// policy applies counts as neither. So an expectation with such a flow is never met.
 	Allow bool `json:"allow"`
 }
 
@@ -38,13 +38,13 @@ type Result struct {
 	Holds bool `json:"holds"`
 	// Flows is the number of flows that were evaluated.
 	Flows int `json:"flows"`
-	// Failed has an Answer for each Query that has a flow with an unexpected verdict. A Query has the flows of one
-	// sender, one receiver and one port. The Answer explains all of these flows.
+	// Failed has an Answer for each Query that has a flow with an unexpected verdict. A Query has
+	// the flows of one sender, one receiver and one port. The Answer explains all of these flows.
 	Failed []Answer `json:"failed,omitempty"`
 }
 
-// Check evaluates the expectation. The evaluator and the index must be of the same world. Check returns the errors of
-// Index.Queries.
+// Check evaluates the expectation. The evaluator and the index must be of the same world. Check
+// returns the errors of Index.Queries.
 func (x Expectation) Check(index *Index, e *verdict.Evaluator) (Result, error) {
 	r := Result{Expectation: x, Holds: true}
 	queries, err := index.Queries(x.From, x.To, x.Ports)
@@ -87,8 +87,9 @@ func (x Expectation) String() string {
 	return text
 }
 
-// String returns the expectation. If the expectation is not met, the answers in the field Failed follow: the first with
-// its explanations, the others in one line each. The text is for people, and its form may change.
+// String returns the expectation. If the expectation is not met, the answers in the field Failed
+// follow: the first with its explanations, the others in one line each. The text is for people, and
+// its form may change.
 func (r Result) String() string {
 	mark := "ok  "
 	if !r.Holds {
@@ -97,8 +98,8 @@ func (r Result) String() string {
 	return fmt.Sprintf("%s %s (%s)\n%s", mark, r.Expectation, count(r.Flows, "flow"), r.Failures())
 }
 
-// Failures returns the text of String without its first line: only the answers in the field Failed. It is empty if the
-// expectation is met.
+// Failures returns the text of String without its first line: only the answers in the field Failed.
+// It is empty if the expectation is met.
 func (r Result) Failures() string {
 	var text strings.Builder
 	for i, a := range r.Failed {
@@ -115,8 +116,8 @@ func (r Result) Failures() string {
 	return text.String()
 }
 
-// UnmarshalJSON decodes the JSON form. It returns an error for an unknown or missing field, an empty list, and a port
-// that ParsePort refuses.
+// UnmarshalJSON decodes the JSON form. It returns an error for an unknown or missing field, an
+// empty list, and a port that ParsePort refuses.
 func (x *Expectation) UnmarshalJSON(data []byte) error {
 	var fields struct {
 		Name  string `json:"name"`

@@ -20,15 +20,16 @@ const servicePrefix = "svc/"
 type Party struct {
 	// Name is NAMESPACE/NAME of a workload endpoint, or the address.
 	Name string
-	// Endpoint is the key of the workload endpoint. It is zero if the party is an address. If a workload endpoint has
-	// this address, the policy of this endpoint still applies to flows of the party.
+	// Endpoint is the key of the workload endpoint. It is zero if the party is an address. If a
+	// workload endpoint has this address, the policy of this endpoint still applies to flows of the
+	// party.
 	Endpoint policy.Key
 	// Addresses of both families.
 	Addresses []netip.Addr
 	// Ports are the named ports.
 	Ports []policy.EndpointPort
-	// Note explains why a pod is not a workload endpoint. It is set only if Find returns the party for the name of such
-	// a pod (see Excluded).
+	// Note explains why a pod is not a workload endpoint. It is set only if Find returns the party
+	// for the name of such a pod (see Excluded).
 	Note string
 }
 
@@ -36,10 +37,11 @@ type Party struct {
 type Excluded struct {
 	// Name is NAMESPACE/NAME.
 	Name string
-	// Addresses are the addresses of the pod's packets. If there are none, Find returns an error for the pod.
+	// Addresses are the addresses of the pod's packets. If there are none, Find returns an error
+	// for the pod.
 	Addresses []netip.Addr
-	// Why is the reason that the pod is not a workload endpoint. It continues a sentence that begins with the pod's
-	// name, as in "has finished".
+	// Why is the reason that the pod is not a workload endpoint. It continues a sentence that
+	// begins with the pod's name, as in "has finished".
 	Why string
 }
 
@@ -51,8 +53,9 @@ type Index struct {
 	excluded  []Excluded
 }
 
-// NewIndex returns an index of the workload endpoints and services of a world. The argument excluded has the pods that
-// are not workload endpoints, such as pods in the network of their node. Find finds these pods by name, too.
+// NewIndex returns an index of the workload endpoints and services of a world. The argument
+// excluded has the pods that are not workload endpoints, such as pods in the network of their node.
+// Find finds these pods by name, too.
 func NewIndex(world verdict.World, excluded ...Excluded) *Index {
 	x := &Index{owners: map[netip.Addr]int{}, services: map[string][]netip.Addr{}, excluded: excluded}
 	for _, resource := range world {
@@ -81,12 +84,13 @@ func NewIndex(world verdict.World, excluded ...Excluded) *Index {
 // Endpoints returns the workload endpoints, sorted by name.
 func (x *Index) Endpoints() []Party { return slices.Clone(x.endpoints) }
 
-// Excluded returns the pods that are not workload endpoints, in the order in which they were passed to NewIndex.
+// Excluded returns the pods that are not workload endpoints, in the order in which they were passed
+// to NewIndex.
 func (x *Index) Excluded() []Excluded { return slices.Clone(x.excluded) }
 
-// Find returns the parties (senders or receivers) that a text names. The section Names of the package's documentation
-// has the syntax of the text. A pattern matches only workload endpoints with an address. If the world has no such
-// party, Find returns an error.
+// Find returns the parties (senders or receivers) that a text names. The section Names of the
+// package's documentation has the syntax of the text. A pattern matches only workload endpoints
+// with an address. If the world has no such party, Find returns an error.
 func (x *Index) Find(text string) ([]Party, error) {
 	if addr, err := netip.ParseAddr(text); err == nil {
 		if addr.Zone() != "" {
@@ -166,7 +170,8 @@ func (x *Index) service(name string) ([]Party, error) {
 	return found, nil
 }
 
-// Same reports whether two parties are the same endpoint or share an address. Policy does not apply between them.
+// Same reports whether two parties are the same endpoint or share an address. Policy does not apply
+// between them.
 func Same(a, b Party) bool {
 	if a.Endpoint != (policy.Key{}) && b.Endpoint != (policy.Key{}) {
 		return a.Endpoint == b.Endpoint

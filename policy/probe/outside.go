@@ -7,16 +7,17 @@ import (
 	"slices"
 )
 
-// Outside returns parties that represent the addresses outside: all those that no workload endpoint has. Each party has
-// one address. Outside chooses the addresses from these networks:
+// Outside returns parties that represent the addresses outside: all those that no workload endpoint
+// has. Each party has one address. Outside chooses the addresses from these networks:
 //
 //   - each network that a resource mentions
 //   - the address of each backend of a service
 //   - for each family, the network of all addresses
 //
-// From each of these networks, Outside takes one address that is in no narrower network of the list, and that no
-// workload endpoint has. If there is no such address, there is no party for the network. The name of a party has its
-// address, and usually the network from which the address was taken, as in "10.0.0.1 (10.0.0.0/8)".
+// From each of these networks, Outside takes one address that is in no narrower network of the
+// list, and that no workload endpoint has. If there is no such address, there is no party for the
+// network. The name of a party has its address, and usually the network from which the address was
+// taken, as in "10.0.0.1 (10.0.0.0/8)".
 func (p *Partition) Outside() []Party {
 	whole := []netip.Prefix{netip.PrefixFrom(netip.IPv4Unspecified(), 0), netip.PrefixFrom(netip.IPv6Unspecified(), 0)}
 	nets := append(whole, p.nets...)
@@ -52,8 +53,8 @@ func (p *Partition) Outside() []Party {
 
 // free returns an address of a network that is in none of the narrower networks in taken.
 //
-// The smallest such address, if there is one, is the network's first address or the address after a narrower network.
-// So these are the candidates.
+// The smallest such address, if there is one, is the network's first address or the address after a
+// narrower network. So these are the candidates.
 func (p *Partition) free(n netip.Prefix, taken []netip.Prefix) (netip.Addr, bool) {
 	var narrower []netip.Prefix
 	for _, t := range taken {

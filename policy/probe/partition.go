@@ -15,8 +15,9 @@ import (
 	"github.com/wayleave/wayleave/policy/verdict"
 )
 
-// Partition divides the endpoints, outside addresses and ports of given worlds into groups. No policy of these worlds
-// distinguishes the members of a group. A world has all resources of a cluster at one moment, see verdict.World.
+// Partition divides the endpoints, outside addresses and ports of given worlds into groups. No
+// policy of these worlds distinguishes the members of a group. A world has all resources of a
+// cluster at one moment, see verdict.World.
 type Partition struct {
 	worlds      []verdict.World
 	mentions    *mentions
@@ -25,7 +26,8 @@ type Partition struct {
 	ownerCounts map[netip.Addr]int             // number of endpoints with an address, the maximum of all worlds
 }
 
-// Group is a list of parties that policy cannot distinguish. It has at least one party. The first party represents all.
+// Group is a list of parties that policy cannot distinguish. It has at least one party. The first
+// party represents all.
 type Group []Party
 
 // Names returns the names of the parties.
@@ -37,8 +39,9 @@ func (g Group) Names() []string {
 	return names
 }
 
-// NewPartition returns a Partition of the given worlds. It collects the networks, services and ports that their
-// resources mention. Two parties are in one group only if policy treats them alike in every world.
+// NewPartition returns a Partition of the given worlds. It collects the networks, services and
+// ports that their resources mention. Two parties are in one group only if policy treats them alike
+// in every world.
 func NewPartition(worlds ...verdict.World) *Partition {
 	p := &Partition{
 		worlds: worlds, mentions: readMentions(worlds),
@@ -85,7 +88,8 @@ func (p *Partition) read(world int, resource policy.Resource, counts map[netip.A
 	}
 }
 
-// serve records the services and ports of the addresses. The name of the ServiceBackends does not matter.
+// serve records the services and ports of the addresses. The name of the ServiceBackends does not
+// matter.
 func (p *Partition) serve(world int, r *policy.ServiceBackends) {
 	ports := slices.Clone(r.Ports)
 	slices.SortFunc(ports, func(a, b policy.ServicePort) int {
@@ -132,19 +136,19 @@ func comparePrefixes(a, b netip.Prefix) int {
 	return a.Bits() - b.Bits()
 }
 
-// Ports returns the groups of ports, sorted by protocol and then by number. The ports that no resource mentions are the
-// last group of their protocol.
+// Ports returns the groups of ports, sorted by protocol and then by number. The ports that no
+// resource mentions are the last group of their protocol.
 func (p *Partition) Ports() []PortGroup { return p.mentions.groups() }
 
-// SourcePorts reports whether any rule has a condition on source ports. If so, flows that differ only in their source
-// ports may have different verdicts. The groups that Ports returns do not show this: they are groups of destination
-// ports.
+// SourcePorts reports whether any rule has a condition on source ports. If so, flows that differ
+// only in their source ports may have different verdicts. The groups that Ports returns do not show
+// this: they are groups of destination ports.
 func (p *Partition) SourcePorts() bool { return p.mentions.sourcePorts }
 
-// Groups divides the given parties into groups. It takes the parties one after another. A party joins an existing group
-// if policy cannot distinguish it from the members of that group. Otherwise the party starts a new group at the end of
-// the result. A party is alone in its group if it is not a workload endpoint, or if it shares an address with another
-// workload endpoint.
+// Groups divides the given parties into groups. It takes the parties one after another. A party
+// joins an existing group if policy cannot distinguish it from the members of that group. Otherwise
+// the party starts a new group at the end of the result. A party is alone in its group if it is not
+// a workload endpoint, or if it shares an address with another workload endpoint.
 func (p *Partition) Groups(parties []Party) []Group {
 	index := map[string]int{}
 	var groups []Group
@@ -161,9 +165,9 @@ func (p *Partition) Groups(parties []Party) []Group {
 	return groups
 }
 
-// signature returns a text that is equal for all members of a group. The text has everything of an endpoint that policy
-// can match. It does not have the names of the endpoint, its interface and its node. In place of each address, it has
-// the networks that contain the address.
+// signature returns a text that is equal for all members of a group. The text has everything of an
+// endpoint that policy can match. It does not have the names of the endpoint, its interface and its
+// node. In place of each address, it has the networks that contain the address.
 func (p *Partition) signature(party Party) string {
 	var parts []string
 	for _, world := range p.worlds {

@@ -96,7 +96,8 @@ func TestGroups(t *testing.T) {
 	}
 }
 
-// For a service with several ServiceBackends, the ports of a pod matter, but not which ServiceBackends has the pod.
+// For a service with several ServiceBackends, the ports of a pod matter, but not which
+// ServiceBackends has the pod.
 func TestGroupsOfServices(t *testing.T) {
 	part := func(name, addr string, port uint16) policy.Resource {
 		return &policy.ServiceBackends{

@@ -21,23 +21,24 @@ const (
 	echoRequestV6 = 128
 )
 
-// Port selects packets to a party by a port, a protocol, or a type of ICMP message. String and JSON use the text that
-// ParsePort parses.
+// Port selects packets to a party by a port, a protocol, or a type of ICMP message. String and JSON
+// use the text that ParsePort parses.
 type Port struct {
-	// Protocol is 0 if Name stands for ports of any protocol. ICMP without a type means an echo request of either
-	// family.
+	// Protocol is 0 if Name stands for ports of any protocol. ICMP without a type means an echo
+	// request of either family.
 	Protocol policy.Protocol
 	// Name of a port of the receiver. Empty if there is a number.
 	Name string
 	// Number of the port. It is 0 if there is a name or the protocol has no ports.
 	Number uint16
-	// Typed means that Type and Code are set. The protocol then decides the address family of the flow: IPv4 for ICMP,
-	// IPv6 for ICMPv6.
+	// Typed means that Type and Code are set. The protocol then decides the address family of the
+	// flow: IPv4 for ICMP, IPv6 for ICMPv6.
 	Typed      bool
 	Type, Code uint8
 }
 
-// ParsePort parses a port. The section Names of the package's documentation has the syntax. The error quotes the text.
+// ParsePort parses a port. The section Names of the package's documentation has the syntax. The
+// error quotes the text.
 func ParsePort(text string) (Port, error) {
 	name, rest, more := strings.Cut(text, "/")
 	if !more {
@@ -71,7 +72,8 @@ func ParsePort(text string) (Port, error) {
 	return Port{Protocol: protocol, Number: port.First}, nil
 }
 
-// parseBare parses a text without a slash. It refuses a number, which could be a protocol or a port.
+// parseBare parses a text without a slash. It refuses a number, which could be a protocol or a
+// port.
 func parseBare(text string) (Port, error) {
 	if _, err := strconv.ParseUint(text, 10, 64); err == nil {
 		return Port{}, fmt.Errorf("%q: want a protocol too, as in tcp/80", text)
@@ -136,10 +138,11 @@ func (p *Port) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// Flows returns the flows from one party to another: one for each pair of a source address and a destination address of
-// the same family. If p is ICMPv6 or has an ICMP type, only pairs of the protocol's family count. If p has the name of
-// a port, the destination may have several ports with this name. In this case, there is one flow for each pair and each
-// of these ports. Flows returns no flow if there is no such pair, or if the destination has no port with the name.
+// Flows returns the flows from one party to another: one for each pair of a source address and a
+// destination address of the same family. If p is ICMPv6 or has an ICMP type, only pairs of the
+// protocol's family count. If p has the name of a port, the destination may have several ports with
+// this name. In this case, there is one flow for each pair and each of these ports. Flows returns
+// no flow if there is no such pair, or if the destination has no port with the name.
 func (p Port) Flows(from, to Party) []verdict.Flow {
 	var flows []verdict.Flow
 	for _, src := range from.Addresses {
@@ -172,7 +175,8 @@ func (p Port) numbers(to Party) []Port {
 	return ports
 }
 
-// flow returns the flow between two addresses of one family. ok is false if p is ICMP of the other family.
+// flow returns the flow between two addresses of one family. ok is false if p is ICMP of the other
+// family.
 func (p Port) flow(src, dst netip.Addr) (verdict.Flow, bool) {
 	flow := verdict.Flow{Src: src, Dst: dst, Protocol: p.Protocol, DstPort: p.Number}
 	if p.Protocol.HasPorts() {

@@ -15,15 +15,16 @@ import (
 // PortGroup is a port that represents all ports that policy cannot distinguish from it.
 type PortGroup struct {
 	Port
-	// Last port of the range that begins with Number, or Number for a single port. 0 if the protocol has no ports.
+	// Last port of the range that begins with Number, or Number for a single port. 0 if the
+	// protocol has no ports.
 	Last uint16
-	// Mentioned reports whether a rule, a service or a named port mentions the port. If it is false, the PortGroup
-	// represents all ports of the protocol that no resource mentions.
+	// Mentioned reports whether a rule, a service or a named port mentions the port. If it is
+	// false, the PortGroup represents all ports of the protocol that no resource mentions.
 	Mentioned bool
 }
 
-// String returns a port such as "tcp/80", or a range of ports. If Mentioned is false, it returns a text such as
-// "tcp/other". ParsePort accepts a port, but no range and no such text.
+// String returns a port such as "tcp/80", or a range of ports. If Mentioned is false, it returns a
+// text such as "tcp/other". ParsePort accepts a port, but no range and no such text.
 func (p PortGroup) String() string {
 	text := p.Port.String()
 	switch {
@@ -93,7 +94,8 @@ func (m *mentions) groups() []PortGroup {
 	return groups
 }
 
-// comparePortGroups orders TCP and UDP first. A group that is not mentioned is the last one of its protocol.
+// comparePortGroups orders TCP and UDP first. A group that is not mentioned is the last one of its
+// protocol.
 func comparePortGroups(a, b PortGroup) int {
 	return cmp.Or(
 		cmp.Compare(rank(a), rank(b)),
@@ -186,8 +188,8 @@ func (m *mentions) rules(rules []policy.Rule) {
 	}
 }
 
-// ranges divides the ports of a protocol at the boundaries of the intervals. It returns the first port of each section
-// that lies in an interval, and the first port that is in no interval.
+// ranges divides the ports of a protocol at the boundaries of the intervals. It returns the first
+// port of each section that lies in an interval, and the first port that is in no interval.
 func ranges(protocol policy.Protocol, list []interval) []PortGroup {
 	cuts := []int{1, 65536}
 	for _, i := range list {

@@ -16,8 +16,8 @@ type Query struct {
 	From, To Party
 	// Port of the receiver.
 	Port Port
-	// Flows has at least one flow. Before a call of Explain, the caller may change fields of the flows, for example
-	// SrcPort.
+	// Flows has at least one flow. Before a call of Explain, the caller may change fields of the
+	// flows, for example SrcPort.
 	Flows []verdict.Flow
 }
 
@@ -36,7 +36,8 @@ type Answer struct {
 	Flows []*verdict.Explanation `json:"flows"`
 }
 
-// String returns several lines: the outcome, the notes, and all explanations. The text is for people and may change.
+// String returns several lines: the outcome, the notes, and all explanations. The text is for
+// people and may change.
 func (a Answer) String() string {
 	var text strings.Builder
 	fmt.Fprintf(&text, "%s -> %s %s: %s\n", a.From, a.To, a.Port, a.Outcome)
@@ -49,14 +50,15 @@ func (a Answer) String() string {
 	return text.String()
 }
 
-// Queries returns the queries from each sender to each receiver on each port, in the order of the arguments. Senders
-// and receivers are given as texts for Find. Queries makes no query from a party to itself.
+// Queries returns the queries from each sender to each receiver on each port, in the order of the
+// arguments. Senders and receivers are given as texts for Find. Queries makes no query from a party
+// to itself.
 //
 // Queries returns an error in these cases:
 //
 //   - Find returns an error for one of the texts.
-//   - For a sender, a receiver and a port, Port.Flows returns no flow, for example because the two have no addresses of
-//     the same family.
+//   - For a sender, a receiver and a port, Port.Flows returns no flow, for example because the two
+//     have no addresses of the same family.
 //   - There is no query, for example because the only sender is also the only receiver.
 func (x *Index) Queries(from, to []string, ports []Port) ([]Query, error) {
 	senders, err := x.FindAll(from...)

@@ -15,8 +15,8 @@ import (
 	"github.com/wayleave/wayleave/policy/verdict"
 )
 
-// representatives returns the groups that can represent a port. These are the groups that contain the port, else groups
-// of the same ICMP type, else groups of unmentioned ports and messages.
+// representatives returns the groups that can represent a port. These are the groups that contain
+// the port, else groups of the same ICMP type, else groups of unmentioned ports and messages.
 func representatives(groups []probe.PortGroup, p probe.Port) []probe.PortGroup {
 	var found [3][]probe.PortGroup
 	for _, s := range groups {
@@ -50,8 +50,8 @@ type flowKind struct {
 	is6            bool
 }
 
-// If the verdict of any flow between any pods changes, it changes for a representative, too: grouping and sampling lose
-// nothing.
+// If the verdict of any flow between any pods changes, it changes for a representative, too:
+// grouping and sampling lose nothing.
 func TestRepresentativesShowEveryChange(t *testing.T) {
 	alikes := 0
 	for seed := range uint64(16) {

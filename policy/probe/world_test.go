@@ -15,13 +15,15 @@ import (
 	"github.com/wayleave/wayleave/policy/worlds"
 )
 
-// twoWorlds returns two random worlds with the same pods, some of them replicas, and different policies. They have few
-// addresses of replicas, networks, ports and messages, so that these often match.
+// twoWorlds returns two random worlds with the same pods, some of them replicas, and different
+// policies. They have few addresses of replicas, networks, ports and messages, so that these often
+// match.
 func twoWorlds(seed uint64) (before, after verdict.World) {
 	gen, rng := worlds.New(worlds.Config{Seed: seed}), rand.New(rand.NewPCG(seed, 4))
 	before = verdict.World{}
 	for range 15 + rng.IntN(30) {
-		// Policies that deny hide the effect of others: half of the worlds have only the narrow policies.
+		// Policies that deny hide the effect of others: half of the worlds have only the narrow
+		// policies.
 		if u := gen.Update(); seed%2 == 0 || u.Key.Kind != policy.KindPolicy {
 			before.Apply(u)
 		}
@@ -92,8 +94,8 @@ func backends(rng *rand.Rand, i int) policy.Resource {
 	return s
 }
 
-// narrow returns a policy for all endpoints with many distinctions. It comes first, and leaves the decision to later
-// policies if its rules do not match.
+// narrow returns a policy for all endpoints with many distinctions. It comes first, and leaves the
+// decision to later policies if its rules do not match.
 func narrow(rng *rand.Rand, i int) policy.Resource {
 	order := float64(-i)
 	rules := []policy.Rule{narrowRule(rng), narrowRule(rng)}

@@ -14,9 +14,9 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// AddressClasses divides addresses into classes, for some given endpoints. Two addresses are in one class if they match
-// the same conditions in the policies, profiles and settings of these endpoints. AddressClasses is safe for concurrent
-// use.
+// AddressClasses divides addresses into classes, for some given endpoints. Two addresses are in one
+// class if they match the same conditions in the policies, profiles and settings of these
+// endpoints. AddressClasses is safe for concurrent use.
 type AddressClasses struct {
 	e          *Evaluator
 	conditions []addressCondition
@@ -28,10 +28,12 @@ type AddressClasses struct {
 // addressCondition evaluates a condition for an address, and appends the result to key.
 type addressCondition func(key []byte, s *side) []byte
 
-// AddressClasses returns the classes of addresses for some endpoints: the policies of these endpoints treat all
-// addresses of a class alike. The endpoints are workload endpoints and host endpoints of one node.
+// AddressClasses returns the classes of addresses for some endpoints: the policies of these
+// endpoints treat all addresses of a class alike. The endpoints are workload endpoints and host
+// endpoints of one node.
 //
-// The error is always nil: only a policy that cannot be compiled would cause an error, and New rejects such a policy.
+// The error is always nil: only a policy that cannot be compiled would cause an error, and New
+// rejects such a policy.
 func (e *Evaluator) AddressClasses(endpoints ...policy.Key) (*AddressClasses, error) {
 	c := &AddressClasses{e: e}
 	known := map[string]bool{}
@@ -167,7 +169,8 @@ func appendNamed(key []byte, name string, peers scope, s *side) []byte {
 // id identifies the ServiceBackends that have the ports.
 func (p portSet) id() uintptr { return reflect.ValueOf(p).Pointer() }
 
-// texts returns a text for each set of ports. Equal sets have equal texts. Many addresses share a set.
+// texts returns a text for each set of ports. Equal sets have equal texts. Many addresses share a
+// set.
 func (s *service) texts() map[uintptr]string {
 	texts := map[uintptr]string{}
 	for _, parts := range s.parts {
@@ -190,11 +193,12 @@ func appendTexts(key []byte, texts []string) []byte {
 	return append(append(append(key, '('), strings.Join(slices.Compact(texts), " ")...), ')')
 }
 
-// AppendClass appends the class of an address to key. Classes are for the endpoints that were passed to
-// Evaluator.AddressClasses. If two addresses have the same family and class, these endpoints treat them alike. Each
-// endpoint gives the same verdict to a flow with one address, and to the same flow with the other address. There is one
-// exception. If one of the two addresses belongs to an endpoint, the verdicts of this endpoint on flows that it sends
-// may differ. For example, the endpoint may send from its own address, but not from the other one.
+// AppendClass appends the class of an address to key. Classes are for the endpoints that were
+// passed to Evaluator.AddressClasses. If two addresses have the same family and class, these
+// endpoints treat them alike. Each endpoint gives the same verdict to a flow with one address, and
+// to the same flow with the other address. There is one exception. If one of the two addresses
+// belongs to an endpoint, the verdicts of this endpoint on flows that it sends may differ. For
+// example, the endpoint may send from its own address, but not from the other one.
 func (c *AddressClasses) AppendClass(key []byte, addr netip.Addr) []byte {
 	s := side{addr: addr, objects: c.e.objectsAt(addr)}
 	for _, condition := range c.conditions {
@@ -206,8 +210,9 @@ func (c *AddressClasses) AppendClass(key []byte, addr netip.Addr) []byte {
 	return appendBit(key, c.node != nil && c.node.hasAddress(addr))
 }
 
-// Prefixes iterates over the prefixes that separate the classes. Two neighbouring addresses can be in different classes
-// only if one of these prefixes begins or ends between them. The prefixes are in no order, and there may be duplicates.
+// Prefixes iterates over the prefixes that separate the classes. Two neighbouring addresses can be
+// in different classes only if one of these prefixes begins or ends between them. The prefixes are
+// in no order, and there may be duplicates.
 func (c *AddressClasses) Prefixes() iter.Seq[netip.Prefix] {
 	return func(yield func(netip.Prefix) bool) {
 		single := func(a netip.Addr) bool { return yield(netip.PrefixFrom(a, a.BitLen())) }

@@ -11,8 +11,8 @@ import (
 	"github.com/wayleave/wayleave/policy/verdict"
 )
 
-// large returns a world of n endpoints and n policies. Each policy selects one endpoint in groups, and none allows, so
-// that all are evaluated.
+// large returns a world of n endpoints and n policies. Each policy selects one endpoint in groups,
+// and none allows, so that all are evaluated.
 func large(n, groups int) (verdict.World, verdict.Flow) {
 	w := verdict.World{}
 	for i := range n {
@@ -40,9 +40,11 @@ func large(n, groups int) (verdict.World, verdict.Flow) {
 //
 //   - 1,000 of 10,000 policies select the destination of the flow.
 //   - All policies select the destination.
-//   - The flow passes a node. All policies select the destination, and the host endpoint at which the flow enters.
+//   - The flow passes a node. All policies select the destination, and the host endpoint at which
+//     the flow enters.
 //
-// Some variants have staged policies, which replace others with the same name and select the same endpoints.
+// Some variants have staged policies, which replace others with the same name and select the same
+// endpoints.
 func BenchmarkEvaluator(b *testing.B) {
 	for _, c := range []struct {
 		name   string

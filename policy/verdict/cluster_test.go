@@ -11,12 +11,12 @@ import (
 	"github.com/wayleave/wayleave/policy/verdict"
 )
 
-// Kubernetes policies as converted resources: a NetworkPolicy is a namespaced policy of the default tier. An Admin or
-// Baseline ClusterNetworkPolicy is a global policy of its tier. Each namespace is a profile with its labels that allows
-// everything.
+// Kubernetes policies as converted resources: a NetworkPolicy is a namespaced policy of the default
+// tier. An Admin or Baseline ClusterNetworkPolicy is a global policy of its tier. Each namespace is
+// a profile with its labels that allows everything.
 
-// cluster has two namespaces with pods. Pods in the network of their host have its address, 192.0.2.1, which belongs to
-// no endpoint.
+// cluster has two namespaces with pods. Pods in the network of their host have its address,
+// 192.0.2.1, which belongs to no endpoint.
 func cluster(more ...policy.Resource) []policy.Resource {
 	return append([]policy.Resource{
 		profile("kns.a", "pcns.team=red pcns.kubernetes.io/metadata.name=a", allow()),

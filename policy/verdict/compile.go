@@ -35,8 +35,8 @@ type ruleList struct {
 	ids   []string
 }
 
-// rule is a rule as a list of checks, one for each condition. It matches a packet if all checks hold. Without checks,
-// it matches every packet.
+// rule is a rule as a list of checks, one for each condition. It matches a packet if all checks
+// hold. Without checks, it matches every packet.
 type rule struct {
 	action      policy.Action
 	annotations map[string]string
@@ -129,7 +129,8 @@ func (c *compiler) rule(namespace string, r *policy.Rule) ([]check, error) {
 	return checks, nil
 }
 
-// doubtChecks returns checks for a rule in doubt. It matches everything if it denies, otherwise nothing (S167).
+// doubtChecks returns checks for a rule in doubt. It matches everything if it denies, otherwise
+// nothing (S167).
 func doubtChecks(r *policy.Rule) []check {
 	if r.Action == policy.Deny {
 		return nil

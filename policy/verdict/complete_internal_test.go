@@ -13,7 +13,8 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// Every field of a rule except its action and metadata has a check. Without the check, the rule would match too much.
+// Every field of a rule except its action and metadata has a check. Without the check, the rule
+// would match too much.
 func TestEveryFieldOfRulesIsChecked(t *testing.T) {
 	var filled policy.Rule
 	fieldwalk.Fill(reflect.ValueOf(&filled).Elem(), policy.PortRange(80, 90))

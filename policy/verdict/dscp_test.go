@@ -13,8 +13,8 @@ import (
 	"github.com/wayleave/wayleave/policy/verdict"
 )
 
-// S176: code points of a list are alternatives, and those of a negated list are all excluded. Packets of every protocol
-// have a code point.
+// S176: code points of a list are alternatives, and those of a negated list are all excluded.
+// Packets of every protocol have a code point.
 func TestDSCP(t *testing.T) {
 	const tcp4, tcp6 = "tcp 10.0.0.9 10.0.0.1", "tcp fd00::9 fd00::1"
 	runRule(t, "S176 one", policy.Rule{HeaderMatch: ofDSCP(46)},

@@ -18,8 +18,8 @@ type side struct {
 	port uint16
 	// objects are the endpoints with the address and the network sets that contain it.
 	objects []*object
-	// reasonPrefixes are the prefixes of reasons about an object. noObject is the reason if there is none. They are
-	// built on first use, because an explanation can have thousands of reasons.
+	// reasonPrefixes are the prefixes of reasons about an object. noObject is the reason if there
+	// is none. They are built on first use, because an explanation can have thousands of reasons.
 	reasonPrefixes []string
 	noObject       string
 }
@@ -72,8 +72,9 @@ func (c *compiler) entity(namespace, name string, e *policy.EntityRule, of func(
 	return made.checks, nil
 }
 
-// peerScope compiles the positive conditions of a side on endpoints and network sets. In a namespaced policy, it is
-// limited to the namespace, unless there is a namespaceSelector or no condition on endpoints.
+// peerScope compiles the positive conditions of a side on endpoints and network sets. In a
+// namespaced policy, it is limited to the namespace, unless there is a namespaceSelector or no
+// condition on endpoints.
 func peerScope(namespace string, e *policy.EntityRule) (scope, error) {
 	f := scopeFields{namespaceSelector: e.NamespaceSelector, selector: e.Selector}
 	if a := e.ServiceAccounts; a != nil {
@@ -93,8 +94,9 @@ func (c *entityChecks) add(field string, holds func(*packet, *side) bool, why fu
 	})
 }
 
-// addNets adds the conditions on prefixes. A prefix never contains an address of the other family. So 0.0.0.0/0 is any
-// IPv4 address, and a list without prefixes of the packet's family matches nothing.
+// addNets adds the conditions on prefixes. A prefix never contains an address of the other family.
+// So 0.0.0.0/0 is any IPv4 address, and a list without prefixes of the packet's family matches
+// nothing.
 func (c *entityChecks) addNets(e *policy.EntityRule) {
 	if len(e.Nets) > 0 {
 		c.add("nets", func(_ *packet, s *side) bool { return contains(e.Nets, s.addr) },
@@ -106,9 +108,9 @@ func (c *entityChecks) addNets(e *policy.EntityRule) {
 	}
 }
 
-// addPeers adds the conditions on selectors. With positive conditions, one object must match them and not be excluded.
-// Without positive conditions, notSelector excludes the addresses of the objects that it selects, and allows all
-// others, also those without an object.
+// addPeers adds the conditions on selectors. With positive conditions, one object must match them
+// and not be excluded. Without positive conditions, notSelector excludes the addresses of the
+// objects that it selects, and allows all others, also those without an object.
 func (c *entityChecks) addPeers(peers scope, notSelector string) error {
 	if notSelector != "" {
 		sel, err := selector.Parse(notSelector)
@@ -155,8 +157,8 @@ func (s scope) why(at *side) Mismatch {
 	return Mismatch{Field: field, Reason: reasons}
 }
 
-// addPorts adds the conditions on ports. A named port is resolved for the endpoints in the scope that have the address.
-// The scope does not include notSelector.
+// addPorts adds the conditions on ports. A named port is resolved for the endpoints in the scope
+// that have the address. The scope does not include notSelector.
 func (c *entityChecks) addPorts(e *policy.EntityRule, peers scope) {
 	if len(e.Ports) > 0 {
 		c.add("ports", func(p *packet, s *side) bool { return portMatches(e.Ports, peers, p, s) },

@@ -59,8 +59,8 @@ func (v evaluation) endpoint(dir policy.Type, o *object, p *packet) *Direction {
 	return v.direction(walk{packet: p, endpoint: o, state: p.State}, dir)
 }
 
-// direction evaluates the policy of an endpoint. If there are staged policies, it evaluates again as if they were
-// enforced.
+// direction evaluates the policy of an endpoint. If there are staged policies, it evaluates again
+// as if they were enforced.
 func (v evaluation) direction(w walk, dir policy.Type) *Direction {
 	w.evaluation = v
 	w.result = &Direction{Type: dir, Endpoint: w.endpoint.key}
@@ -75,7 +75,8 @@ func (v evaluation) direction(w walk, dir policy.Type) *Direction {
 	return w.result
 }
 
-// sumUp returns one Direction for the stages of a type: the first one that denies, or else the last one that allows.
+// sumUp returns one Direction for the stages of a type: the first one that denies, or else the last
+// one that allows.
 func sumUp(dir policy.Type, stages []*Direction) *Direction {
 	sum := &Direction{Type: dir, Outcome: NotApplicable, Decision: Decision{By: ByNoEndpoint}}
 	for _, d := range stages {

@@ -79,7 +79,8 @@ func TestExplainTextWithOrigins(t *testing.T) {
 	require.Contains(t, text, "rule 2 Allow: no: ")
 }
 
-// A policy without rules has its own origin in the text. A policy with rules has only those of its rules.
+// A policy without rules has its own origin in the text. A policy with rules has only those of its
+// rules.
 func TestExplainTextWithOriginsOfPolicies(t *testing.T) {
 	w := blocked(t)
 	w.Set(in("", 3, ingress("shop/default-deny")))
@@ -232,7 +233,8 @@ func TestStagedDecision(t *testing.T) {
 	}
 }
 
-// The endpoint of a side is the one with the smallest key that has the address, or the one in the flow.
+// The endpoint of a side is the one with the smallest key that has the address, or the one in the
+// flow.
 func TestEndpointsOfFlow(t *testing.T) {
 	w := worldOf(wep("n/b", "10.0.0.1", "app=web"), wep("n/a", "10.0.0.1", "app=db"), ingress("p", allow()),
 		&policy.Policy{Name: "q", Selector: `app == "db"`})

@@ -14,10 +14,11 @@ type traversal struct {
 	from, to end
 	// before is the packet before destination NAT, and after the packet after it.
 	before, after *packet
-	// accepted means that an untracked or pre-DNAT policy has allowed the packet: the host endpoint at which it entered
-	// no longer applies (S122).
+	// accepted means that an untracked or pre-DNAT policy has allowed the packet: the host endpoint
+	// at which it entered no longer applies (S122).
 	accepted bool
-	// state is the connection tracking state. It is StateNew if an untracked policy has allowed the packet.
+	// state is the connection tracking state. It is StateNew if an untracked policy has allowed the
+	// packet.
 	state  State
 	stages []*Direction
 }
@@ -64,9 +65,9 @@ func (v evaluation) stages(f Flow) ([]*Direction, error) {
 	return p.stages, nil
 }
 
-// evalIncoming evaluates the stages of a packet that enters the node, before its destination is known: untracked
-// policy, of host interfaces only, and pre-DNAT policy. The host endpoint for all interfaces has pre-DNAT policy for
-// packets from workloads, too (S105).
+// evalIncoming evaluates the stages of a packet that enters the node, before its destination is
+// known: untracked policy, of host interfaces only, and pre-DNAT policy. The host endpoint for all
+// interfaces has pre-DNAT policy for packets from workloads, too (S105).
 func (p *traversal) evalIncoming() {
 	if p.from.iface != "" {
 		d := p.evalHostEndpoint(StageUntracked, policy.Ingress, p.from, untracked, p.before)
@@ -78,7 +79,8 @@ func (p *traversal) evalIncoming() {
 	}
 }
 
-// checkEncapsulation denies encapsulated packets to the node itself whose source is not an address of a node.
+// checkEncapsulation denies encapsulated packets to the node itself whose source is not an address
+// of a node.
 func (p *traversal) checkEncapsulation() {
 	if !p.to.isProcess() || p.from.iface == loopback || p.e.nodeAddresses[p.after.Src] {
 		return
@@ -102,8 +104,8 @@ func (p *traversal) evalOutgoing() {
 	}
 }
 
-// markUntracked marks the packet as untracked if untracked policy has allowed it. Its connection then has no state. NAT
-// does not translate untracked packets, so a translated one cannot exist.
+// markUntracked marks the packet as untracked if untracked policy has allowed it. Its connection
+// then has no state. NAT does not translate untracked packets, so a translated one cannot exist.
 func (p *traversal) markUntracked(d *Direction) {
 	if d == nil {
 		return
@@ -124,9 +126,9 @@ func makeInvalid(o *Outcome, by *Decision) {
 	}
 }
 
-// evalForwarded evaluates forwarded packets: the apply-on-forward policy of the host endpoints at both interfaces, and
-// the ingress policy of the workload. The host endpoint for all interfaces applies at interfaces of workloads, too
-// (S110).
+// evalForwarded evaluates forwarded packets: the apply-on-forward policy of the host endpoints at
+// both interfaces, and the ingress policy of the workload. The host endpoint for all interfaces
+// applies at interfaces of workloads, too (S110).
 func (p *traversal) evalForwarded() {
 	if !p.accepted {
 		p.evalHostEndpoint(StageForward, policy.Ingress, p.from, forward, p.after)
@@ -181,8 +183,8 @@ func (p *traversal) evalWorkload(s Stage, dir policy.Type, o *object) {
 	p.stages = append(p.stages, d)
 }
 
-// evalHostEndpoint evaluates one list of a host endpoint's policies, adds the stage and returns it. It returns nil if
-// there is no host endpoint, or no policy in the list.
+// evalHostEndpoint evaluates one list of a host endpoint's policies, adds the stage and returns it.
+// It returns nil if there is no host endpoint, or no policy in the list.
 func (p *traversal) evalHostEndpoint(s Stage, dir policy.Type, at end, l policyList, packet *packet) *Direction {
 	if at.host == nil {
 		return nil
@@ -211,8 +213,9 @@ func localAddr(dir policy.Type, p *packet) netip.Addr {
 	return p.Dst
 }
 
-// failsafePort returns the failsafe port that is the packet's destination. Untracked policy evaluates each direction of
-// a connection, so there it also returns the failsafe port that is the source (S114).
+// failsafePort returns the failsafe port that is the packet's destination. Untracked policy
+// evaluates each direction of a connection, so there it also returns the failsafe port that is the
+// source (S114).
 func (w *walk) failsafePort() (policy.Failsafe, bool) {
 	p := w.packet
 	peer, out, back := p.Src, w.e.host.FailsafeInbound, w.e.host.FailsafeOutbound

@@ -12,9 +12,10 @@ import (
 	"github.com/wayleave/wayleave/policy/verdict"
 )
 
-// S105: traffic of a workload to its own host. Rows are the action and the workload's egress policy (none, and no
-// profile either; allow; deny). Columns are the normal policy of a host endpoint for all interfaces (none, allow,
-// deny), each with the pre-DNAT policy (none, allow, deny). A dot means allowed.
+// S105: traffic of a workload to its own host. Rows are the action and the workload's egress policy
+// (none, and no profile either; allow; deny). Columns are the normal policy of a host endpoint for
+// all interfaces (none, allow, deny), each with the pre-DNAT policy (none, allow, deny). A dot
+// means allowed.
 func TestWorkloadToHost(t *testing.T) {
 	normal := []*policy.Policy{nil, onHost("n", bothWays(onForward), allow()), onHost("n", bothWays(onForward), deny())}
 	before := []*policy.Policy{nil, onHost("d", beforeDNAT, allow()), onHost("d", beforeDNAT, deny())}
@@ -143,7 +144,8 @@ func TestRulesForPacketsOfWorkloads(t *testing.T) {
 		scenario{"another port", onNode(), expect(with("Allow", udp("4789")), with("Deny", udp("4790")))})
 }
 
-// S178: encapsulated packets to the node itself are allowed only from addresses of nodes, in every state.
+// S178: encapsulated packets to the node itself are allowed only from addresses of nodes, in every
+// state.
 func TestEncapsulationFromNodes(t *testing.T) {
 	set := func(h policy.HostConfig) verdict.Config { return verdict.Config{Host: h} }
 	other := &policy.Node{
@@ -273,7 +275,8 @@ func TestFailsafes(t *testing.T) { // S111
 	})
 }
 
-// A host endpoint is a peer by its ExpectedIPs, with its labels, those of its profiles and its named ports (S58).
+// A host endpoint is a peer by its ExpectedIPs, with its labels, those of its profiles and its
+// named ports (S58).
 func TestHostEndpointAsPeer(t *testing.T) {
 	h := by("192.0.2.1", hep("h", "eth0", "role=node", "zone"))
 	h.Ports = []policy.EndpointPort{{Name: "http", Protocol: policy.ProtocolTCP, Port: 8080}}

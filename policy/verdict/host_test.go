@@ -83,7 +83,8 @@ func tcpFrom(action policy.Action, port uint16) policy.Rule {
 	}}
 }
 
-// onNode returns two nodes, two workloads on the first with profiles that allow everything, and more.
+// onNode returns two nodes, two workloads on the first with profiles that allow everything, and
+// more.
 func onNode(more ...policy.Resource) []policy.Resource {
 	far := behind("cali1", wep("n/far", "10.0.9.9", "", "open"))
 	far.Node = "node2"
@@ -170,7 +171,8 @@ func TestNodeWithoutHostEndpoints(t *testing.T) {
 	})
 }
 
-// The addresses of a node are those of its resource, its tunnel devices, its host endpoints, and Config.
+// The addresses of a node are those of its resource, its tunnel devices, its host endpoints, and
+// Config.
 func TestAddressesOfNodes(t *testing.T) {
 	node := &policy.Node{
 		Name: "node1", Addresses: []netip.Prefix{netip.MustParsePrefix("192.0.2.1/24")},
@@ -189,7 +191,8 @@ func TestAddressesOfNodes(t *testing.T) {
 	)})
 }
 
-// Two workloads cannot share an interface. It belongs to the one with the smaller key, unless the flow names the other.
+// Two workloads cannot share an interface. It belongs to the one with the smaller key, unless the
+// flow names the other.
 func TestSharedInterface(t *testing.T) {
 	e := verdict.New(worldOf(onNode(behind("cali1", wep("n/alt", "10.0.0.7", "", "open")))...))
 	f := flowOf(t, "tcp 10.0.0.7 198.51.100.9:80 @node1 in=cali1 out=eth0")
@@ -247,7 +250,8 @@ func TestFlowsThatCannotExist(t *testing.T) {
 	require.Equal(t, verdict.Allow, e.Evaluate(f).Combined)
 }
 
-// The interface of a refused workload is as any other of the node: its policy and its source check do not apply.
+// The interface of a refused workload is as any other of the node: its policy and its source check
+// do not apply.
 func TestRejectedWorkload(t *testing.T) {
 	bad := behind("cali1", wep("n/web", "10.0.0.1", "app=web"))
 	bad.MAC = "none"
@@ -400,8 +404,8 @@ func TestPreDNATSeesOriginalDestination(t *testing.T) {
 	})
 }
 
-// S115: untracked connections have no state: each direction needs a rule, and if one is removed, neither direction
-// works.
+// S115: untracked connections have no state: each direction needs a rule, and if one is removed,
+// neither direction works.
 func TestUntracked(t *testing.T) {
 	h := hep("h", "eth0", "host=")
 	back := "tcp 192.0.2.1:80 198.51.100.9:31245 @node1 out=eth0 Invalid"

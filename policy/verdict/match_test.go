@@ -225,8 +225,8 @@ func TestSelectors(t *testing.T) {
 			set("all6", "::/0", "role=any"), ingress(name, allowFrom(e)),
 		}
 	}
-	// The sources are in the order of the outcomes below: n/fe, n/be, m/fe, g, a global set, a set of m, no object. The
-	// endpoint m/fe2 has the same address as n/be.
+	// The sources are in the order of the outcomes below: n/fe, n/be, m/fe, g, a global set, a set
+	// of m, no object. The endpoint m/fe2 has the same address as n/be.
 	sources := []string{"10.0.1.1", "10.0.1.2", "10.0.1.3", "10.0.1.4", "20.1.1.1", "10.0.1.9", "9.9.9.9"}
 	accounts := func(selector string, names ...string) *policy.ServiceAccounts {
 		return &policy.ServiceAccounts{Names: names, Selector: selector}

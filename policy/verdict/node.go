@@ -53,8 +53,9 @@ func (e *Evaluator) addHostEndpoint(r *policy.HostEndpoint) {
 	n.hosts = append(n.hosts, o)
 }
 
-// end is the place at which a flow enters or leaves a node: the interface of a workload, or a host interface. If the
-// fields workload and iface are empty, the place is one of the node's own processes.
+// end is the place at which a flow enters or leaves a node: the interface of a workload, or a host
+// interface. If the fields workload and iface are empty, the place is one of the node's own
+// processes.
 type end struct {
 	workload *object
 	iface    string
@@ -112,9 +113,10 @@ func (e *Evaluator) resolveEnd(
 	}
 }
 
-// hostEndpoint returns the host endpoint that governs an interface, or nil. Of the host endpoints that match by name or
-// address, it returns the one with the smallest name (S123). If none matches, it returns the host endpoint for all
-// interfaces. The host endpoint for all interfaces does not govern the loopback interface.
+// hostEndpoint returns the host endpoint that governs an interface, or nil. Of the host endpoints
+// that match by name or address, it returns the one with the smallest name (S123). If none matches,
+// it returns the host endpoint for all interfaces. The host endpoint for all interfaces does not
+// govern the loopback interface.
 func (e *Evaluator) hostEndpoint(node, iface string) (*object, error) {
 	n := e.nodes[node]
 	for _, o := range n.hosts {

@@ -11,8 +11,8 @@ import (
 	"github.com/wayleave/wayleave/selector"
 )
 
-// newObject returns an object with labels from several layers. The first layer with a label takes precedence. The
-// namespace label is always the namespace.
+// newObject returns an object with labels from several layers. The first layer with a label takes
+// precedence. The namespace label is always the namespace.
 func newObject(key policy.Key, layers ...map[string]string) *object {
 	labels := selector.Map{}
 	for _, layer := range slices.Backward(layers) {
@@ -25,7 +25,8 @@ func newObject(key policy.Key, layers ...map[string]string) *object {
 	return &object{key: key, name: key.String(), labels: labels}
 }
 
-// newEndpoint returns an object that inherits the labels of its profiles, and adds it to the objects of its addresses.
+// newEndpoint returns an object that inherits the labels of its profiles, and adds it to the
+// objects of its addresses.
 func (e *Evaluator) newEndpoint(
 	key policy.Key, labels map[string]string, profiles []string, addrs []netip.Addr, ports []policy.EndpointPort,
 ) *object {
@@ -66,8 +67,9 @@ func (e *Evaluator) objectsAt(addr netip.Addr) []*object {
 	return objects
 }
 
-// workload returns the workload endpoint of one side of a flow: the one with the name or, without a name, the first
-// with the address. If node is not empty, it must be on that node. workload returns nil if there is none.
+// workload returns the workload endpoint of one side of a flow: the one with the name or, without a
+// name, the first with the address. If node is not empty, it must be on that node. workload returns
+// nil if there is none.
 func (e *Evaluator) workload(name policy.Key, addr netip.Addr, node string) *object {
 	if name != (policy.Key{}) {
 		return e.workloads[name]

@@ -8,10 +8,10 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// Only returns an Evaluator that is faster than e, because it has only the policies that select at least one of the
-// given endpoints. Both Evaluators return the same verdict for a flow, unless one of the policies that Only leaves out
-// decides about the flow. The endpoints are workload endpoints and host endpoints. Keys that the world does not have
-// are ignored.
+// Only returns an Evaluator that is faster than e, because it has only the policies that select at
+// least one of the given endpoints. Both Evaluators return the same verdict for a flow, unless one
+// of the policies that Only leaves out decides about the flow. The endpoints are workload endpoints
+// and host endpoints. Keys that the world does not have are ignored.
 func (e *Evaluator) Only(endpoints ...policy.Key) *Evaluator {
 	only, kept := *e, map[*compiledPolicy]bool{}
 	only.policies, only.tiers = e.selecting(endpoints...), nil

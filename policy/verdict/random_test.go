@@ -189,7 +189,8 @@ func mapPolicies(w verdict.World, change func(*policy.Policy) *policy.Policy) ve
 	return changed
 }
 
-// splitRules makes one rule for each net and port of a list, because the entries of a list are alternatives.
+// splitRules makes one rule for each net and port of a list, because the entries of a list are
+// alternatives.
 func splitRules(rules []policy.Rule) []policy.Rule {
 	var out []policy.Rule
 	for _, r := range rules {
@@ -280,7 +281,8 @@ func checkSeed(t *testing.T, seed uint64) {
 	}
 }
 
-// checkStaged compares the staged results of an explanation with a world in which the staged policies are enforced.
+// checkStaged compares the staged results of an explanation with a world in which the staged
+// policies are enforced.
 func checkStaged(t *testing.T, d, promoted *verdict.Direction, seed uint64) {
 	t.Helper()
 	if d.Stage != promoted.Stage || d.Endpoint != promoted.Endpoint {

@@ -20,8 +20,8 @@ type part struct {
 	holds       func(*object) bool
 }
 
-// scopeFields are the fields by which policies select endpoints and rules select peers. They have the same meaning in
-// both. Empty fields are no condition.
+// scopeFields are the fields by which policies select endpoints and rules select peers. They have
+// the same meaning in both. Empty fields are no condition.
 type scopeFields struct {
 	namespace         string
 	namespaceSelector string
@@ -76,8 +76,9 @@ func (s scope) selects(o *object) bool {
 	return !slices.ContainsFunc(s, func(p part) bool { return !p.holds(o) })
 }
 
-// namespaceSelector is a selector on the labels of namespaces. all() there means "in a namespace", and global() means
-// "in none". So it has one form for objects with a namespace and one for those without.
+// namespaceSelector is a selector on the labels of namespaces. all() there means "in a namespace",
+// and global() means "in none". So it has one form for objects with a namespace and one for those
+// without.
 type namespaceSelector struct {
 	namespaced, global *selector.Selector
 }
@@ -114,7 +115,8 @@ func (s namespaceSelector) selects(o *object) bool {
 	return s.namespaced.Match(labels)
 }
 
-// prefixed has the labels of an object's namespace or service account, without the prefix that they have on the object.
+// prefixed has the labels of an object's namespace or service account, without the prefix that they
+// have on the object.
 type prefixed struct {
 	prefix string
 	labels selector.Map

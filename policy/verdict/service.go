@@ -13,8 +13,8 @@ import (
 // serviceName identifies a service.
 type serviceName struct{ namespace, name string }
 
-// service has the backends of a service, by address. In each ServiceBackends, every address serves every port. That is
-// up to a hundred million pairs, so the addresses of one share a set of ports.
+// service has the backends of a service, by address. In each ServiceBackends, every address serves
+// every port. That is up to a hundred million pairs, so the addresses of one share a set of ports.
 type service struct {
 	parts map[netip.Addr][]portSet
 }
@@ -47,8 +47,8 @@ func (e *Evaluator) addService(r *policy.ServiceBackends) {
 	}
 }
 
-// addService adds the condition on a service: as a source by address only, as a destination by address, protocol and
-// port (S77).
+// addService adds the condition on a service: as a source by address only, as a destination by
+// address, protocol and port (S77).
 func (c *entityChecks) addService(m *policy.ServiceMatch, namespace string, services map[serviceName]*service) {
 	if m == nil {
 		return

@@ -29,7 +29,8 @@ func backends(t *testing.T, part, service, addrs, ports string) *policy.ServiceB
 	return b
 }
 
-// Every address of a ServiceBackends serves every port, without a pair for each combination in memory.
+// Every address of a ServiceBackends serves every port, without a pair for each combination in
+// memory.
 func TestManyBackends(t *testing.T) {
 	const n = 2_000
 	part := &policy.ServiceBackends{Namespace: "n", Name: "web-1", Service: "web"}

@@ -11,21 +11,22 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// String returns the explanation in several lines, with a final line break. The text is for people and may change. The
-// JSON encoding is for programs.
+// String returns the explanation in several lines, with a final line break. The text is for people
+// and may change. The JSON encoding is for programs.
 func (x *Explanation) String() string { return x.Text(Origins{}) }
 
-// Origins finds the origins of rules and policies, for example lines of manifests. A function returns "" if the origin
-// is not known. If a function is nil, it knows no origin.
+// Origins finds the origins of rules and policies, for example lines of manifests. A function
+// returns "" if the origin is not known. If a function is nil, it knows no origin.
 type Origins struct {
 	// Rule returns the origin of the rule with the given ID.
 	Rule func(ruleID string) string
-	// Policy returns the origin of a policy. It is called only for a policy of which the explanation has no rule.
+	// Policy returns the origin of a policy. It is called only for a policy of which the
+	// explanation has no rule.
 	Policy func(policy.Key) string
 }
 
-// Text returns the text of String, with the origin of each rule. A policy without rules in the explanation has its own
-// origin in the text.
+// Text returns the text of String, with the origin of each rule. A policy without rules in the
+// explanation has its own origin in the text.
 func (x *Explanation) Text(o Origins) string {
 	if o.Rule == nil {
 		o.Rule = func(string) string { return "" }

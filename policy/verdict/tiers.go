@@ -9,7 +9,8 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// policyList is one of the lists of an endpoint's policies. Workload endpoints have only the normal list.
+// policyList is one of the lists of an endpoint's policies. Workload endpoints have only the normal
+// list.
 type policyList int
 
 const (
@@ -103,8 +104,8 @@ func enforcedKey(k policy.Key) policy.Key {
 	return k
 }
 
-// findTier returns a tier with the settings of its resource or, without one, those of the built-in tier. Otherwise, the
-// tier is missing.
+// findTier returns a tier with the settings of its resource or, without one, those of the built-in
+// tier. Otherwise, the tier is missing.
 func (e *Evaluator) findTier(w World, name string) *tier {
 	key := (&policy.Tier{Name: name}).Key()
 	if r, ok := w[key].(*policy.Tier); ok && e.rejected[key] == nil {

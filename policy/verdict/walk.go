@@ -21,7 +21,8 @@ type walk struct {
 	state State
 	// failsafe means that failsafe ports apply.
 	failsafe bool
-	// noPolicyOutcome is the outcome if no policy of the list selects the endpoint. The normal list does not use it.
+	// noPolicyOutcome is the outcome if no policy of the list selects the endpoint. The normal list
+	// does not use it.
 	noPolicyOutcome Outcome
 	// enforceStaged evaluates staged policies as if they were enforced.
 	enforceStaged bool
@@ -84,8 +85,8 @@ func (w *walk) beforePolicy() (decided bool) {
 // down reports whether the endpoint's administrative state is down.
 func (o *object) down() bool { return o.workload != nil && o.workload.AdminState == policy.AdminDown }
 
-// ownsSource reports whether a workload may send from an address (S119). Its floating addresses are not among these:
-// the kernel translates the source of replies after policy.
+// ownsSource reports whether a workload may send from an address (S119). Its floating addresses are
+// not among these: the kernel translates the source of replies after policy.
 func ownsSource(r *policy.WorkloadEndpoint, addr netip.Addr) bool {
 	return slices.Contains(r.Addresses, addr) || contains(r.AllowSpoofedSourcePrefixes, addr)
 }
@@ -123,8 +124,8 @@ func (w *walk) governed() bool {
 	return false
 }
 
-// tier evaluates one tier and reports whether it decided. It records no step for a tier without a policy for the
-// endpoint in this direction.
+// tier evaluates one tier and reports whether it decided. It records no step for a tier without a
+// policy for the endpoint in this direction.
 func (w *walk) tier(t *tier) (decided bool) {
 	var steps []PolicyStep
 	var action policy.Action
@@ -181,8 +182,8 @@ func (w *walk) tier(t *tier) (decided bool) {
 	return true
 }
 
-// previousSteps returns the steps of the previous walk for the policies of a tier. The results of their rules are the
-// same in this walk.
+// previousSteps returns the steps of the previous walk for the policies of a tier. The results of
+// their rules are the same in this walk.
 func (w *walk) previousSteps(t *tier) []PolicyStep {
 	if w.previous == nil {
 		return nil
@@ -204,8 +205,8 @@ func (s *PolicyStep) ruleResult() ruleResult {
 	return ruleResult{action: s.Action, id: last.ID, annotations: last.Annotations, doubts: last.Doubts}
 }
 
-// staged reports whether enforcing staged policies can change the walk: a staged policy selects the endpoint, or a
-// policy that it would replace does.
+// staged reports whether enforcing staged policies can change the walk: a staged policy selects the
+// endpoint, or a policy that it would replace does.
 func (w *walk) staged() bool {
 	return slices.ContainsFunc(w.e.staging.policies(w.list, w.result.Type), func(p *compiledPolicy) bool {
 		return p.subject.selects(w.endpoint)
@@ -256,7 +257,8 @@ func (w *walk) profile(name string) (decided bool) {
 	return true
 }
 
-// outcomeOf returns the outcome of a final action. Every action but Allow denies, also the Pass of a profile.
+// outcomeOf returns the outcome of a final action. Every action but Allow denies, also the Pass of
+// a profile.
 func outcomeOf(a policy.Action) Outcome {
 	if a == policy.Allow {
 		return Allow
@@ -266,7 +268,8 @@ func outcomeOf(a policy.Action) Outcome {
 
 // ruleResult is the result of a list of rules.
 type ruleResult struct {
-	// action is that of the rule that decided, with its id, annotations and doubts. It is empty if no rule decided.
+	// action is that of the rule that decided, with its id, annotations and doubts. It is empty if
+	// no rule decided.
 	action      policy.Action
 	id          string
 	annotations map[string]string

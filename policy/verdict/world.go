@@ -34,21 +34,23 @@ const (
 	Allow Outcome = "Allow"
 	// Deny means that policy denies the flow.
 	Deny Outcome = "Deny"
-	// NotApplicable means that there is no endpoint on this side. For a stage on the way through a node, it means that
-	// this stage does not decide about the flow.
+	// NotApplicable means that there is no endpoint on this side. For a stage on the way through a
+	// node, it means that this stage does not decide about the flow.
 	NotApplicable Outcome = "NotApplicable"
 )
 
 // Result is the result of policy for a flow.
 type Result struct {
-	// Egress is the outcome at the source endpoint. For a flow through a node, it combines all stages with egress
-	// rules: Deny if one denies, NotApplicable if none decides, and Allow otherwise.
+	// Egress is the outcome at the source endpoint. For a flow through a node, it combines all
+	// stages with egress rules: Deny if one denies, NotApplicable if none decides, and Allow
+	// otherwise.
 	Egress Outcome `json:"egress"`
-	// Ingress is the outcome at the destination endpoint. For a flow through a node, it combines all stages with
-	// ingress rules, in the same way as Egress combines stages with egress rules. It is computed even if Egress is
-	// Deny.
+	// Ingress is the outcome at the destination endpoint. For a flow through a node, it combines
+	// all stages with ingress rules, in the same way as Egress combines stages with egress rules.
+	// It is computed even if Egress is Deny.
 	Ingress Outcome `json:"ingress"`
-	// Combined is Deny if Egress or Ingress is Deny, NotApplicable if both are NotApplicable, and Allow otherwise.
+	// Combined is Deny if Egress or Ingress is Deny, NotApplicable if both are NotApplicable, and
+	// Allow otherwise.
 	Combined Outcome `json:"combined"`
 }
 
@@ -63,10 +65,10 @@ func combine(egress, ingress Outcome) Result {
 	return r
 }
 
-// Evaluate returns the verdict of one flow, with the default Config. It compiles the whole world for each call. Use New
-// for many flows.
+// Evaluate returns the verdict of one flow, with the default Config. It compiles the whole world
+// for each call. Use New for many flows.
 func Evaluate(w World, f Flow) Result { return New(w).Evaluate(f) }
 
-// Explain returns the verdict of one flow with all steps, with the default Config. It compiles the whole world for each
-// call. Use New for many flows.
+// Explain returns the verdict of one flow with all steps, with the default Config. It compiles the
+// whole world for each call. Use New for many flows.
 func Explain(w World, f Flow) *Explanation { return New(w).Explain(f) }

@@ -179,7 +179,8 @@ func worldOf(resources ...policy.Resource) verdict.World {
 	return w
 }
 
-// scenario is a world and its verdicts of flows: "tcp 10.0.0.9 10.0.0.1:80 = Allow". The outcome is the combined one.
+// scenario is a world and its verdicts of flows: "tcp 10.0.0.9 10.0.0.1:80 = Allow". The outcome is
+// the combined one.
 type scenario struct {
 	name  string
 	world []policy.Resource

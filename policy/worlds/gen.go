@@ -11,8 +11,8 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// Node is the name of the node whose policy the test computes. If Config.Interfaces is empty, about two thirds of the
-// endpoints are on this node. The others are on another node.
+// Node is the name of the node whose policy the test computes. If Config.Interfaces is empty, about
+// two thirds of the endpoints are on this node. The others are on another node.
 const Node = "n1"
 
 const otherNode = "n2"
@@ -53,9 +53,9 @@ func namespaceSelectors() []string {
 	return []string{"all()", "global()", `env == "prod"`, `env != "prod"`, `!has(env)`, `all() && env == "dev"`}
 }
 
-// World returns the resources of a whole world. The world has most of the tiers and profiles that the package
-// documentation names, or all of them with Config.Open. It also has the configured numbers of policies, network sets
-// and endpoints. No two resources have the same key.
+// World returns the resources of a whole world. The world has most of the tiers and profiles that
+// the package documentation names, or all of them with Config.Open. It also has the configured
+// numbers of policies, network sets and endpoints. No two resources have the same key.
 func (g *Generator) World() []policy.Resource {
 	var out []policy.Resource
 	for _, name := range g.some3of4(ownTiers()) {
@@ -79,7 +79,8 @@ func (g *Generator) World() []policy.Resource {
 	return out
 }
 
-// some3of4 returns each of the names with a probability of three quarters, or all of them with Config.Open.
+// some3of4 returns each of the names with a probability of three quarters, or all of them with
+// Config.Open.
 func (g *Generator) some3of4(names []string) []string {
 	if g.cfg.Open {
 		return names
@@ -87,8 +88,8 @@ func (g *Generator) some3of4(names []string) []string {
 	return slices.DeleteFunc(names, func(string) bool { return g.chance(4) })
 }
 
-// Update returns a change of one object: usually a valid resource, sometimes an invalid one, and sometimes a
-// deletion. The deleted object may not exist.
+// Update returns a change of one object: usually a valid resource, sometimes an invalid one, and
+// sometimes a deletion. The deleted object may not exist.
 func (g *Generator) Update() policy.Update {
 	resource := g.resource()
 	g.maybeSpoil(resource)
@@ -264,15 +265,16 @@ func (g *Generator) endpoint(n int) *policy.WorkloadEndpoint {
 	return w
 }
 
-// assignInterface moves the endpoint with the number n to one of Config.Interfaces, or away from Node.
+// assignInterface moves the endpoint with the number n to one of Config.Interfaces, or away from
+// Node.
 func (g *Generator) assignInterface(w *policy.WorkloadEndpoint, n int) {
 	if n >= len(g.cfg.Interfaces) {
 		w.Node = otherNode
 		w.Addresses = slices.DeleteFunc(w.Addresses, g.ownedLocally)
 		return
 	}
-	// The namespace depends on n only. If it were random, two endpoints with the same n could have different keys and
-	// the same interface.
+	// The namespace depends on n only. If it were random, two endpoints with the same n could have
+	// different keys and the same interface.
 	w.Node, w.Interface, w.Namespace = Node, g.cfg.Interfaces[n], namespaces()[n%len(namespaces())]
 	w.Addresses = localAddresses(n)
 	if g.chance(6) {
@@ -290,7 +292,8 @@ func (g *Generator) ownedLocally(addr netip.Addr) bool {
 	return false
 }
 
-// localAddresses returns the addresses of the endpoint with the number n on one of Config.Interfaces.
+// localAddresses returns the addresses of the endpoint with the number n on one of
+// Config.Interfaces.
 func localAddresses(n int) []netip.Addr {
 	high, low := byte((n+1)>>8), byte(n+1)
 	return []netip.Addr{

@@ -58,7 +58,8 @@ func BenchmarkAddItem(b *testing.B) {
 	}
 }
 
-// Changes the labels of a parent. Each item has a parent of its own. 100 selectors mention a label of the parents.
+// Changes the labels of a parent. Each item has a parent of its own. 100 selectors mention a label
+// of the parents.
 func BenchmarkUpdateParent(b *testing.B) {
 	const pool = 100_000
 	names, parents := pods(pool), namespaces(pool)
@@ -92,8 +93,8 @@ func BenchmarkUpdateParent(b *testing.B) {
 	}
 }
 
-// Changes a label of a parent of 2,500 items. Either no selector mentions the label, or its change stops the matches of
-// the items with one selector and starts their matches with another.
+// Changes a label of a parent of 2,500 items. Either no selector mentions the label, or its change
+// stops the matches of the items with one selector and starts their matches with another.
 func BenchmarkRelabelParent(b *testing.B) {
 	names, parents := pods(2_500), []string{"ns"}
 	values := []string{"red", "blue"}
@@ -117,8 +118,8 @@ func BenchmarkRelabelParent(b *testing.B) {
 	}
 }
 
-// Adds ten selectors, one of which matches all items. Cold: there is no equal selector. Shared: there is an equal
-// selector under another id.
+// Adds ten selectors, one of which matches all items. Cold: there is no equal selector. Shared:
+// there is an equal selector under another id.
 func BenchmarkAddSelector(b *testing.B) {
 	const n = 100_000
 	sels, ids := setSelectors(b, 10), pods(10)
@@ -186,8 +187,8 @@ func BenchmarkLoad(b *testing.B) {
 	}
 }
 
-// Changes one label of one of the 250,000 endpoints of W1. Either no selector mentions the label, or its new value
-// changes the matches with two of 69 selectors.
+// Changes one label of one of the 250,000 endpoints of W1. Either no selector mentions the label,
+// or its new value changes the matches with two of 69 selectors.
 func BenchmarkUpdateItem(b *testing.B) {
 	const n, updates = 250_000, 4096
 	names, parents, m := pods(n), namespaces(100), workload.Markers()
@@ -223,8 +224,8 @@ func BenchmarkUpdateItem(b *testing.B) {
 	}
 }
 
-// Adds and removes a label of an item that one selector mentions. There are n other selectors: loose ones that match
-// the item, or ones filed under a label of the item that do not.
+// Adds and removes a label of an item that one selector mentions. There are n other selectors:
+// loose ones that match the item, or ones filed under a label of the item that do not.
 func BenchmarkToggleLabel(b *testing.B) {
 	for _, form := range []struct{ name, text string }{
 		{"loose", `x-%d != "b"`},
@@ -250,8 +251,8 @@ func BenchmarkToggleLabel(b *testing.B) {
 	}
 }
 
-// Adds and removes a label that 40 selectors mention, one of which matches the item. There are n other selectors as
-// above.
+// Adds and removes a label that 40 selectors mention, one of which matches the item. There are n
+// other selectors as above.
 func BenchmarkToggleSharedLabel(b *testing.B) {
 	for _, n := range []int{0, 1_000, 10_000} {
 		b.Run(fmt.Sprintf("mentions=40/others=%s", scale(n)), func(b *testing.B) {
@@ -274,7 +275,8 @@ func BenchmarkToggleSharedLabel(b *testing.B) {
 	}
 }
 
-// Changes a label of a parent of 100 items that one selector mentions. n loose selectors match all items.
+// Changes a label of a parent of 100 items that one selector mentions. n loose selectors match all
+// items.
 func BenchmarkRelabelAmongLoose(b *testing.B) {
 	for _, n := range []int{0, 1_000, 10_000} {
 		b.Run("items=100/sels="+scale(n), func(b *testing.B) {
@@ -316,8 +318,8 @@ func BenchmarkLooseSelector(b *testing.B) {
 	})
 }
 
-// Adds and removes items with one or the other of two terms. 100 selectors with 1,500 values need both terms, so that
-// the rarer one changes.
+// Adds and removes items with one or the other of two terms. 100 selectors with 1,500 values need
+// both terms, so that the rarer one changes.
 func BenchmarkRefiling(b *testing.B) {
 	x, _ := newCounting(b)
 	values := make([]string, 1500)

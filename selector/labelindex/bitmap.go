@@ -7,8 +7,8 @@ import (
 	"slices"
 )
 
-// bitmap is a large set of ids. It has parts of 65,536 ids, as a roaring bitmap has. Each part has the lower halves of
-// its ids as a sorted array, or as one bit an id if that is smaller.
+// bitmap is a large set of ids. It has parts of 65,536 ids, as a roaring bitmap has. Each part has
+// the lower halves of its ids as a sorted array, or as one bit an id if that is smaller.
 type bitmap struct {
 	parts []part // sorted by high
 }

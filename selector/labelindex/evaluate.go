@@ -4,9 +4,10 @@ package labelindex
 
 import "slices"
 
-// Matches are stored by query: each query has the set of items that it matches. An item has no list of queries, which
-// would be long if thousands of selectors match it. A query is filed under a label that it needs, or is in the list of
-// loose queries. So the queries that an item may match are found by its labels, and in this list.
+// Matches are stored by query: each query has the set of items that it matches. An item has no list
+// of queries, which would be long if thousands of selectors match it. A query is filed under a
+// label that it needs, or is in the list of loose queries. So the queries that an item may match
+// are found by its labels, and in this list.
 
 // addMatches adds the matches of a new item.
 func (s *store) addMatches(id uint32) {
@@ -30,9 +31,9 @@ func (s *store) removeMatches(id uint32) {
 	}
 }
 
-// updateMatches updates the matches of an item after the names in changed may have got other values. It evaluates only
-// queries that mention one of these names. If more than fewMentions queries do, it evaluates only those that are filed
-// under labels that the item has or had.
+// updateMatches updates the matches of an item after the names in changed may have got other
+// values. It evaluates only queries that mention one of these names. If more than fewMentions
+// queries do, it evaluates only those that are filed under labels that the item has or had.
 func (s *store) updateMatches(id uint32) {
 	s.view.load(s, id)
 	mentions := 0
@@ -63,10 +64,12 @@ func (s *store) updateMatches(id uint32) {
 	}
 }
 
-// fewMentions is the number of queries up to which evaluating all of them is faster than searching the item's labels.
+// fewMentions is the number of queries up to which evaluating all of them is faster than searching
+// the item's labels.
 const fewMentions = 16
 
-// candidatesOf appends the queries that an item may match, each once, and loads the item into the view.
+// candidatesOf appends the queries that an item may match, each once, and loads the item into the
+// view.
 func (s *store) candidatesOf(buf []uint32, id uint32) []uint32 {
 	s.view.load(s, id)
 	epoch := s.nextEpoch()
@@ -83,10 +86,11 @@ func (s *store) candidatesOf(buf []uint32, id uint32) []uint32 {
 	return buf
 }
 
-// affected finds the queries that mention a changed name and that the item in view may match, or may have matched
-// before the change. It collects them in candidates. This list may include other queries, and a query several times. A
-// query that the item matched is loose or filed. If filed, it is under a term that the item still has, or under a
-// changed name with a removed or hidden value. If there are limit candidates or more, affected reports false.
+// affected finds the queries that mention a changed name and that the item in view may match, or
+// may have matched before the change. It collects them in candidates. This list may include other
+// queries, and a query several times. A query that the item matched is loose or filed. If filed, it
+// is under a term that the item still has, or under a changed name with a removed or hidden value.
+// If there are limit candidates or more, affected reports false.
 func (s *store) affected(limit int) bool {
 	epoch := s.nextEpoch()
 	s.candidates = s.candidates[:0]

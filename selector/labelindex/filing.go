@@ -11,8 +11,9 @@ type filing struct {
 	values []string // for formPairs
 	// items is the number of items of the terms. The query is evaluated for each of them.
 	items int
-	// queries is the number of queries that are filed under the terms. It decides between terms with equally many
-	// items: selectors that are added before any item are then filed under different terms.
+	// queries is the number of queries that are filed under the terms. It decides between terms
+	// with equally many items: selectors that are added before any item are then filed under
+	// different terms.
 	queries int
 }
 
@@ -45,8 +46,8 @@ func (s *store) choose(sel *selector.Selector) filing {
 	return best
 }
 
-// initialMissLimit returns the first missLimit of a query: some misses for each label and value that it needs. These
-// labels and values may have to be looked up and moved.
+// initialMissLimit returns the first missLimit of a query: some misses for each label and value
+// that it needs. These labels and values may have to be looked up and moved.
 func initialMissLimit(sel *selector.Selector) uint32 {
 	values := 0
 	for _, r := range sel.Restrictions() {
@@ -123,18 +124,19 @@ func (s *store) unfile(id uint32, q *query) {
 	q.filed = nil
 }
 
-// countMiss counts an item that was evaluated with the query and does not match. When the count reaches missLimit, the
-// query is refiled at the end of the call: its term may have become common. The limit is in proportion to the cost of
-// refiling. It doubles, up to a maximum, each time that no better term is found. So refiling costs less than the
-// evaluations.
+// countMiss counts an item that was evaluated with the query and does not match. When the count
+// reaches missLimit, the query is refiled at the end of the call: its term may have become common.
+// The limit is in proportion to the cost of refiling. It doubles, up to a maximum, each time that
+// no better term is found. So refiling costs less than the evaluations.
 func (s *store) countMiss(id uint32, q *query) {
 	if q.misses++; q.misses == q.missLimit && q.form != formLoose {
 		s.refileQueue = append(s.refileQueue, id)
 	}
 }
 
-// refile files the queries that have reached their miss limit under another term, if that has less than half as many
-// items. It is called at the end of a call, because queries must not move during evaluation.
+// refile files the queries that have reached their miss limit under another term, if that has less
+// than half as many items. It is called at the end of a call, because queries must not move during
+// evaluation.
 func (s *store) refile() {
 	for _, id := range s.refileQueue {
 		q := s.queries.At(id)

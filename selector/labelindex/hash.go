@@ -12,7 +12,8 @@ func newMap[K comparable, V any](seed maphash.Seed) idtable.Map[K, V] {
 	return idtable.NewMap[K, V](hasher[K](seed))
 }
 
-// hasher returns a hash function for keys. For common types of keys, it is faster than maphash.Comparable.
+// hasher returns a hash function for keys. For common types of keys, it is faster than
+// maphash.Comparable.
 func hasher[K comparable](seed maphash.Seed) func(K) uint64 {
 	const odd1, odd2 = 0x9e3779b97f4a7c15, 0xff51afd7ed558ccd
 	salt := maphash.String(seed, "")

@@ -14,9 +14,11 @@ import (
 
 // Config configures an Index with items identified by I and selectors identified by S.
 type Config[I, S comparable] struct {
-	// CompareItems orders the ids of items, as cmp.Compare does. It returns zero only for equal ids. Required.
+	// CompareItems orders the ids of items, as cmp.Compare does. It returns zero only for equal
+	// ids. Required.
 	CompareItems func(a, b I) int
-	// CompareSelectors orders the ids of selectors, as cmp.Compare does. It returns zero only for equal ids. Required.
+	// CompareSelectors orders the ids of selectors, as cmp.Compare does. It returns zero only for
+	// equal ids. Required.
 	CompareSelectors func(a, b S) int
 	// Started is called for each match that starts. Optional.
 	Started func(sel S, item I)
@@ -58,9 +60,10 @@ func New[I, S comparable](cfg Config[I, S]) (*Index[I, S], error) {
 	return x, nil
 }
 
-// UpdateItem adds an item, or replaces its labels and parents. It copies both. For a new item, it evaluates only the
-// selectors that the item could match. For example, it evaluates `a == "b"` only if the item has the label a, and
-// `!has(a)` in any case. For an existing item, UpdateItem evaluates only the selectors that mention a changed label.
+// UpdateItem adds an item, or replaces its labels and parents. It copies both. For a new item, it
+// evaluates only the selectors that the item could match. For example, it evaluates `a == "b"` only
+// if the item has the label a, and `!has(a)` in any case. For an existing item, UpdateItem
+// evaluates only the selectors that mention a changed label.
 func (x *Index[I, S]) UpdateItem(id I, labels map[string]string, parents []string) {
 	item, hash, ok := x.items.Find(id)
 	if !ok {
@@ -71,8 +74,8 @@ func (x *Index[I, S]) UpdateItem(id I, labels map[string]string, parents []strin
 	x.report()
 }
 
-// DeleteItem removes an item. The time is linear in the number of its labels plus the number of selectors that require
-// one of these labels, or no particular label.
+// DeleteItem removes an item. The time is linear in the number of its labels plus the number of
+// selectors that require one of these labels, or no particular label.
 func (x *Index[I, S]) DeleteItem(id I) {
 	item, _, ok := x.items.Find(id)
 	if !ok {
@@ -87,24 +90,24 @@ func (x *Index[I, S]) DeleteItem(id I) {
 	x.report()
 }
 
-// UpdateParent adds a parent or replaces its labels. It copies the labels. UpdateParent evaluates only the selectors
-// that mention a changed label, for all items that name the parent.
+// UpdateParent adds a parent or replaces its labels. It copies the labels. UpdateParent evaluates
+// only the selectors that mention a changed label, for all items that name the parent.
 func (x *Index[I, S]) UpdateParent(name string, labels map[string]string) {
 	x.store.setParent(name, labels)
 	x.report()
 }
 
-// DeleteParent removes a parent. Items that name it lose the labels that they inherit from it. They inherit again if
-// the parent is added again.
+// DeleteParent removes a parent. Items that name it lose the labels that they inherit from it. They
+// inherit again if the parent is added again.
 func (x *Index[I, S]) DeleteParent(name string) {
 	x.store.dropParent(name)
 	x.report()
 }
 
-// UpdateSelector adds a selector or replaces it. If the selector cannot match without certain labels, UpdateSelector
-// evaluates it only for the items that have the rarest of these labels. Otherwise it evaluates the selector for all
-// items. If another id has an equal selector, the selector is not evaluated again. A nil or invalid selector matches
-// nothing.
+// UpdateSelector adds a selector or replaces it. If the selector cannot match without certain
+// labels, UpdateSelector evaluates it only for the items that have the rarest of these labels.
+// Otherwise it evaluates the selector for all items. If another id has an equal selector, the
+// selector is not evaluated again. A nil or invalid selector matches nothing.
 func (x *Index[I, S]) UpdateSelector(id S, sel *selector.Selector) {
 	after := x.store.internQuery(sel)
 	number, hash, known := x.selectors.Find(id)
@@ -159,8 +162,8 @@ func (x *Index[I, S]) unref(queryID, number uint32) {
 	}
 }
 
-// Items iterates over the items that the selector matches, sorted. It iterates over a snapshot from the time of the
-// call.
+// Items iterates over the items that the selector matches, sorted. It iterates over a snapshot from
+// the time of the call.
 func (x *Index[I, S]) Items(sel S) iter.Seq[I] {
 	number, _, ok := x.selectors.Find(sel)
 	if !ok {
@@ -175,8 +178,9 @@ func (x *Index[I, S]) Items(sel S) iter.Seq[I] {
 	return slices.Values(ids)
 }
 
-// Selectors iterates over the selectors that match the item, sorted. It iterates over a snapshot from the time of the
-// call. The time is linear in the number of selectors that require one of the item's labels, or no particular label.
+// Selectors iterates over the selectors that match the item, sorted. It iterates over a snapshot
+// from the time of the call. The time is linear in the number of selectors that require one of the
+// item's labels, or no particular label.
 func (x *Index[I, S]) Selectors(item I) iter.Seq[S] {
 	id, _, ok := x.items.Find(item)
 	if !ok {

@@ -67,8 +67,8 @@ func TestCallbacksAreOptional(t *testing.T) {
 	require.Empty(t, slices.Collect(x.Items(2)))
 }
 
-// S82: an own label takes precedence over inherited ones. Of several parents, the first in the list that has the label
-// takes precedence.
+// S82: an own label takes precedence over inherited ones. Of several parents, the first in the list
+// that has the label takes precedence.
 func TestInheritance(t *testing.T) {
 	x, rec := newIndex(t)
 	x.UpdateSelector("own", parse(t, `a == "own"`))

@@ -92,8 +92,8 @@ func (s *store) replaceParents(id uint32, it *item, parents []uint32) {
 // resetChanged starts a new list of changed names and pairs.
 func (s *store) resetChanged() { s.changed, s.changedPairs = s.changed[:0], s.changedPairs[:0] }
 
-// markChanged records that an item or parent gains or loses a pair, so that the effective value of its name may change.
-// It records nothing if no query mentions the name.
+// markChanged records that an item or parent gains or loses a pair, so that the effective value of
+// its name may change. It records nothing if no query mentions the name.
 func (s *store) markChanged(pairID uint32) {
 	nameID := s.nameOf(pairID)
 	n := s.names.At(nameID)

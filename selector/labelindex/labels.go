@@ -9,15 +9,16 @@ import (
 	"github.com/wayleave/wayleave/internal/idtable"
 )
 
-// term is a label name or a pair, under which queries can be filed. It has no items: every pair has a set of items, but
-// few pairs have a term.
+// term is a label name or a pair, under which queries can be filed. It has no items: every pair has
+// a set of items, but few pairs have a term.
 type term struct {
 	parents   set    // with the label
 	filed     set    // queries
 	inherited uint32 // sum of the items of all parents; an item of several parents counts several times
 }
 
-// name is the state of a label name. It exists as long as a pair has the name or a query mentions it.
+// name is the state of a label name. It exists as long as a pair has the name or a query mentions
+// it.
 type name struct {
 	term
 	items    set    // with the name as an own label
@@ -33,14 +34,15 @@ type pairKey struct {
 	value string
 }
 
-// pair is the state of a label with its value. It exists as long as it has items or a term. There can be several pairs
-// for each item, and few have a term, so it is small.
+// pair is the state of a label with its value. It exists as long as it has items or a term. There
+// can be several pairs for each item, and few have a term, so it is small.
 type pair struct {
 	items set    // with the pair as an own label
 	term  uint32 // number of the term plus one; zero if the pair has none
 }
 
-// vocabulary numbers label names and pairs, and has the items, parents and queries of each. An example:
+// vocabulary numbers label names and pairs, and has the items, parents and queries of each. An
+// example:
 //
 //	          ┌── items    {3, 4, 9, ...}   with the label as their own
 //	app=web ──┼── parents  {1}  ──▶ items {2, 7}   which inherit the label
@@ -53,7 +55,8 @@ type vocabulary struct {
 	terms   idtable.Column[term]
 }
 
-// internName returns the id of a name. A new name must get a pair or query before the call ends, see releaseName.
+// internName returns the id of a name. A new name must get a pair or query before the call ends,
+// see releaseName.
 func (v *vocabulary) internName(text string) uint32 {
 	id, hash, ok := v.names.Find(text)
 	if !ok {
@@ -69,7 +72,8 @@ func (v *vocabulary) releaseName(id uint32) {
 	}
 }
 
-// internPair returns the id of a pair. A new pair must get an item or a term before the call ends, see releasePair.
+// internPair returns the id of a pair. A new pair must get an item or a term before the call ends,
+// see releasePair.
 func (v *vocabulary) internPair(nameID uint32, value string) uint32 {
 	id, hash, ok := v.pairs.Find(pairKey{nameID, value})
 	if !ok {
@@ -148,7 +152,8 @@ func (v *vocabulary) removeItem(item, pairID uint32) {
 	v.sets.remove(&v.names.At(v.nameOf(pairID)).items, item)
 }
 
-// addParent adds a parent to the sets of a pair and its name. items is the number of items of the parent.
+// addParent adds a parent to the sets of a pair and its name. items is the number of items of the
+// parent.
 func (v *vocabulary) addParent(parent, pairID, items uint32) {
 	for _, t := range []*term{v.termOf(pairID), &v.names.At(v.nameOf(pairID)).term} {
 		v.sets.add(&t.parents, parent)

@@ -11,8 +11,9 @@ import (
 // list is a short sequence of ids, stored in a lists. The zero list is empty.
 type list struct{ n, block uint32 }
 
-// lists stores many short lists, without a pointer or unused words for each. It is a slab allocator: each size class
-// has chunks of equal blocks. A list whose length changes to another class moves.
+// lists stores many short lists, without a pointer or unused words for each. It is a slab
+// allocator: each size class has chunks of equal blocks. A list whose length changes to another
+// class moves.
 type lists struct {
 	classes []class
 }
@@ -30,8 +31,8 @@ const (
 	chunkWords   = 2048 // maximum words in a chunk of short lists
 )
 
-// classOf returns the class for lists of n ids, and its size in words. Above 16 words, there are eight classes for each
-// doubling of the size.
+// classOf returns the class for lists of n ids, and its size in words. Above 16 words, there are
+// eight classes for each doubling of the size.
 func classOf(n uint32) (index int, size uint32) {
 	if n <= exactClasses {
 		return int(n), n

@@ -15,8 +15,8 @@ type event struct {
 	started   bool
 }
 
-// model is a simple index for comparison. After each change, it evaluates all matches that the change can affect, and
-// returns the expected events. Items and selectors are small numbers.
+// model is a simple index for comparison. After each change, it evaluates all matches that the
+// change can affect, and returns the expected events. Items and selectors are small numbers.
 type model struct {
 	items     []*modelItem // nil if there is no such item
 	parents   map[string]labels

@@ -8,9 +8,9 @@ import (
 	"github.com/wayleave/wayleave/internal/idtable"
 )
 
-// order caches the order of all items. The order is computed when a report has very many items, because sorting these
-// would take a good part of the time to sort all. Later large reports are then sorted in linear time, without
-// comparisons.
+// order caches the order of all items. The order is computed when a report has very many items,
+// because sorting these would take a good part of the time to sort all. Later large reports are
+// then sorted in linear time, without comparisons.
 type order[I comparable] struct {
 	sorted []uint32 // item ids in order at the last use; nil if unknown
 	dirty  []uint32 // ids added or removed since then, possibly several times
@@ -18,8 +18,9 @@ type order[I comparable] struct {
 
 const (
 	minOrdered = 1024 // smaller reports are sorted by comparison
-	// The order is computed for a report of at least 1 in orderWorth items. It is used for reports of at least 1 in
-	// orderUse items. It is dropped when 1 in orderDirty items was added or removed.
+	// The order is computed for a report of at least 1 in orderWorth items. It is used for reports
+	// of at least 1 in orderUse items. It is dropped when 1 in orderDirty items was added or
+	// removed.
 	orderWorth = 2
 	orderUse   = 32
 	orderDirty = 8

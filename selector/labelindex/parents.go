@@ -4,8 +4,8 @@ package labelindex
 
 import "strings"
 
-// internParent returns the id of a parent, and creates the parent if there is none. A new one must exist or be named by
-// an item before the call ends.
+// internParent returns the id of a parent, and creates the parent if there is none. A new one must
+// exist or be named by an item before the call ends.
 func (s *store) internParent(name string) uint32 {
 	id, hash, ok := s.parents.Find(name)
 	if !ok {
@@ -21,8 +21,8 @@ func (s *store) releaseParent(id uint32) {
 	}
 }
 
-// setParent sets the labels of a parent. The matches of its items are updated only if a query mentions a name that
-// changes.
+// setParent sets the labels of a parent. The matches of its items are updated only if a query
+// mentions a name that changes.
 func (s *store) setParent(name string, labels map[string]string) {
 	id := s.internParent(name)
 	p := s.parents.At(id)
@@ -34,7 +34,8 @@ func (s *store) setParent(name string, labels map[string]string) {
 	s.replaceParentLabels(id, p, s.incoming)
 }
 
-// dropParent removes the labels of a parent. The parent keeps its number as long as an item names it.
+// dropParent removes the labels of a parent. The parent keeps its number as long as an item names
+// it.
 func (s *store) dropParent(name string) {
 	id, _, ok := s.parents.Find(name)
 	if !ok {

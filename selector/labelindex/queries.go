@@ -36,8 +36,8 @@ const (
 	maxMissLimitFactor = 8  // upper limit of missLimit, as a multiple of the initial one
 )
 
-// internQuery returns the id of a selector's query. If there is none, it creates one and evaluates it for all items of
-// its terms. A new query must get a selector before the call ends.
+// internQuery returns the id of a selector's query. If there is none, it creates one and evaluates
+// it for all items of its terms. A new query must get a selector before the call ends.
 func (s *store) internQuery(sel *selector.Selector) uint32 {
 	text := sel.String()
 	id, hash, ok := s.queries.Find(text)
@@ -120,8 +120,8 @@ func (s *store) itemsOf(buf []uint32, q *query) []uint32 {
 	return buf
 }
 
-// term returns the term of an id in a query's filed list, and the items that have it as an own label. The term is nil
-// for a pair that has none.
+// term returns the term of an id in a query's filed list, and the items that have it as an own
+// label. The term is nil for a pair that has none.
 func (s *store) term(f form, id uint32) (*term, set) {
 	if f == formName {
 		n := s.names.At(id)

@@ -31,8 +31,9 @@ type world struct {
 	events []event
 	model  *model
 	pool   []*selector.Selector
-	// weights are the frequencies of each kind of change. They differ between worlds and change over time: sometimes
-	// items are added before selectors, sometimes parents last, sometimes all objects are removed.
+	// weights are the frequencies of each kind of change. They differ between worlds and change
+	// over time: sometimes items are added before selectors, sometimes parents last, sometimes all
+	// objects are removed.
 	weights [6]int
 }
 
@@ -220,8 +221,9 @@ func (w *world) run(steps int) {
 	w.removeAll()
 }
 
-// More than a million random changes: the events of each, their order and the final state agree with the model. In the
-// small worlds, objects share labels most of the time. In the large one, sets and reports have all representations.
+// More than a million random changes: the events of each, their order and the final state agree
+// with the model. In the small worlds, objects share labels most of the time. In the large one,
+// sets and reports have all representations.
 func TestRandomAgainstModel(t *testing.T) {
 	for _, tc := range []struct {
 		name string

@@ -27,8 +27,8 @@ func (s *store) queriesOf(id uint32) []uint32 {
 	})
 }
 
-// report calls the callbacks for the changes of a call. The index is already in its new state. The changes have no
-// duplicates. The items of a query are sorted once for all of its selectors.
+// report calls the callbacks for the changes of a call. The index is already in its new state. The
+// changes have no duplicates. The items of a query are sorted once for all of its selectors.
 func (x *Index[I, S]) report() {
 	defer x.store.releaseBuffers() // also if a callback panics
 	changes := x.store.changes

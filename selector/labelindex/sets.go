@@ -8,7 +8,8 @@ import (
 	"github.com/wayleave/wayleave/internal/idtable"
 )
 
-// set is a set of ids, stored in a sets. The zero set is empty. The representation depends on the size:
+// set is a set of ids, stored in a sets. The zero set is empty. The representation depends on the
+// size:
 //
 //	n == 1          ref is the id
 //	n <= smallSet   ref is the block of a sorted list

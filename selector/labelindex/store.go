@@ -9,7 +9,8 @@ import (
 	"github.com/wayleave/wayleave/internal/idtable"
 )
 
-// store is the index on numbers instead of the caller's ids. It collects changes of matches, which the Index reports.
+// store is the index on numbers instead of the caller's ids. It collects changes of matches, which
+// the Index reports.
 //
 // A query is a distinct selector, which has one or more ids.
 type store struct {
@@ -40,15 +41,17 @@ type item struct {
 	parents list // in the order of the caller
 }
 
-// parent has the labels that items inherit from it. It is stored as long as it exists or an item names it.
+// parent has the labels that items inherit from it. It is stored as long as it exists or an item
+// names it.
 type parent struct {
 	labels list // pairs, sorted
 	items  set  // items that name it
 	exists bool
 }
 
-// change is a match that started or stopped. From the high bits down, it has 31 bits of the query, 32 bits of the item,
-// and one more bit. This bit is set if the match started. So sorting the numbers sorts by query, then item.
+// change is a match that started or stopped. From the high bits down, it has 31 bits of the query,
+// 32 bits of the item, and one more bit. This bit is set if the match started. So sorting the
+// numbers sorts by query, then item.
 type change uint64
 
 func newChange(queryID, itemID uint32, started bool) change {

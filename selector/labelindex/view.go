@@ -67,8 +67,8 @@ func (v *view) Get(text string) (string, bool) {
 	return "", false
 }
 
-// lookup returns the id of a name. It caches the last names: a selector that is evaluated for many items looks up the
-// same names each time.
+// lookup returns the id of a name. It caches the last names: a selector that is evaluated for many
+// items looks up the same names each time.
 func (v *view) lookup(text string) (uint32, bool) {
 	for i := range v.memo {
 		if m := &v.memo[i]; m.text == text {

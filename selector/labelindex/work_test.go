@@ -24,7 +24,8 @@ func evaluations(x *index, change func()) int {
 	return int(x.Stats().Evaluations - before)
 }
 
-// Selectors that all need a common label are filed under their other label, also if they are added before the items.
+// Selectors that all need a common label are filed under their other label, also if they are added
+// before the items.
 func TestItemIsComparedWithFewSelectors(t *testing.T) {
 	for _, selectorsFirst := range []bool{true, false} {
 		t.Run(fmt.Sprintf("selectorsFirst=%t", selectorsFirst), func(t *testing.T) {
@@ -74,7 +75,8 @@ func TestSelectorIsRefiled(t *testing.T) {
 	require.Equal(t, []string{"+s a7"}, rec.take())
 }
 
-// A change of labels that no selector mentions causes no evaluation, for an item and for a parent of thousands.
+// A change of labels that no selector mentions causes no evaluation, for an item and for a parent
+// of thousands.
 func TestUnmentionedLabelsCauseNoEvaluation(t *testing.T) {
 	x, rec := newIndex(t)
 	x.UpdateSelector("near", parse(t, `has(a) && b != "2"`))
@@ -98,8 +100,8 @@ func TestUnmentionedLabelsCauseNoEvaluation(t *testing.T) {
 	require.Equal(t, []string{"-loose 9"}, rec.take())
 }
 
-// Loose selectors are evaluated for each new item. For a changed item, they are evaluated only if they mention a
-// changed label. They add no evaluations of other selectors.
+// Loose selectors are evaluated for each new item. For a changed item, they are evaluated only if
+// they mention a changed label. They add no evaluations of other selectors.
 func TestLooseSelectorsAreSeparate(t *testing.T) {
 	x, rec := newIndex(t)
 	for i := range 500 {
@@ -115,8 +117,9 @@ func TestLooseSelectorsAreSeparate(t *testing.T) {
 	require.Equal(t, []string{"+tight i"}, rec.take())
 }
 
-// A change of a label causes the evaluation only of selectors that mention the label. Other selectors are not
-// evaluated, also if a thousand of them are loose, or filed under a label of the item.
+// A change of a label causes the evaluation only of selectors that mention the label. Other
+// selectors are not evaluated, also if a thousand of them are loose, or filed under a label of the
+// item.
 func TestChangeReachesSelectorsThatMentionIt(t *testing.T) {
 	for _, form := range []string{
 		`a == "b" && !has(x%d)`, `a == "b" && has(x%d)`, `has(a) && x%d != "b"`, `x%d != "b"`,
@@ -135,8 +138,8 @@ func TestChangeReachesSelectorsThatMentionIt(t *testing.T) {
 	}
 }
 
-// 1,000 selectors mention the changed label, and each needs another label. Only selectors whose other label the item
-// has are evaluated.
+// 1,000 selectors mention the changed label, and each needs another label. Only selectors whose
+// other label the item has are evaluated.
 func TestChangeOfCommonLabelEvaluatesFewSelectors(t *testing.T) {
 	x, rec := newIndex(t)
 	for i := range 1000 {
@@ -150,7 +153,8 @@ func TestChangeOfCommonLabelEvaluatesFewSelectors(t *testing.T) {
 	require.Equal(t, []string{"+s007 i", "+s008 i"}, rec.take())
 }
 
-// A selector is also refiled if no item is added: existing items get labels, of their own or from a parent.
+// A selector is also refiled if no item is added: existing items get labels, of their own or from a
+// parent.
 func TestSelectorIsRefiledAsLabelsChange(t *testing.T) {
 	const n = 1000
 	selectors := func(x *index) {
@@ -194,8 +198,8 @@ func TestSelectorIsRefiledAsLabelsChange(t *testing.T) {
 	})
 }
 
-// If two terms alternate in being more common, a selector with many values is not refiled all the time. It is refiled
-// at most once for as many evaluations as it has values.
+// If two terms alternate in being more common, a selector with many values is not refiled all the
+// time. It is refiled at most once for as many evaluations as it has values.
 func TestRefilingCostsLessThanComparisons(t *testing.T) {
 	x, _ := newIndex(t)
 	values := make([]string, 1500)

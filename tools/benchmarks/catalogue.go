@@ -28,22 +28,23 @@ type Catalogue struct {
 // Section is a part of the page, recorded at once.
 type Section struct {
 	Name string // on the command line and in the results
-	// Page is the page with the tables of the section, between <!-- bench NAME --> and <!-- /bench -->. Title, level,
-	// intro and notes are for the default, docs/benchmarks.md.
+	// Page is the page with the tables of the section, between <!-- bench NAME --> and <!-- /bench
+	// -->. Title, level, intro and notes are for the default, docs/benchmarks.md.
 	Page  string
 	Title string
 	// Level is the level of the heading. Default: 2.
 	Level int
 	Intro string
-	// Commands are scripts for bash, run at the root of the repository. Each prints results of benchmarks.
+	// Commands are scripts for bash, run at the root of the repository. Each prints results of
+	// benchmarks.
 	Commands []string
 	Peer     Peer
 	Tables   []*Table
 	Notes    string
 }
 
-// Peer is another program whose benchmarks the commands of a section run, too. A benchmark that does the same work as
-// one of ours has the same name, with a prefix, and the same units.
+// Peer is another program whose benchmarks the commands of a section run, too. A benchmark that
+// does the same work as one of ours has the same name, with a prefix, and the same units.
 type Peer struct{ Title, Prefix string }
 
 // Table has a row for each benchmark or group of benchmarks.
@@ -56,7 +57,8 @@ type Table struct {
 // Column shows one figure of each row.
 type Column struct {
 	Title string
-	// Bench replaces {} in the Bench of the row. If the row's Bench has no {}, the column's is appended to it.
+	// Bench replaces {} in the Bench of the row. If the row's Bench has no {}, the column's is
+	// appended to it.
 	Bench string
 	Unit  string
 
@@ -68,12 +70,13 @@ type Row struct {
 	Text  string
 	Bench string // the name of a benchmark without the word Benchmark
 	Unit  string // replaces the unit of the first column, and of columns with the same unit
-	// Base is the name of another benchmark. The column's Bench replaces {} in this name. The table shows a ratio in
-	// brackets: the minimum of the row's benchmark, divided by the minimum of the other benchmark.
+	// Base is the name of another benchmark. The column's Bench replaces {} in this name. The table
+	// shows a ratio in brackets: the minimum of the row's benchmark, divided by the minimum of the
+	// other benchmark.
 	Base string
-	// Target begins with a value and its unit, such as "0.6 s", or with a ratio, such as "1.25x" or "1.25 times raw".
-	// More text may follow. A ratio is the target of the ratio in the first column, and of figures whose unit begins
-	// with "x-".
+	// Target begins with a value and its unit, such as "0.6 s", or with a ratio, such as "1.25x" or
+	// "1.25 times raw". More text may follow. A ratio is the target of the ratio in the first
+	// column, and of figures whose unit begins with "x-".
 	Target string
 }
 
@@ -171,7 +174,8 @@ func (c *Catalogue) section(name string) *Section {
 	return nil
 }
 
-// unit returns the unit of the row in a column. The unit of the row replaces that of the first column.
+// unit returns the unit of the row in a column. The unit of the row replaces that of the first
+// column.
 func (r Row) unit(columns []Column, c Column) string {
 	if r.Unit != "" && c.Unit == columns[0].Unit {
 		return r.Unit
@@ -187,8 +191,8 @@ func (r Row) bench(c Column) string {
 	return c.prefix + r.Bench + c.Bench
 }
 
-// columns returns the columns with the peer's figures: one for the first column and one for allocations, each only if
-// the recording has a figure for any row.
+// columns returns the columns with the peer's figures: one for the first column and one for
+// allocations, each only if the recording has a figure for any row.
 func (p Peer) columns(t *Table, recording *Recording) (list []Column) {
 	for i, c := range t.Columns {
 		c.Title, c.prefix = p.Title+": "+c.Title, p.Prefix
@@ -205,8 +209,8 @@ func (r Row) figure(recording *Recording, columns []Column, c Column) (Figure, b
 	return recording.figure(r.bench(c), r.unit(columns, c))
 }
 
-// missing returns the benchmarks of rows for which a recording has no figure in any column. If the recording has no
-// result of the peer, the peer's prefix is among them.
+// missing returns the benchmarks of rows for which a recording has no figure in any column. If the
+// recording has no result of the peer, the peer's prefix is among them.
 func (s *Section) missing(recording *Recording) []string {
 	var names []string
 	ofPeer := func(r Result) bool { return strings.HasPrefix(r.Name, s.Peer.Prefix) }

@@ -21,7 +21,8 @@ const (
 	digitWidth  = 9 // of the widest font, with a margin
 )
 
-// style is that of the other pictures, with a color for each kind of bar. Dark pages have a style of their own.
+// style is that of the other pictures, with a color for each kind of bar. Dark pages have a style
+// of their own.
 const style = `<style>
   .bg{fill:#fff} .s0{fill:#4f63c6} .s1{fill:#15803d} .peer{fill:#b45309} .grid{stroke:#d1d5db} .target{stroke:#1f2937}
   .dot{stroke:#fff;stroke-width:1.5} .in{fill:#fff}
@@ -42,7 +43,8 @@ type axis struct {
 	low, high float64
 }
 
-// newAxis returns an axis for all bars: from zero, or, with a logarithmic scale, from the power of ten below the least.
+// newAxis returns an axis for all bars: from zero, or, with a logarithmic scale, from the power of
+// ten below the least.
 func newAxis(groups []group, log bool) axis {
 	a := axis{log: log, low: math.Inf(1)}
 	for _, g := range groups {
@@ -74,8 +76,8 @@ func (a axis) x(v float64) float64 {
 	return barLeft + share*(barRight-barLeft)
 }
 
-// svg draws a chart. With a logarithmic scale, a figure is a dot on a line, because the length of a bar would be
-// read as the value.
+// svg draws a chart. With a logarithmic scale, a figure is a dot on a line, because the length of a
+// bar would be read as the value.
 func (c *Chart) svg(groups []group) string {
 	a := newAxis(groups, c.Log)
 	var body strings.Builder
@@ -153,7 +155,8 @@ func short(unit string, v float64) string {
 	return strings.TrimSpace(number + " " + rest)
 }
 
-// drawBar draws a row: the label, the bar, the mark of the target, and the figures. A dot is in front of the mark.
+// drawBar draws a row: the label, the bar, the mark of the target, and the figures. A dot is in
+// front of the mark.
 func drawBar(a axis, b bar, y float64) string {
 	var s strings.Builder
 	end, mark := a.x(b.value), a.x(b.target)
@@ -181,9 +184,9 @@ func drawBar(a axis, b bar, y float64) string {
 	return s.String()
 }
 
-// figurePlace returns the style and the coordinate of a figure. It is to the right of its dot or bar. If the mark of
-// the target is there, the figure moves to the left, so that it is not read as the target. Without room on the left, it
-// stays.
+// figurePlace returns the style and the coordinate of a figure. It is to the right of its dot or
+// bar. If the mark of the target is there, the figure moves to the left, so that it is not read as
+// the target. Without room on the left, it stays.
 func figurePlace(log bool, figure string, end float64, hasTarget bool, mark float64) (class string, x float64) {
 	const gap = 13
 	width := float64(gap + digitWidth*utf8.RuneCountInString(figure))

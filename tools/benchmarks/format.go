@@ -30,8 +30,8 @@ var measures = map[string]struct {
 	"B": {sizes, 1}, "KB": {sizes, 1e3}, "MB": {sizes, 1e6}, "MiB": {sizes, 1 << 20}, "GB": {sizes, 1e9},
 }
 
-// measure returns the scales to show a unit in, and the factor from it to the first of them. A number without a
-// dimension has no scales.
+// measure returns the scales to show a unit in, and the factor from it to the first of them. A
+// number without a dimension has no scales.
 func measure(unit string) ([]scale, float64) {
 	words := strings.FieldsFunc(unit, func(r rune) bool { return r == '-' || r == '/' })
 	for i, word := range words {
@@ -43,7 +43,8 @@ func measure(unit string) ([]scale, float64) {
 	return nil, 1
 }
 
-// format returns values of a unit in the scale of the first, as "0.59 / 0.62 s". Equal ones are shown once.
+// format returns values of a unit in the scale of the first, as "0.59 / 0.62 s". Equal ones are
+// shown once.
 func format(unit string, values ...float64) string {
 	family, factor := measure(unit)
 	shown := scale{factor: 1}
@@ -97,7 +98,8 @@ func (f Figure) show(unit string) string { return format(unit, f.Min, f.Median) 
 // quantity is the beginning of a target: "0.6 s".
 var quantity = regexp.MustCompile(`^([\d.,]+)\s*(ns|us|µs|ms|s|B|KB|MB|MiB|GB)?(?:[^\pL]|$)`)
 
-// parseQuantity returns the first value of a text in a unit. It is false if the text has no such value.
+// parseQuantity returns the first value of a text in a unit. It is false if the text has no such
+// value.
 func parseQuantity(text, unit string) (float64, bool) {
 	m := quantity.FindStringSubmatch(text)
 	if m == nil {

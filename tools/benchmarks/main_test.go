@@ -54,7 +54,8 @@ const felix = `BenchmarkFelix/Load/n=1/cost=7/form=lookups-2 1 50 ns/op 9 allocs
 BenchmarkFelix/Load/n=1/cost=7/form=chains-2 1 60 ns/op
 `
 
-// repository makes a git repository with a catalogue and results of benchmarks, and returns its folder.
+// repository makes a git repository with a catalogue and results of benchmarks, and returns its
+// folder.
 func repository(t *testing.T) string {
 	t.Helper()
 	root := t.TempDir()
@@ -156,8 +157,8 @@ func TestRecordedSectionIsOnThePages(t *testing.T) {
 	}
 }
 
-// TestMissedRatiosAreBold has targets for a column of ratios and for the ratio to the base. The second column has a
-// ratio to the base without a target.
+// TestMissedRatiosAreBold has targets for a column of ratios and for the ratio to the base. The
+// second column has a ratio to the base without a target.
 func TestMissedRatiosAreBold(t *testing.T) {
 	const table = `- title: what
     columns:
@@ -311,8 +312,8 @@ performance:`
 	}
 }
 
-// TestRowsWithoutResultsAreErrors records a section without results. The section is saved, because another run could
-// take long, and its cells are empty.
+// TestRowsWithoutResultsAreErrors records a section without results. The section is saved, because
+// another run could take long, and its cells are empty.
 func TestRowsWithoutResultsAreErrors(t *testing.T) {
 	root := repository(t)
 	write(t, filepath.Join(root, "output"), "BenchmarkOther-2 1 2 ns/op\n")
@@ -325,7 +326,8 @@ func TestRowsWithoutResultsAreErrors(t *testing.T) {
 	require(t, read(t, filepath.Join(root, "docs/performance.md")), "## Not recorded yet", "Load <1>")
 }
 
-// TestFailedAndDryRunsAreNotSaved records a section whose command fails or prints no result, and makes a dry run.
+// TestFailedAndDryRunsAreNotSaved records a section whose command fails or prints no result, and
+// makes a dry run.
 func TestFailedAndDryRunsAreNotSaved(t *testing.T) {
 	for name, tt := range map[string]struct {
 		args       []string
@@ -409,7 +411,8 @@ func TestLogarithmicAxis(t *testing.T) {
 	}
 }
 
-// TestCommittedPages checks that the pages of this repository are those of its catalogue and results.
+// TestCommittedPages checks that the pages of this repository are those of its catalogue and
+// results.
 func TestCommittedPages(t *testing.T) {
 	if _, err := call("../..", "page", "-check"); err != nil {
 		t.Error(err)

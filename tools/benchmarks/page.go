@@ -107,8 +107,9 @@ var block = regexp.MustCompile(`(?s)(<!-- bench (\S+) -->\n).*?(<!-- /bench -->\
 // markers matches a line that looks like the first or last one of a block.
 var markers = regexp.MustCompile(`(?m)^<!-- */?bench`)
 
-// fillPages returns the pages that have blocks for sections, with these sections. A block without a section of its page
-// is an error, and so are a section without a block on its page and a marker without the other one.
+// fillPages returns the pages that have blocks for sections, with these sections. A block without a
+// section of its page is an error, and so are a section without a block on its page and a marker
+// without the other one.
 func (p *project) fillPages() (pages map[string]string, err error) {
 	pages = map[string]string{}
 	names, err := filepath.Glob(p.path("docs/*.md"))
@@ -146,9 +147,9 @@ func (p *project) fillPages() (pages map[string]string, err error) {
 	return pages, errors.Join(errs...)
 }
 
-// render returns a section as Markdown. Without a recording it has the targets alone. With one, it has the commands
-// that were recorded, which may differ from those of the catalogue. On another page than docs/benchmarks.md, a section
-// is only its date and machine, and its tables.
+// render returns a section as Markdown. Without a recording it has the targets alone. With one, it
+// has the commands that were recorded, which may differ from those of the catalogue. On another
+// page than docs/benchmarks.md, a section is only its date and machine, and its tables.
 func (s *Section) render(recording *Recording) string {
 	if s.Page != "" {
 		return "\n" + s.renderTables(recording) + "\n"
@@ -194,7 +195,8 @@ func (s *Section) renderTables(r *Recording) string {
 
 func (m Machine) hardware() string { return fmt.Sprintf("%d cores, %s", m.Cores, m.CPU) }
 
-// render returns a table as Markdown. Targets have a column if any row has one, and so have figures of the peer.
+// render returns a table as Markdown. Targets have a column if any row has one, and so have figures
+// of the peer.
 func (t *Table) render(recording *Recording, peer Peer) string {
 	hasTarget := slices.ContainsFunc(t.Rows, func(r Row) bool { return r.Target != "" })
 	columns := slices.Concat(t.Columns, peer.columns(t, recording))
@@ -229,8 +231,9 @@ func line(b *strings.Builder, cells []string) {
 	b.WriteString("|\n")
 }
 
-// cell returns a figure, and its ratio to the base in brackets. What misses the target of the row is bold: the minimum
-// in the first column, a figure that is a ratio itself, or the ratio in the first column.
+// cell returns a figure, and its ratio to the base in brackets. What misses the target of the row
+// is bold: the minimum in the first column, a figure that is a ratio itself, or the ratio in the
+// first column.
 func (r Row) cell(recording *Recording, c Column, unit string, first bool) string {
 	f, ok := recording.figure(r.bench(c), unit)
 	if !ok && recording != nil {

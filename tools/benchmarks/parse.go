@@ -88,7 +88,8 @@ func figures(runs []benchRun) map[string]Figure {
 	return merged
 }
 
-// statistic splits a unit such as "min-ns/step" or "ms-median" into the unit and the word, if the run has both of them.
+// statistic splits a unit such as "min-ns/step" or "ms-median" into the unit and the word, if the
+// run has both of them.
 func (r benchRun) statistic(unit string) (base, word string) {
 	for word, other := range map[string]string{"min": "median", "median": "min"} {
 		if base, ok := strings.CutPrefix(unit, word+"-"); ok && r.has(other+"-"+base) {

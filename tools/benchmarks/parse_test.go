@@ -8,9 +8,9 @@ import (
 	"testing"
 )
 
-// TestResultsOfSeveralRunsAreMerged has lines as `go test -bench` prints them. Load has units of package testing. Churn
-// has minima and medians that the benchmark computed. In Routes, the minimum and the median are not a pair, because the
-// forms of their units differ.
+// TestResultsOfSeveralRunsAreMerged has lines as `go test -bench` prints them. Load has units of
+// package testing. Churn has minima and medians that the benchmark computed. In Routes, the minimum
+// and the median are not a pair, because the forms of their units differ.
 func TestResultsOfSeveralRunsAreMerged(t *testing.T) {
 	runs, err := parseRuns(strings.NewReader(`goos: linux
 pkg: example.com/x

@@ -8,8 +8,8 @@ import (
 	"unicode/utf8"
 )
 
-// renderPerformance returns the page for a reader who decides, and its charts by the name of the file. A chart whose
-// section is not recorded is left out.
+// renderPerformance returns the page for a reader who decides, and its charts by the name of the
+// file. A chart whose section is not recorded is left out.
 func (p *project) renderPerformance() (page string, charts map[string]string) {
 	charts = map[string]string{}
 	performance := p.catalogue.Performance
@@ -96,7 +96,8 @@ func (s *Section) target(bench, unit string) string {
 	return ""
 }
 
-// describe returns all figures of a chart as a text for those who do not see it, with a line for each row.
+// describe returns all figures of a chart as a text for those who do not see it, with a line for
+// each row.
 func describe(groups []group) string {
 	var parts []string
 	for _, g := range groups {

@@ -86,7 +86,8 @@ func (p *project) measure(s *Section, o recordOptions) (*Recording, error) {
 }
 
 var (
-	// turns matches the beginning of a loop in which benchmarks take turns. tests matches a line that runs benchmarks.
+	// turns matches the beginning of a loop in which benchmarks take turns. tests matches a line
+	// that runs benchmarks.
 	turns = regexp.MustCompile(`for i in [^;]*;`)
 	tests = regexp.MustCompile(`(?m)^.*go test .*$`)
 )

@@ -76,7 +76,8 @@ func (r Results) save(file string) error {
 	return os.WriteFile(file, append(data, '\n'), 0o644)
 }
 
-// figure returns a figure by the name of its benchmark, in which a * stands for any characters but a slash.
+// figure returns a figure by the name of its benchmark, in which a * stands for any characters but
+// a slash.
 func (r *Recording) figure(name, unit string) (Figure, bool) {
 	if r == nil {
 		return Figure{}, false

@@ -98,7 +98,8 @@ func runUse(ctx context.Context, c *cluster, args []string) error {
 	return nil
 }
 
-// choose returns the implementations with these names, by default all, if they are built and a cluster runs.
+// choose returns the implementations with these names, by default all, if they are built and a
+// cluster runs.
 func choose(c *cluster, names []string) ([]implementation, error) {
 	chosen := implementations()
 	if len(names) > 0 {
@@ -141,8 +142,8 @@ func (m *comparison) run(ctx context.Context, chosen []implementation) (err erro
 	figures := newFigures(chosen)
 	defer func() { figures.write(os.Stdout) }()
 	for round := range m.rounds {
-		// Each round begins with a different implementation, so drift within a round does not always affect the same
-		// one.
+		// Each round begins with a different implementation, so drift within a round does not
+		// always affect the same one.
 		first := round % len(chosen)
 		for _, i := range slices.Concat(chosen[first:], chosen[:first]) {
 			fmt.Printf("\nRound %d: %s\n", round+1, i.name)

@@ -15,7 +15,8 @@ import (
 )
 
 const (
-	// maxIdle is the maximum share of one core that the processes of an idle implementation use together.
+	// maxIdle is the maximum share of one core that the processes of an idle implementation use
+	// together.
 	maxIdle = 0.05
 	// clockTick is that of /proc (USER_HZ of Linux).
 	clockTick = 10 * time.Millisecond
@@ -49,7 +50,8 @@ func (m *comparison) consumed(i implementation) (consumption, error) {
 		if err != nil {
 			continue // it has ended
 		}
-		// See proc_pid_stat(5): after the name come state (3), utime (14) to cstime (17) and rss (24).
+		// See proc_pid_stat(5): after the name come state (3), utime (14) to cstime (17) and rss
+		// (24).
 		fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
 		if len(fields) < 22 {
 			return u, fmt.Errorf("%s/stat: %q", dir, stat)

@@ -23,12 +23,13 @@ type implementation struct {
 	program string
 	// process is part of the command line of its processes on the nodes.
 	process string
-	// interval is the time between two probes of a pod during an edit. It must be so long that the probes are not
-	// already lost before the edit.
+	// interval is the time between two probes of a pod during an edit. It must be so long that the
+	// probes are not already lost before the edit.
 	interval time.Duration
 	start    func(m *comparison, ctx context.Context) error // methods
 	stop     func(m *comparison, ctx context.Context) error
-	// setQueuedPods limits queueing to the pods that policies select; nil if the implementation does that itself.
+	// setQueuedPods limits queueing to the pods that policies select; nil if the implementation
+	// does that itself.
 	setQueuedPods func(m *comparison, ctx context.Context, pods []podAddress) error
 }
 
@@ -73,8 +74,9 @@ const (
 	clusterNetworkPolicies = "clusternetworkpolicies.policy.networking.k8s.io"
 )
 
-// restartAgents starts the agents of Wayleave again, with or without the kinds of policy. Then it checks that they do
-// or do not enforce policy: otherwise a measurement of another implementation would be one of both.
+// restartAgents starts the agents of Wayleave again, with or without the kinds of policy. Then it
+// checks that they do or do not enforce policy: otherwise a measurement of another implementation
+// would be one of both.
 func (m *comparison) restartAgents(ctx context.Context, policy bool) error {
 	omit := "WAYLEAVE_KUBERNETES_OMIT=" + networkPolicies + "," + clusterNetworkPolicies
 	if policy {
@@ -197,8 +199,8 @@ func (m *comparison) startRouter(ctx context.Context) error {
 	})
 }
 
-// stopRouter ends kube-router and deletes all rules of the tables filter and mangle, and all ipsets. choose makes sure
-// that kube-proxy has none there.
+// stopRouter ends kube-router and deletes all rules of the tables filter and mangle, and all
+// ipsets. choose makes sure that kube-proxy has none there.
 func (m *comparison) stopRouter(ctx context.Context) error {
 	if err := m.stopExtraPrograms(); err != nil {
 		return err
@@ -209,8 +211,9 @@ func (m *comparison) stopRouter(ctx context.Context) error {
 	})
 }
 
-// startQueue starts kube-network-policies. It reads its access to the API from the files of a pod. It needs rules that
-// queue packets for it: its own rules need the expression queue of nftables, which kernels may lack.
+// startQueue starts kube-network-policies. It reads its access to the API from the files of a pod.
+// It needs rules that queue packets for it: its own rules need the expression queue of nftables,
+// which kernels may lack.
 func (m *comparison) startQueue(ctx context.Context) error {
 	if err := m.restartAgents(ctx, false); err != nil {
 		return err
@@ -260,8 +263,8 @@ func (m *comparison) startQueue(ctx context.Context) error {
 	})
 }
 
-// replaceQueueSet queues packets only of these pods, each on its node. So do the rules of kube-network-policies with
-// the pods that policies select.
+// replaceQueueSet queues packets only of these pods, each on its node. So do the rules of
+// kube-network-policies with the pods that policies select.
 func (m *comparison) replaceQueueSet(ctx context.Context, pods []podAddress) error {
 	return m.onNodes(func(node *machine.Machine) error {
 		script := "ipset flush " + queueSet

@@ -104,7 +104,8 @@ func addresses(pods []podAddress) []string {
 	return out
 }
 
-// setQueuedPods limits queueing to the pods that policies select, for an implementation that needs it.
+// setQueuedPods limits queueing to the pods that policies select, for an implementation that needs
+// it.
 func (m *comparison) setQueuedPods(ctx context.Context, i implementation, pods ...podAddress) error {
 	if i.setQueuedPods == nil {
 		return nil
@@ -147,7 +148,8 @@ func (m *comparison) cleanUp(ctx context.Context) error {
 	)
 }
 
-// manyPolicies returns policies for the egress of the targets. No measured packet matches these policies.
+// manyPolicies returns policies for the egress of the targets. No measured packet matches these
+// policies.
 func manyPolicies(n, pods int) []object {
 	var out []object
 	for i := range n {
@@ -163,7 +165,8 @@ func manyPolicies(n, pods int) []object {
 	return out
 }
 
-// serverPolicies returns policies for the ingress of the server. Only the last one allows the client.
+// serverPolicies returns policies for the ingress of the server. Only the last one allows the
+// client.
 func serverPolicies(n int) []object {
 	var out []object
 	for i := range n {
@@ -225,8 +228,8 @@ func (m *comparison) edit(ctx context.Context, i implementation, add func(string
 
 func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
-// effect sends a write to the API. It returns the send times of two probes, from the write on: the first with the new
-// result and the last with the old result.
+// effect sends a write to the API. It returns the send times of two probes, from the write on: the
+// first with the new result and the last with the old result.
 func (m *comparison) effect(
 	ctx context.Context, i implementation, until, method, path string, body object,
 ) (first, last time.Duration, err error) {
@@ -325,7 +328,8 @@ func (m *comparison) connections(ctx context.Context, i implementation, add func
 	return nil
 }
 
-// checkServer fails if policy does not deny a target, which no policy allows, to connect to the server.
+// checkServer fails if policy does not deny a target, which no policy allows, to connect to the
+// server.
 func (m *comparison) checkServer(ctx context.Context, enforced bool) error {
 	var result measure.Connections
 	if err := m.gaugeIn(ctx, "target0", &result, "connect", "--to="+m.server.address, "--time=2s"); err != nil {

@@ -35,6 +35,6 @@
 //
 // # Errors
 //
-// If a step fails, the command ends all processes that it started. The logs of all programs stay in bin/cluster-logs,
-// the results of suites in bin/cluster-results.
+// If a step fails, the command ends all processes that it started. The logs of all programs stay in
+// bin/cluster-logs, the results of suites in bin/cluster-results.
 package main

@@ -27,11 +27,11 @@ import (
 const (
 	// propagation is how long a change of the API may take to reach all nodes.
 	propagation = 10 * time.Second
-	// effectDelay is the time from applied policy to stable results: clients read their targets, and
-	// old flows are still ended.
+	// effectDelay is the time from applied policy to stable results: clients read their targets,
+	// and old flows are still ended.
 	effectDelay = 5 * time.Second
-	// reportDelay is the time after which the loss of a probe has been reported: AnswerLimit and the
-	// interval of two reports.
+	// reportDelay is the time after which the loss of a probe has been reported: AnswerLimit and
+	// the interval of two reports.
 	reportDelay = probe.AnswerLimit + 12*time.Second
 	// inFlight is how long before a fault a sent probe can still be lost.
 	inFlight = 2 * time.Second

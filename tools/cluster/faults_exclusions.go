@@ -42,12 +42,12 @@ func (c cause) String() string {
 	}[c]
 }
 
-// maxLostShare is the share of the new flows through a service that may be lost while one of its three backends is
-// missing. It is a third, and a wide margin.
+// maxLostShare is the share of the new flows through a service that may be lost while one of its
+// three backends is missing. It is a third, and a wide margin.
 const maxLostShare = 0.6
 
-// exclude adds an exclusion of pods. With services, it covers every service that has one of the pods
-// as a backend.
+// exclude adds an exclusion of pods. With services, it covers every service that has one of the
+// pods as a backend.
 func (r *faultRun) exclude(why cause, start time.Time, pods []string, services bool) *losses.Exclusion {
 	e := &losses.Exclusion{Why: why.String(), Start: start}
 	for _, name := range pods {
@@ -72,8 +72,9 @@ func (r *faultRun) end(at time.Time, exclusions ...*losses.Exclusion) {
 	}
 }
 
-// watchEndpoints excludes the flows through a service whose backend becomes ready or not ready, until ctx is done. At
-// such a change, kube-proxy ends the entry of the flow in connection tracking, also if the backend still answers.
+// watchEndpoints excludes the flows through a service whose backend becomes ready or not ready,
+// until ctx is done. At such a change, kube-proxy ends the entry of the flow in connection
+// tracking, also if the backend still answers.
 func (r *faultRun) watchEndpoints(ctx context.Context) {
 	known := map[string]map[string]bool{} // by slice and pod: ready
 	for ctx.Err() == nil {

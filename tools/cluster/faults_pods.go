@@ -23,8 +23,8 @@ type podKind struct {
 	later                 bool     // made by a scenario
 }
 
-// podKinds returns the kinds of prober pods. Every kind but the servers sends to all servers, allowed
-// or not. Comments name what denies a pair.
+// podKinds returns the kinds of prober pods. Every kind but the servers sends to all servers,
+// allowed or not. Comments name what denies a pair.
 func podKinds() []podKind {
 	return []podKind{
 		{name: "guarded", namespace: "guarded", role: "server", server: true},

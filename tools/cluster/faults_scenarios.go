@@ -92,7 +92,8 @@ func (r *faultRun) killNode(ctx context.Context) error {
 	return nil
 }
 
-// ensureNode starts a node again if a scenario was aborted before the node was started, or meanwhile.
+// ensureNode starts a node again if a scenario was aborted before the node was started, or
+// meanwhile.
 func (r *faultRun) ensureNode(ctx context.Context, index int) {
 	if node, err := machine.Open(r.c.machine(r.c.nodes()[index])); err == nil && node.Configured() {
 		return
@@ -154,8 +155,8 @@ func hasApplied(status []byte, revision int) (bool, error) {
 	return found, nil
 }
 
-// waitForRestartedPods waits until probers have started again, the API has their addresses, and the agents have
-// applied them.
+// waitForRestartedPods waits until probers have started again, the API has their addresses, and the
+// agents have applied them.
 func (r *faultRun) waitForRestartedPods(ctx context.Context, pods []string, after time.Time) error {
 	err := r.until(ctx, fmt.Sprintf("%d probers have started", len(pods)), func() (bool, error) {
 		return r.started(pods, after), nil
@@ -379,9 +380,9 @@ func (r *faultRun) untilStarted(ctx context.Context, pod string, after time.Time
 	return r.until(ctx, pod+" runs again", func() (bool, error) { return r.started([]string{pod}, after), nil })
 }
 
-// relaxDenials accepts any result of probes from a banned client to servers of kind open on other nodes.
-// Until these nodes know the client's new address, the rule that denies banned clients does not match it
-// there. A default deny, and rules on the client's own node, still apply.
+// relaxDenials accepts any result of probes from a banned client to servers of kind open on other
+// nodes. Until these nodes know the client's new address, the rule that denies banned clients does
+// not match it there. A default deny, and rules on the client's own node, still apply.
 func (r *faultRun) relaxDenials(client *proberPod) error {
 	if client.podKind.name != "banned" {
 		return nil
@@ -674,8 +675,8 @@ func (r *faultRun) editPolicies(ctx context.Context) (stop func() (edits int, er
 	}
 }
 
-// loadPods returns pods without a prober, with labels that policies select. Without nodes, the scheduler
-// places them.
+// loadPods returns pods without a prober, with labels that policies select. Without nodes, the
+// scheduler places them.
 func loadPods(name string, count int, nodes []string) []object {
 	var out []object
 	namespaces := loadNamespaces()
@@ -718,8 +719,8 @@ func loadSets(count int) []object {
 
 func loadNamespaces() []string { return []string{"guarded", "partners", "strangers", "guests"} }
 
-// deleteLoadPods deletes the load pods in the API, each namespace with one request. The nodes end them
-// later.
+// deleteLoadPods deletes the load pods in the API, each namespace with one request. The nodes end
+// them later.
 func (r *faultRun) deleteLoadPods(ctx context.Context) error {
 	err := r.c.kubectl(ctx, "delete", "replicasets", "-A", "-l", proberLabel+"=true", "--cascade=orphan",
 		"--ignore-not-found")

@@ -124,8 +124,8 @@ func (c *cluster) agnhostFiles() ([]image.File, error) {
 		{Path: "/bin/sh", Link: "../usr/bin/dash"},
 	}
 	if !hasSCTP() {
-		// The SCTP emulator serves SCTP over raw sockets, and starts agnhost.real for other protocols. With SCTP in
-		// the kernel, the kernel would reset its associations.
+		// The SCTP emulator serves SCTP over raw sockets, and starts agnhost.real for other
+		// protocols. With SCTP in the kernel, the kernel would reset its associations.
 		files[0].Source = c.bin("cluster-programs/agnhost")
 		files = append(files, image.File{Path: "/agnhost.real", Source: c.bin("kubernetes/agnhost")})
 	}
@@ -155,8 +155,8 @@ func (c *cluster) agnhostFiles() ([]image.File, error) {
 	return files, nil
 }
 
-// suiteImageNames returns the names of the images that the suites start. All are names of one image,
-// but for those of pause and of conntrackProgram.
+// suiteImageNames returns the names of the images that the suites start. All are names of one
+// image, but for those of pause and of conntrackProgram.
 func (c *cluster) suiteImageNames() ([]string, error) {
 	names, err := os.ReadFile(c.bin("cluster-programs/suite-images"))
 	if err != nil {

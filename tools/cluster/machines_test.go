@@ -15,8 +15,8 @@ import (
 	"github.com/wayleave/wayleave/tools/cluster/internal/machine"
 )
 
-// newMachines returns a cluster of one node whose programs are scripts, with the machine of its control
-// plane and its bridge.
+// newMachines returns a cluster of one node whose programs are scripts, with the machine of its
+// control plane and its bridge.
 func newMachines(t *testing.T) (*cluster, *machine.Machine) {
 	t.Helper()
 	c := &cluster{repository: newRepository(t, ""), options: options{Nodes: 1}}
@@ -33,7 +33,8 @@ func newMachines(t *testing.T) (*cluster, *machine.Machine) {
 	return c, control
 }
 
-// programStarts returns how often programs of the node have started, and how many of these have ended.
+// programStarts returns how often programs of the node have started, and how many of these have
+// ended.
 func programStarts(c *cluster, program string) (started, ended int) {
 	log, _ := os.ReadFile(c.logs("node1", "init.log"))
 	count := func(text string) int { return strings.Count(string(log), " "+program+text) }

@@ -208,8 +208,8 @@ func shell() string {
 	return "sh"
 }
 
-// node returns the index of a node. Only nodes can be killed and started again: the control plane has
-// the bridge that connects all machines.
+// node returns the index of a node. Only nodes can be killed and started again: the control plane
+// has the bridge that connects all machines.
 func (c *cluster) node(name string) (int, error) {
 	if i := slices.Index(c.nodes(), name); i >= 0 {
 		return i, nil

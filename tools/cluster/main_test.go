@@ -27,7 +27,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// newRepository returns a folder that looks like the repository. With options, a cluster has been started.
+// newRepository returns a folder that looks like the repository. With options, a cluster has been
+// started.
 func newRepository(t *testing.T, options string) string {
 	t.Helper()
 	folder := t.TempDir()

@@ -14,11 +14,12 @@ import (
 	"github.com/wayleave/wayleave/tools/cluster/internal/machine"
 )
 
-// pagesImage replaces the images nginx and busybox, which a cluster without a registry does not have.
+// pagesImage replaces the images nginx and busybox, which a cluster without a registry does not
+// have.
 const pagesImage = "cluster.local/pages:dev"
 
-// runPages runs the blocks of commands with the tag "sh cluster" in documentation pages, like a reader who has followed
-// the steps around them. The last page removes Wayleave.
+// runPages runs the blocks of commands with the tag "sh cluster" in documentation pages, like a
+// reader who has followed the steps around them. The last page removes Wayleave.
 func runPages(ctx context.Context, c *cluster, args []string) error {
 	if len(args) == 0 {
 		args = []string{"docs/migrate.md", "docs/kubernetes.md"}
@@ -63,7 +64,8 @@ func runPages(ctx context.Context, c *cluster, args []string) error {
 	return nil
 }
 
-// writePageFiles writes the files that the commands of a page read, as the page's reader has edited them.
+// writePageFiles writes the files that the commands of a page read, as the page's reader has edited
+// them.
 func (c *cluster) writePageFiles(folder string) error {
 	daemonSet, err := c.daemonSet()
 	if err != nil {
@@ -113,9 +115,10 @@ func clusterBlocks(page string) (blocks []string) {
 	return blocks
 }
 
-// pageScript returns a script for bash with the commands of a block. A command with the comment "answers" or "times
-// out" is repeated until it does, for at most 30 seconds. The reason is that a change of policy takes effect after a
-// moment. A command that times out fails, and not before two seconds: one that is refused fails at once.
+// pageScript returns a script for bash with the commands of a block. A command with the comment
+// "answers" or "times out" is repeated until it does, for at most 30 seconds. The reason is that a
+// change of policy takes effect after a moment. A command that times out fails, and not before two
+// seconds: one that is refused fails at once.
 func pageScript(block, pod string) string {
 	block = regexp.MustCompile(`--image=(nginx|busybox)\b`).ReplaceAllString(block, "--image="+pagesImage)
 	block = regexp.MustCompile(`\bPOD\b`).ReplaceAllString(block, pod)

@@ -24,8 +24,8 @@ func TestPagesHaveCommands(t *testing.T) {
 	}
 }
 
-// A command that is to answer fails if it does not, and one that is to time out fails if it answers. Both are
-// repeated for a while.
+// A command that is to answer fails if it does not, and one that is to time out fails if it
+// answers. Both are repeated for a while.
 func TestPageScript(t *testing.T) {
 	folder := t.TempDir()
 	run := func(seconds, block string) (string, error) {

@@ -103,8 +103,8 @@ func (c *cluster) writeProgramFiles() error {
 			"kind":             "KubeProxyConfiguration",
 			"clientConnection": map[string]any{"kubeconfig": c.kubeconfig("kube-proxy")},
 			"mode":             c.Proxy,
-			// It contains the pods of all nodes. Otherwise kube-proxy masquerades connections between
-			// pods, and policy does not see the client.
+			// It contains the pods of all nodes. Otherwise kube-proxy masquerades connections
+			// between pods, and policy does not see the client.
 			"clusterCIDR": podCIDRs,
 			// These sysctls can only be read in a network namespace.
 			"conntrack": map[string]any{

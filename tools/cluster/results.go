@@ -87,8 +87,8 @@ func ginkgoResults(file, tests string, reasons []reason) ([]result, error) {
 	return results, nil
 }
 
-// goTestResults returns the results of the subtests of a test, one level deep, from the output of go
-// test -v.
+// goTestResults returns the results of the subtests of a test, one level deep, from the output of
+// go test -v.
 func goTestResults(file, test string) ([]result, error) {
 	log, err := os.Open(file)
 	if err != nil {

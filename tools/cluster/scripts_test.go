@@ -46,8 +46,8 @@ func TestCleanKeepsARunningCluster(t *testing.T) {
 	require.NoDirExists(t, filepath.Join(folder, "bin"))
 }
 
-// fakePrograms returns a function that runs a copy of scripts/cluster-programs with other programs than the
-// host's. 'go list' there finds no module that 'go mod download' has not downloaded.
+// fakePrograms returns a function that runs a copy of scripts/cluster-programs with other programs
+// than the host's. 'go list' there finds no module that 'go mod download' has not downloaded.
 func fakePrograms(t *testing.T) (folder, path string, run func() (string, error)) {
 	t.Helper()
 	folder, path = t.TempDir(), t.TempDir()

@@ -78,8 +78,8 @@ func cyclonus(name, title string, minTests int, tags ...string) suite {
 			}
 			return []string{
 				c.bin("suites/cyclonus"), "generate", "--exclude=", "--include=" + strings.Join(tags, ","),
-				// The end-to-end tests cover the addresses of services. A pod reaches its own address without
-				// leaving its network namespace.
+				// The end-to-end tests cover the addresses of services. A pod reaches its own
+				// address without leaving its network namespace.
 				"--destination-type=pod-ip", "--ignore-loopback",
 				"--job-timeout-seconds=1", "--perturbation-wait-seconds=2", "--pod-creation-timeout-seconds=300",
 				"--retries=1", "--cleanup-namespaces", "--junit-results-file=" + filepath.Join(folder, "junit.xml"),
@@ -109,8 +109,8 @@ func startsWith(line string, prefixes ...string) string {
 	return ""
 }
 
-// excludedTests returns the tests of sig-network that this cluster cannot run. Those with an empty reason are
-// in another suite.
+// excludedTests returns the tests of sig-network that this cluster cannot run. Those with an empty
+// reason are in another suite.
 func excludedTests() []reason {
 	return []reason{
 		{"Netpol", ""},
@@ -136,8 +136,9 @@ func excludedTests() []reason {
 
 const noSCTPSockets = "the kernel has no SCTP sockets, and the SCTP emulator does not support /dial"
 
-// endToEnd returns a suite of the end-to-end tests of Kubernetes whose names match an expression, except those that are
-// excluded. The argument processes is the number of parallel Ginkgo processes. Fewer tests than minTests are an error.
+// endToEnd returns a suite of the end-to-end tests of Kubernetes whose names match an expression,
+// except those that are excluded. The argument processes is the number of parallel Ginkgo
+// processes. Fewer tests than minTests are an error.
 func endToEnd(name, title, tests string, processes, minTests int, excluded []reason) suite {
 	return suite{
 		name: name, title: title, minTests: minTests,

@@ -23,8 +23,8 @@ func kubeletSysctls() []string {
 	}
 }
 
-// hostSysctls has the parameters of the host from before its first cluster. The first cluster of the
-// host saves the parameters. The last one to end restores them.
+// hostSysctls has the parameters of the host from before its first cluster. The first cluster of
+// the host saves the parameters. The last one to end restores them.
 type hostSysctls struct {
 	parameters string // folder, such as /proc/sys
 	shared     string // folder of all clusters, which exists while one runs
@@ -40,7 +40,8 @@ type savedSysctls struct {
 	Clusters []string // their folders of state
 }
 
-// save adds a cluster, given by the folder of its state, and saves the parameters if it is the first.
+// save adds a cluster, given by the folder of its state, and saves the parameters if it is the
+// first.
 func (h hostSysctls) save(cluster string) error {
 	return h.update(func(saved *savedSysctls) error {
 		if saved.Values == nil {
@@ -59,8 +60,8 @@ func (h hostSysctls) save(cluster string) error {
 	})
 }
 
-// restore removes a cluster, and sets the parameters that differ if it was the last. It does nothing
-// for a cluster that is not in the file.
+// restore removes a cluster, and sets the parameters that differ if it was the last. It does
+// nothing for a cluster that is not in the file.
 func (h hostSysctls) restore(cluster string) error {
 	return h.update(func(saved *savedSysctls) error {
 		if !slices.Contains(saved.Clusters, cluster) {
@@ -86,7 +87,8 @@ func (h hostSysctls) restore(cluster string) error {
 	})
 }
 
-// withoutCluster returns the clusters without one, and without those whose state was deleted by hand.
+// withoutCluster returns the clusters without one, and without those whose state was deleted by
+// hand.
 func withoutCluster(clusters []string, without string) []string {
 	return slices.DeleteFunc(slices.Clone(clusters), func(cluster string) bool {
 		_, err := os.Stat(cluster)
@@ -94,7 +96,8 @@ func withoutCluster(clusters []string, without string) []string {
 	})
 }
 
-// update changes the shared file while no other program does. Without values, it removes the folder.
+// update changes the shared file while no other program does. Without values, it removes the
+// folder.
 func (h hostSysctls) update(change func(*savedSysctls) error) error {
 	unlock, err := lockFolder(h.shared)
 	if err != nil {

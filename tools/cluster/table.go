@@ -18,8 +18,8 @@ type table struct {
 	results  []result
 }
 
-// check returns an error if the suite failed without a failed test, or if too few tests ran. The argument ended is the
-// error with which the program of the suite ended.
+// check returns an error if the suite failed without a failed test, or if too few tests ran. The
+// argument ended is the error with which the program of the suite ended.
 func (t table) check(ended error, focus string) error {
 	ran := t.count(passed) + t.count(failed)
 	switch {

@@ -23,14 +23,15 @@ type suite struct {
 	name, title string
 	// version prints the suite's version.
 	version func(c *cluster) (string, error)
-	// command returns the arguments that write results to a folder. Only tests whose names match the
-	// regular expression focus run, all of the suite if it is empty.
+	// command returns the arguments that write results to a folder. Only tests whose names match
+	// the regular expression focus run, all of the suite if it is empty.
 	command func(c *cluster, folder, focus string) []string
 	// results reads them.
 	results func(folder string) ([]result, error)
 	// progress returns the text to print for a line of the output, "" for most lines.
 	progress func(line string) string
-	// minTests is the number of tests that have to run without a focus. With fewer, the suite itself has failed.
+	// minTests is the number of tests that have to run without a focus. With fewer, the suite
+	// itself has failed.
 	minTests int
 }
 

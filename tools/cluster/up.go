@@ -137,7 +137,8 @@ func (c *cluster) startControl(ctx context.Context) error {
 }
 
 // addBridge makes the bridge of the machine of the control plane. All machines are its ports.
-// kube-apiserver requires a default route. Its gateway does not exist, so no packet leaves the cluster.
+// kube-apiserver requires a default route. Its gateway does not exist, so no packet leaves the
+// cluster.
 func addBridge(ctx context.Context, control *machine.Machine) error {
 	return ipCommands(ctx, control,
 		"link set lo up",
@@ -149,8 +150,8 @@ func addBridge(ctx context.Context, control *machine.Machine) error {
 	)
 }
 
-// routePods makes routes from the control plane to the pods of all nodes. The API server connects to
-// pods for its clients. In most clusters it runs on a node, which has these routes.
+// routePods makes routes from the control plane to the pods of all nodes. The API server connects
+// to pods for its clients. In most clusters it runs on a node, which has these routes.
 func (c *cluster) routePods(ctx context.Context) error {
 	control, err := machine.Open(c.machine(controlName))
 	if err != nil {

@@ -23,10 +23,11 @@ import (
 type churn struct {
 	// setup is applied before the first step, and restore after the last one.
 	setup, restore []api.Update
-	// steps are the changes, applied in a cycle. Each has an effect, also the first one after the last one. A step is
-	// one update, or the two of a profile.
+	// steps are the changes, applied in a cycle. Each has an effect, also the first one after the
+	// last one. A step is one update, or the two of a profile.
 	steps [][]api.Update
-	// undo is applied after each step and not measured. Without undo, the steps themselves return to the initial state.
+	// undo is applied after each step and not measured. Without undo, the steps themselves return
+	// to the initial state.
 	undo []api.Update
 	// per is the number of steps of a flush; 0 means 1.
 	per int
@@ -34,8 +35,8 @@ type churn struct {
 	want tally
 }
 
-// churns returns the changes by name. Changes of remote endpoints iterate over many of them, so that their data is not
-// in the processor's cache.
+// churns returns the changes by name. Changes of remote endpoints iterate over many of them, so
+// that their data is not in the processor's cache.
 func churns(w snapshot) map[string]churn {
 	m := markers()
 	seven := sevenOf(m, w)
@@ -57,8 +58,8 @@ func churns(w snapshot) map[string]churn {
 	}
 }
 
-// benchmarkChurns measures single changes to a loaded W1, each with a flush. Besides the mean of all steps, it reports
-// the minimum and the median, which depend less on other load of the machine.
+// benchmarkChurns measures single changes to a loaded W1, each with a flush. Besides the mean of
+// all steps, it reports the minimum and the median, which depend less on other load of the machine.
 func benchmarkChurns(b *testing.B, w snapshot) {
 	g := newGraph()
 	for u := range w.updates() {
@@ -123,8 +124,8 @@ func (t tally) messages() tally {
 	return t
 }
 
-// TestChurn checks with small workloads that each change has the effect of its name, and that the initial state
-// returns.
+// TestChurn checks with small workloads that each change has the effect of its name, and that the
+// initial state returns.
 func TestChurn(t *testing.T) {
 	w := snapshot{remote: 3100, policies: 310}
 	g, s := newMirrored(t)
@@ -201,8 +202,8 @@ func sevenOf(m []string, w snapshot) string {
 // irrelevant gives an endpoint a label that no selector mentions.
 func irrelevant(labels map[string]string, _ int) { labels["one-in-10"] = "value-irrelevant" }
 
-// relabelled returns steps that change the labels of some thousands of remote endpoints one after the other, and then
-// restore them.
+// relabelled returns steps that change the labels of some thousands of remote endpoints one after
+// the other, and then restore them.
 func relabelled(w snapshot, change func(labels map[string]string, s int)) [][]api.Update {
 	m := markers()
 	const prime = 7919 // so that neighbours are far apart
@@ -250,7 +251,8 @@ func localAdded(w snapshot) churn {
 	}
 }
 
-// localRelabelled gives local endpoints a label that no selector mentions. Felix sends the endpoint again.
+// localRelabelled gives local endpoints a label that no selector mentions. Felix sends the endpoint
+// again.
 func localRelabelled(w snapshot) churn {
 	m := markers()
 	var there, back [][]api.Update
@@ -311,8 +313,8 @@ func setAdded(w snapshot, seven string) churn {
 	}
 }
 
-// namespaceRelabelled changes a label that a hundredth of the endpoints inherit. They move between two sets, if these
-// exist.
+// namespaceRelabelled changes a label that a hundredth of the endpoints inherit. They move between
+// two sets, if these exist.
 func namespaceRelabelled(w snapshot, seven string, interested bool) churn {
 	const n = 42
 	a, b := profile(n, "a"), profile(n, "b")

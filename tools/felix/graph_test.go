@@ -79,7 +79,8 @@ type tally struct {
 	namespaces      int
 	// Counts of removals.
 	removedSets, removedPolicies, removedProfiles, removedEndpoints int
-	// start counts the messages with the configuration and the encapsulations, which follow the load.
+	// start counts the messages with the configuration and the encapsulations, which follow the
+	// load.
 	start int
 	// others counts all other messages.
 	others int
@@ -121,7 +122,8 @@ func (t *tally) count(message any) {
 	}
 }
 
-// state is what a dataplane has of the workloads after all messages. The values are the texts of the messages.
+// state is what a dataplane has of the workloads after all messages. The values are the texts of
+// the messages.
 type state struct {
 	t                             testing.TB
 	sets                          map[string]map[string]bool
@@ -137,7 +139,8 @@ func newState(t testing.TB) *state {
 	}
 }
 
-// apply applies a message. The test fails if the message refers to a set, or to a member of a set, that does not exist.
+// apply applies a message. The test fails if the message refers to a set, or to a member of a set,
+// that does not exist.
 func (s *state) apply(message any) {
 	switch m := message.(type) {
 	case *proto.IPSetUpdate:

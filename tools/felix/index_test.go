@@ -27,7 +27,8 @@ func benchmarkParse(b *testing.B) {
 	}
 }
 
-// index is the index of sets of Felix's graph, and the number of its reports: additions and removals of members.
+// index is the index of sets of Felix's graph, and the number of its reports: additions and
+// removals of members.
 type index struct {
 	*labelindex.SelectorAndNamedPortIndex
 
@@ -117,7 +118,8 @@ func indexOfSets(sels []selector.Selector) *index {
 	return x
 }
 
-// Changes the labels of a parent. Each item has a parent of its own. 100 selectors mention a label of the parents.
+// Changes the labels of a parent. Each item has a parent of its own. 100 selectors mention a label
+// of the parents.
 func benchmarkUpdateParent(b *testing.B) {
 	parents := parentUpdates(100_000)
 	for _, n := range []int{100, 100_000} {
@@ -168,8 +170,8 @@ func parentSelectors(t testing.TB) []selector.Selector {
 	return sels
 }
 
-// Changes a label of a parent of 2,500 items. Either no selector mentions the label, or its change stops the matches of
-// the items with one selector and starts their matches with another.
+// Changes a label of a parent of 2,500 items. Either no selector mentions the label, or its change
+// stops the matches of the items with one selector and starts their matches with another.
 func benchmarkRelabelParent(b *testing.B) {
 	const n = 2_500
 	for _, label := range []string{"ignored", "colour"} {
@@ -227,8 +229,8 @@ func benchmarkAddSelector(b *testing.B) {
 	})
 }
 
-// Changes one label of one of the 250,000 endpoints of W1. Either no selector mentions the label, or its new value
-// changes the matches with two of 69 selectors.
+// Changes one label of one of the 250,000 endpoints of W1. Either no selector mentions the label,
+// or its new value changes the matches with two of 69 selectors.
 func benchmarkUpdateItem(b *testing.B) {
 	const n, updates = 250_000, 4096
 	x := indexOfSnapshot(b, n)
@@ -265,8 +267,8 @@ func indexOfSnapshot(t testing.TB, n int) *index {
 	return x
 }
 
-// itemSteps returns updates of random items, twice for each: the label has first one value, then another. The updates
-// in initial give the items the labels of W1.
+// itemSteps returns updates of random items, twice for each: the label has first one value, then
+// another. The updates in initial give the items the labels of W1.
 func itemSteps(n, updates int, label string) (initial, steps []api.Update) {
 	rng, m := rand.New(rand.NewPCG(1, 0)), markers()
 	which := make([]int, updates)

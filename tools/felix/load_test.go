@@ -16,8 +16,8 @@ import (
 	"github.com/projectcalico/calico/libcalico-go/lib/backend/api"
 )
 
-// fullSize adds the benchmarks at the size of the figures in docs/benchmarks.md. Without it, they run at a tenth of the
-// size.
+// fullSize adds the benchmarks at the size of the figures in docs/benchmarks.md. Without it, they
+// run at a tenth of the size.
 var fullSize = flag.Bool("full", false, "run the benchmarks at full size too")
 
 // sizes returns the workloads of usual runs, and those of full size if the flag is set.
@@ -63,8 +63,8 @@ func benchmarkLoads[W load](b *testing.B, name string, loads []W) {
 	})
 }
 
-// benchmarkLoad measures the time from an empty graph to the first flush, and then afterwards. The updates are made
-// before.
+// benchmarkLoad measures the time from an empty graph to the first flush, and then afterwards. The
+// updates are made before.
 func benchmarkLoad(b *testing.B, w load, afterwards func(*graph)) {
 	updates := slices.Collect(w.updates())
 	want := w.want()
@@ -85,7 +85,8 @@ func benchmarkLoad(b *testing.B, w load, afterwards func(*graph)) {
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(len(updates)), "ns/update")
 }
 
-// benchmarkDeleteLocal loads W1, then deletes the local endpoints, so that all messages are reverted.
+// benchmarkDeleteLocal loads W1, then deletes the local endpoints, so that all messages are
+// reverted.
 func benchmarkDeleteLocal(b *testing.B, w snapshot) {
 	deletes := w.deleteLocal()
 	benchmarkLoad(b, w, func(g *graph) {
@@ -107,8 +108,8 @@ func (w snapshot) wantDeleted() tally {
 	}
 }
 
-// benchmarkHeap measures the memory of a graph if the caller keeps no updates. The time is that of the graph only,
-// without making the updates.
+// benchmarkHeap measures the memory of a graph if the caller keeps no updates. The time is that of
+// the graph only, without making the updates.
 func benchmarkHeap(b *testing.B) {
 	everyday := []load{snapshot{25_000, 1_000}, networkSets{1_000, 1_000}, isolated{10_000}}
 	full := []load{
@@ -161,8 +162,8 @@ func benchmarkHeapEndpoints(b *testing.B) {
 	}
 }
 
-// heapKept loads a workload and drops each update. It returns the heap memory of the graph. The timer must be running,
-// and measures only the graph.
+// heapKept loads a workload and drops each update. It returns the heap memory of the graph. The
+// timer must be running, and measures only the graph.
 func heapKept(b *testing.B, w load) uint64 {
 	b.StopTimer()
 	before := heap()
@@ -179,8 +180,8 @@ func heapKept(b *testing.B, w load) uint64 {
 	return kept
 }
 
-// feed applies updates to a graph in portions. The timer is stopped while a portion is made. Portions are dropped
-// afterwards.
+// feed applies updates to a graph in portions. The timer is stopped while a portion is made.
+// Portions are dropped afterwards.
 func feed(b *testing.B, g *graph, updates iter.Seq[api.Update]) {
 	portion := make([]api.Update, 0, 10_000)
 	give := func() {
@@ -201,7 +202,8 @@ func feed(b *testing.B, g *graph, updates iter.Seq[api.Update]) {
 
 // heap returns the bytes in use on the heap.
 func heap() uint64 {
-	// The second collection frees memory that finalizers and cleanups of the first one have released.
+	// The second collection frees memory that finalizers and cleanups of the first one have
+	// released.
 	runtime.GC()
 	runtime.GC()
 	var stats runtime.MemStats
@@ -209,8 +211,8 @@ func heap() uint64 {
 	return stats.HeapAlloc
 }
 
-// TestWorkloads checks the counts and the end state of each workload at a small scale. The benchmarks check the counts
-// at theirs.
+// TestWorkloads checks the counts and the end state of each workload at a small scale. The
+// benchmarks check the counts at theirs.
 func TestWorkloads(t *testing.T) {
 	for _, test := range []struct {
 		w load

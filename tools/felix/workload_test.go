@@ -16,8 +16,9 @@ import (
 	calinet "github.com/projectcalico/calico/libcalico-go/lib/net"
 )
 
-// The workloads of the benchmarks, with the names, labels, addresses and selectors of those of calcgraph. Each is a
-// sequence of updates in order. Updates are made during iteration, so that a dropped update needs no memory.
+// The workloads of the benchmarks, with the names, labels, addresses and selectors of those of
+// calcgraph. Each is a sequence of updates in order. Updates are made during iteration, so that a
+// dropped update needs no memory.
 
 const (
 	// node is the node whose graph is measured.
@@ -36,8 +37,8 @@ type load interface {
 	want() tally
 }
 
-// snapshot is W1: a cluster of endpoints with six labels each, 200 of them local. Each of its policies has five rules.
-// Each rule selects its peers by one of 29 labels.
+// snapshot is W1: a cluster of endpoints with six labels each, 200 of them local. Each of its
+// policies has five rules. Each rule selects its peers by one of 29 labels.
 type snapshot struct{ remote, policies int }
 
 func (w snapshot) String() string { return "eps=" + short(w.remote) + "/pols=" + short(w.policies) }
@@ -54,7 +55,8 @@ func (w snapshot) updates() iter.Seq[api.Update] {
 	}
 }
 
-// endpoints yields the endpoints with the numbers first to last. The result is false if the iteration must end.
+// endpoints yields the endpoints with the numbers first to last. The result is false if the
+// iteration must end.
 func (w snapshot) endpoints(first, last int, yield func(api.Update) bool) bool {
 	m := markers()
 	for s := first; s <= last; s++ {
@@ -90,8 +92,8 @@ func (w snapshot) want() tally {
 	return t
 }
 
-// key returns the key of the endpoint with the number s. The endpoints with the numbers 1 to w.remote are remote, and
-// the next 200 are local.
+// key returns the key of the endpoint with the number s. The endpoints with the numbers 1 to
+// w.remote are remote, and the next 200 are local.
 func (w snapshot) key(s int) model.WorkloadEndpointKey {
 	host := node
 	if s <= w.remote {
@@ -103,7 +105,8 @@ func (w snapshot) key(s int) model.WorkloadEndpointKey {
 	}
 }
 
-// endpoint returns the endpoint with the number s. One of its labels has a name from m, the result of markers.
+// endpoint returns the endpoint with the number s. One of its labels has a name from m, the result
+// of markers.
 func (w snapshot) endpoint(m []string, s int) api.Update {
 	return w.endpointWith(s, snapshotLabels(m, s))
 }
@@ -125,7 +128,8 @@ func snapshotLabels(m []string, s int) map[string]string {
 	return labels
 }
 
-// markers returns the names of the labels by which policies select. There are 31 names, of which 29 are distinct.
+// markers returns the names of the labels by which policies select. There are 31 names, of which 29
+// are distinct.
 func markers() []string {
 	slashed := []string{
 		"calico/FizzBuzz", "calico/BoffBip", "calico/Bazzle", "calico/Razzle", "calico/DoopDeeDoo",
@@ -187,8 +191,8 @@ func profileLabels(name string, labels map[string]string) api.Update {
 		&v3.Profile{Spec: v3.ProfileSpec{LabelsToApply: labels}})
 }
 
-// networkSets is W2 and W3: the endpoints of W1, and policies that select all of them. Each policy has a network set of
-// its own as the only source.
+// networkSets is W2 and W3: the endpoints of W1, and policies that select all of them. Each policy
+// has a network set of its own as the only source.
 type networkSets struct{ remote, sets int }
 
 func (w networkSets) String() string { return "eps=" + short(w.remote) + "/sets=" + short(w.sets) }
@@ -244,8 +248,8 @@ func networkSetPolicy(i int) api.Update {
 	})
 }
 
-// isolated is W4: namespaces with one pod each, whose traffic is limited to itself and a name server. 100 of the pods
-// are local.
+// isolated is W4: namespaces with one pod each, whose traffic is limited to itself and a name
+// server. 100 of the pods are local.
 type isolated struct{ namespaces int }
 
 func (w isolated) String() string { return "namespaces=" + short(w.namespaces) }

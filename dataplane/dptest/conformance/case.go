@@ -14,8 +14,8 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// judgeCase has the verdicts of packets in a small world. Its lines are resources, in the language of
-// package worldtext, and packets, which are judged in the world of the lines above:
+// judgeCase has the verdicts of packets in a small world. Its lines are resources, in the language
+// of package worldtext, and packets, which are judged in the world of the lines above:
 //
 //	pass TCP 203.0.113.7 10.0.0.1 port 80 [sport 4000] [dscp 46]
 //	drop ICMP 203.0.113.7 10.0.0.1 icmp 8/0
@@ -25,8 +25,8 @@ type judgeCase struct {
 	// name begins with the number in docs/semantics.md, and then states the property.
 	name string
 	text string
-	// state, if set, returns the state in which all packets are judged, instead of resources. No resources give such a
-	// state.
+	// state, if set, returns the state in which all packets are judged, instead of resources. No
+	// resources give such a state.
 	state func(interfaces [3]string) dptest.State
 }
 
@@ -48,8 +48,8 @@ func cases() []judgeCase {
 	)
 }
 
-// common is the world with which every case begins. The endpoint w1 (app=web) receives, w2 (app=cli) is on the
-// same node, and far is on another node. bad is a network set.
+// common is the world with which every case begins. The endpoint w1 (app=web) receives, w2
+// (app=cli) is on the same node, and far is on another node. bad is a network set.
 const common = `
 profile open
   ingress Allow

@@ -85,8 +85,8 @@ func (k kit) removal(t *testing.T) {
 	})
 }
 
-// handover checks that an interface and addresses move from one endpoint to another in one batch: the removal
-// comes first.
+// handover checks that an interface and addresses move from one endpoint to another in one batch:
+// the removal comes first.
 func (k kit) handover(t *testing.T) {
 	for name, world := range map[string]func([3]string) dptest.State{
 		"two endpoints swap":             swappedWorld,
@@ -104,7 +104,8 @@ func (k kit) handover(t *testing.T) {
 	}
 }
 
-// restart checks that the next dataplane adopts, repairs or deletes the objects of the previous one.
+// restart checks that the next dataplane adopts, repairs or deletes the objects of the previous
+// one.
 func (k kit) restart(t *testing.T) {
 	want := k.fresh(t, otherWorld)
 	for name, left := range map[string]func([3]string) dptest.State{
@@ -209,8 +210,9 @@ func (k kit) plan(t *testing.T) {
 	require.Equal(t, done, n.Dump(t), "Plan changed the desired state")
 }
 
-// badObject checks that an object that cannot be programmed is the only one reported, and does not hold up the
-// others. The programmed objects are the same, whether the others came before it, with it or after it.
+// badObject checks that an object that cannot be programmed is the only one reported, and does not
+// hold up the others. The programmed objects are the same, whether the others came before it, with
+// it or after it.
 func (k kit) badObject(t *testing.T) {
 	n := k.start(t)
 	if lacks(t, n.Spoil != nil, "Harness.Spoil") {

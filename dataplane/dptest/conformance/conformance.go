@@ -31,32 +31,33 @@ type Harness struct {
 	// backend needs interfaces that exist, create them before Open. The default is wl1, wl2 and
 	// wl3.
 	Interfaces [3]string
-	// Damage deletes or changes an object that the dataplane has programmed, as an operator might. Dump
-	// must show the difference, unless the dataplane is a Watcher that has repaired it already. Optional.
+	// Damage deletes or changes an object that the dataplane has programmed, as an operator might.
+	// Dump must show the difference, unless the dataplane is a Watcher that has repaired it
+	// already. Optional.
 	Damage func(t *testing.T)
 	// Fault makes every Apply fail until the returned function is called. Optional.
 	Fault func(t *testing.T) (heal func())
 	// Spoil adds to the state one object that the dataplane cannot program, and returns the key of
-	// this object. It must return the same key each time, and must not change the rest of the state.
-	// Optional; see "Bad objects" in the package documentation.
+	// this object. It must return the same key each time, and must not change the rest of the
+	// state. Optional; see "Bad objects" in the package documentation.
 	Spoil func(s dptest.State) policy.Key
-	// Judge reports whether the dataplane lets a packet pass, after the batches that were applied. The
-	// packet is the first of a connection, and the node forwards it. An error fails the test. Optional,
-	// because a dataplane of routes does not evaluate policy; see "Verdicts" in the package
-	// documentation.
+	// Judge reports whether the dataplane lets a packet pass, after the batches that were applied.
+	// The packet is the first of a connection, and the node forwards it. An error fails the test.
+	// Optional, because a dataplane of routes does not evaluate policy; see "Verdicts" in the
+	// package documentation.
 	//
-	// If From is set, the source is an address of that endpoint. If To is set, the destination is an
-	// address of that endpoint. Other addresses belong neither to local endpoints nor to the node. From
-	// and To are never equal.
+	// If From is set, the source is an address of that endpoint. If To is set, the destination is
+	// an address of that endpoint. Other addresses belong neither to local endpoints nor to the
+	// node. From and To are never equal.
 	Judge func(p dptest.Packet) (allowed bool, err error)
-	// Worlds is the number of random worlds in which the kit compares the results of Judge with those
-	// of the reference. Their seeds are 0, 1 and so on. The default is 20.
+	// Worlds is the number of random worlds in which the kit compares the results of Judge with
+	// those of the reference. Their seeds are 0, 1 and so on. The default is 20.
 	Worlds int
-	// Foreign adds objects of another program to the kernel. The returned function fails the test if
-	// any of these objects was changed or deleted. Optional.
+	// Foreign adds objects of another program to the kernel. The returned function fails the test
+	// if any of these objects was changed or deleted. Optional.
 	Foreign func(t *testing.T) (check func())
-	// NoIPIP means that the kit applies no IP-in-IP tunnels, and no routes through such tunnels. Set it if the kernel
-	// has no devices for such tunnels.
+	// NoIPIP means that the kit applies no IP-in-IP tunnels, and no routes through such tunnels.
+	// Set it if the kernel has no devices for such tunnels.
 	NoIPIP bool
 }
 

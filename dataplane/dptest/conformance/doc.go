@@ -34,20 +34,20 @@
 // dptest.State.Judge. The subtests use worlds: a world is all resources of a cluster at one moment.
 //
 //   - "judge cases" has small worlds that were written by hand. The name of each begins with the
-//     number of a case in docs/semantics.md, as in "S24: Pass skips the rest of the policy and of the
-//     tier".
-//   - "judge worlds" has random worlds of package policy/worlds. The kit applies each world in three
-//     batches. The packets have the first and last values of the world's prefixes and ranges, and the
-//     values next to them. Some packets differ from each other in one field only, and have different
-//     verdicts.
+//     number of a case in docs/semantics.md, as in "S24: Pass skips the rest of the policy and of
+//     the tier".
+//   - "judge worlds" has random worlds of package policy/worlds. The kit applies each world in
+//     three batches. The packets have the first and last values of the world's prefixes and ranges,
+//     and the values next to them. Some packets differ from each other in one field only, and have
+//     different verdicts.
 //
-// A failure shows the packet, both verdicts, the policy or profile that decided in the reference, and
-// the desired state. To run one random world again, use its seed, here 7:
+// A failure shows the packet, both verdicts, the policy or profile that decided in the reference,
+// and the desired state. To run one random world again, use its seed, here 7:
 //
 //	go test -run 'TestConformance/judge_worlds/seed_7$'
 //
-// Each packet is the first of a connection that the node forwards. The kit does not check packets of
-// established connections, packets of the host's own processes, or policy of host endpoints.
+// Each packet is the first of a connection that the node forwards. The kit does not check packets
+// of established connections, packets of the host's own processes, or policy of host endpoints.
 //
 // # Bad objects
 //
@@ -64,13 +64,13 @@
 //
 // The kit applies states with and without the object, in several orders. It expects:
 //
-//   - While the state has the object, each Apply and Resync returns an error that reports this object
-//     alone. The error has one *dataplane.ApplyError, whose Object is the key.
+//   - While the state has the object, each Apply and Resync returns an error that reports this
+//     object alone. The error has one *dataplane.ApplyError, whose Object is the key.
 //   - Dump returns the same, whether the dataplane receives this object first or the others first.
 //   - Once the object is removed, Dump has no trace of it.
 //
-// The kit calls Spoil for different states, so Spoil must not depend on the content of the state. If
-// the dataplane can program every object, do not set Spoil.
+// The kit calls Spoil for different states, so Spoil must not depend on the content of the state.
+// If the dataplane can program every object, do not set Spoil.
 //
 // # Asynchronous dataplanes
 //

@@ -13,7 +13,8 @@ func RunFor(t *testing.T, waitTimeout time.Duration, open func(t *testing.T) Har
 	run(t, open, waitTimeout)
 }
 
-// RunJudge is the part of Run that compares verdicts. It ends after the first random world that fails.
+// RunJudge is the part of Run that compares verdicts. It ends after the first random world that
+// fails.
 func RunJudge(t *testing.T, open func(t *testing.T) Harness) {
 	k := kit{open: open, waitTimeout: waitTimeout}
 	t.Run("judge cases", k.judgeCases)

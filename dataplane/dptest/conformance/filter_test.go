@@ -13,9 +13,10 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// filter is a dataplane in memory that judges packets, independently of dptest.State.Judge. It keeps the events
-// in its own tables, and translates the policy of an endpoint into a program with jumps. It finds an address in
-// a set by one lookup for each prefix length. A flaw makes it a mutant.
+// filter is a dataplane in memory that judges packets, independently of dptest.State.Judge. It
+// keeps the events in its own tables, and translates the policy of an endpoint into a program with
+// jumps. It finds an address in a set by one lookup for each prefix length. A flaw makes it a
+// mutant.
 type filter struct {
 	memory
 	flaw      string

@@ -38,8 +38,8 @@ type judged struct {
 	mirror *dptest.Mirror
 }
 
-// startJudged opens a dataplane over a fresh kernel with an empty world. It returns nil if the harness
-// has no Judge.
+// startJudged opens a dataplane over a fresh kernel with an empty world. It returns nil if the
+// harness has no Judge.
 func (k kit) startJudged(t *testing.T) *judged {
 	t.Helper()
 	j := &judged{node: k.start(t), mirror: dptest.NewMirror()}
@@ -69,7 +69,8 @@ func (j *judged) apply(t *testing.T, b dataplane.Batch) {
 	require.NoError(t, j.node.apply(t, b), "apply:\n%s", b)
 }
 
-// wrong describes how the dataplane's verdict differs from the reference. It is empty if they agree.
+// wrong describes how the dataplane's verdict differs from the reference. It is empty if they
+// agree.
 func (j *judged) wrong(t *testing.T, p dptest.Packet) string {
 	t.Helper()
 	reference := j.mirror.Judge(p)
@@ -93,8 +94,8 @@ func (k kit) judgeCases(t *testing.T) {
 	}
 }
 
-// judgeCase runs the lines of a case. Each group of resources is one batch, and the packets below it are judged
-// after the batch.
+// judgeCase runs the lines of a case. Each group of resources is one batch, and the packets below
+// it are judged after the batch.
 func (k kit) judgeCase(t *testing.T, c judgeCase) {
 	j := k.startJudged(t)
 	steps, err := c.parse(j.Interfaces)

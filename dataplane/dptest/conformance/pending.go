@@ -23,8 +23,8 @@ func (n *node) resync(t *testing.T) error {
 	return n.waitPending(t, n.dp.Resync(t.Context()))
 }
 
-// waitPending waits until an asynchronous dataplane reports that it has programmed the pending objects of an error, or
-// failed to. It returns the error afterwards.
+// waitPending waits until an asynchronous dataplane reports that it has programmed the pending
+// objects of an error, or failed to. It returns the error afterwards.
 func (n *node) waitPending(t *testing.T, err error) error {
 	t.Helper()
 	if !pending(err) {

@@ -13,8 +13,9 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// prober chooses packets that the policy of a state distinguishes. Each packet is possible. Its source is an
-// address of its From, or of no local endpoint. Its destination is an address of its To, or of no local endpoint.
+// prober chooses packets that the policy of a state distinguishes. Each packet is possible. Its
+// source is an address of its From, or of no local endpoint. Its destination is an address of its
+// To, or of no local endpoint.
 type prober struct {
 	rng    *rand.Rand
 	state  dptest.State
@@ -99,8 +100,8 @@ func (p *prober) probes(most int) []dptest.Packet {
 	return out[:min(len(out), most)]
 }
 
-// packet returns a random packet to or from a local endpoint. It usually has the values of a rule that applies to
-// the endpoint.
+// packet returns a random packet to or from a local endpoint. It usually has the values of a rule
+// that applies to the endpoint.
 func (p *prober) packet() dptest.Packet {
 	key := pick(p.rng, p.locals)
 	own := pick(p.rng, p.state.Endpoints[key].Addresses)
@@ -143,7 +144,8 @@ func (p *prober) finish(pkt dptest.Packet, vals values) dptest.Packet {
 	return pkt
 }
 
-// peer returns an address of own's family that does not belong to the endpoint with the address own.
+// peer returns an address of own's family that does not belong to the endpoint with the address
+// own.
 func (p *prober) peer(vals values, own netip.Addr) netip.Addr {
 	for range 20 {
 		a := choose(p.rng, vals.peers, p.all.peers)

@@ -30,9 +30,9 @@ type watching struct {
 	label string
 }
 
-// watch checks the method of a Watcher. Changes by another program are repaired, by the Watcher itself or by the
-// Resync that it requests. Changes by the dataplane itself are not reported. After its context is done, a Watch
-// leaves no goroutine.
+// watch checks the method of a Watcher. Changes by another program are repaired, by the Watcher
+// itself or by the Resync that it requests. Changes by the dataplane itself are not reported. After
+// its context is done, a Watch leaves no goroutine.
 func (k kit) watch(t *testing.T) {
 	n := k.start(t)
 	if _, ok := n.dp.(dataplane.Watcher); lacks(t, ok, "dataplane.Watcher") {
@@ -89,8 +89,8 @@ func (w *watching) repaired(t *testing.T) (drifts int) {
 	return drifts
 }
 
-// onlyFaults reports whether nothing has to be programmed. It then calls Apply as a Driver does, which tries again
-// after an error.
+// onlyFaults reports whether nothing has to be programmed. It then calls Apply as a Driver does,
+// which tries again after an error.
 func (w *watching) onlyFaults(t *testing.T, d dataplane.Drift) bool {
 	if d.OnlyFaults {
 		_ = w.node.dp.Apply(t.Context(), dataplane.Batch{})
@@ -98,9 +98,9 @@ func (w *watching) onlyFaults(t *testing.T, d dataplane.Drift) bool {
 	return d.OnlyFaults
 }
 
-// checkOwnChanges checks that the Watcher does not report the dataplane's own changes. It counts the reports for ten
-// damages, and for ten damages that each follow own changes: the counts must be about equal. When the Watcher reports a
-// damage, it has also processed the changes before.
+// checkOwnChanges checks that the Watcher does not report the dataplane's own changes. It counts
+// the reports for ten damages, and for ten damages that each follow own changes: the counts must be
+// about equal. When the Watcher reports a damage, it has also processed the changes before.
 func (w *watching) checkOwnChanges(t *testing.T) {
 	const rounds = 10
 	without, with := 0, 0

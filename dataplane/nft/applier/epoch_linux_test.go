@@ -238,9 +238,9 @@ func TestNextChangeBeginsEpoch(t *testing.T) {
 	require.NoError(t, a.Verify(bg))
 }
 
-// A change of one element within 50 ms of a change of an interval set begins a new epoch. It does so
-// even if the change of the interval set began one, because packets see the elements of interval sets
-// later.
+// A change of one element within 50 ms of a change of an interval set begins a new epoch. It does
+// so even if the change of the interval set began one, because packets see the elements of interval
+// sets later.
 func TestChangeAfterIntervalsBeginsEpoch(t *testing.T) {
 	ns := nstest.New(t)
 	a := openWith(t, ns, applier.Config{Epoch: epoch(), Shared: true})
@@ -408,8 +408,8 @@ func epochTableWithNets(timed bool, bits int, ports ...uint16) *ruleset.Table {
 	return t
 }
 
-// Rules of the epoch's chains change together with an interval set: by shadows, or while chains drop.
-// The table is then as desired.
+// Rules of the epoch's chains change together with an interval set: by shadows, or while chains
+// drop. The table is then as desired.
 func TestEpochRulesChangeWithIntervals(t *testing.T) {
 	for _, timed := range []bool{false, true} { // sets with timeouts have no shadows
 		for name, ports := range map[string][]uint16{

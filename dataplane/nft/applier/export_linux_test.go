@@ -23,10 +23,12 @@ func SetSynchronize(a *Applier, synchronize func() error) {
 // SetNoGracePeriod makes an Applier behave as if the kernel refused membarrier.
 func SetNoGracePeriod(a *Applier) { a.stats.NoGracePeriod = true }
 
-// Seen returns a channel. It is closed when no packet from before the last change without a new epoch is in the kernel.
+// Seen returns a channel. It is closed when no packet from before the last change without a new
+// epoch is in the kernel.
 func Seen(a *Applier) <-chan struct{} { return a.epochs.seen }
 
-// MixesIntervals reports whether an Applier replaces overlapping elements of interval sets by shadows.
+// MixesIntervals reports whether an Applier replaces overlapping elements of interval sets by
+// shadows.
 func MixesIntervals(a *Applier) bool { return a.epochs.overlap }
 
 // SetMixesIntervals makes an Applier do so.

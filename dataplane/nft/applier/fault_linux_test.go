@@ -177,7 +177,8 @@ var bad = rule(
 	accept,
 )
 
-// requireHeld requires that the object is held back, with these chains, and that nothing else failed.
+// requireHeld requires that the object is held back, with these chains, and that nothing else
+// failed.
 func requireHeld(t *testing.T, err error, object applier.Object, chains ...string) {
 	t.Helper()
 	var held *applier.ObjectError

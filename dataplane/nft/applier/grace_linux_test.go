@@ -60,8 +60,8 @@ func TestKernelRefusesMembarrier(t *testing.T) {
 	require.Contains(t, log.String(), "membarrier: operation not permitted")
 }
 
-// Late elements are still in the kernel during the grace period that begins after the other changes,
-// and are deleted at its end.
+// Late elements are still in the kernel during the grace period that begins after the other
+// changes, and are deleted at its end.
 func TestLateElementsAreDeletedAfterGracePeriod(t *testing.T) {
 	ns := nstest.New(t)
 	a := open(t, ns)

@@ -141,8 +141,8 @@ func refusing(times int, which func(batch []byte) bool) func([]byte) unix.Errno 
 }
 
 // If the kernel refuses to delete the guard, the next attempt deletes it. If the process ends
-// first, the kernel deletes it, or the next process if the table has no owner. Otherwise its elements
-// expire.
+// first, the kernel deletes it, or the next process if the table has no owner. Otherwise its
+// elements expire.
 func TestGuardIsDeletedLater(t *testing.T) {
 	changed := moved(only(0, 1))
 	for name, c := range map[string]struct {

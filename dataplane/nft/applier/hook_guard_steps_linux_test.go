@@ -80,8 +80,8 @@ func guardSteps(t *testing.T, cfg applier.Config, before, after *ruleset.Table, 
 }
 
 // A grace period ends before the change, and another one before the guard is deleted. The guard
-// drops from its beginning if base chains are replaced, if their rules check no epoch, or if it comes
-// before the old chain. Otherwise it drops from the replacement of the table on.
+// drops from its beginning if base chains are replaced, if their rules check no epoch, or if it
+// comes before the old chain. Otherwise it drops from the replacement of the table on.
 func TestGuardWaitsForGracePeriods(t *testing.T) {
 	highest, renamed := only(math.MaxInt32, 1), only(0, 1)
 	findChain(renamed, "out").Name = "exit"

@@ -79,8 +79,8 @@ func TestFinish(t *testing.T) {
 	require.Zero(t, a.Stats().Repairs)
 }
 
-// TestUnfinishedIsAddedAgain: a change that adds an element that is still to be deleted waits for the
-// grace period. One that adds another does not.
+// TestUnfinishedIsAddedAgain: a change that adds an element that is still to be deleted waits for
+// the grace period. One that adds another does not.
 func TestUnfinishedIsAddedAgain(t *testing.T) {
 	ns := nstest.New(t)
 	a := open(t, ns)
@@ -199,7 +199,8 @@ func TestUnfinishedLeadsToChain(t *testing.T) {
 	require.Zero(t, a.Stats().Repairs)
 }
 
-// TestUnfinishedInterval: the kernel refuses an interval that overlaps one that is still to be deleted.
+// TestUnfinishedInterval: the kernel refuses an interval that overlaps one that is still to be
+// deleted.
 func TestUnfinishedInterval(t *testing.T) {
 	ns := nstest.New(t)
 	a := open(t, ns)

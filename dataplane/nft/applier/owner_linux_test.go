@@ -309,7 +309,8 @@ func TestAdoptUnowned(t *testing.T) {
 func TestAdoptUnownedInPlace(t *testing.T) {
 	for name, test := range map[string]struct{ most, refusals int }{
 		"too large": {most: 500},
-		// Each time, with and without the base chains deleted first, and both once more for the object at fault.
+		// Each time, with and without the base chains deleted first, and both once more for the
+		// object at fault.
 		"refused": {refusals: 3 * 4},
 	} {
 		t.Run(name, func(t *testing.T) {

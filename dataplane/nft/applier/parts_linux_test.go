@@ -40,8 +40,8 @@ func TestLargeChangeIsSeveralTransactions(t *testing.T) {
 	require.Equal(t, before, generation(t, ns))
 }
 
-// If even the transaction that leads chains to their shadows is too large, the chains drop meanwhile.
-// The table is as desired afterwards.
+// If even the transaction that leads chains to their shadows is too large, the chains drop
+// meanwhile. The table is as desired afterwards.
 func TestPartsWithoutShadows(t *testing.T) {
 	ns := nstest.New(t)
 	a, f := openFaulty(t, ns, applier.Config{Shared: true, MaxBatch: 8 << 10})

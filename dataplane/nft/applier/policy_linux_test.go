@@ -132,8 +132,8 @@ func TestNothingPassesWhileChainPolicyAndRulesChange(t *testing.T) {
 	}
 }
 
-// S173: while a base chain with the policy drop is added, changed or deleted, no packet is lost that both
-// states allow. Nor does a packet pass that both states forbid.
+// S173: while a base chain with the policy drop is added, changed or deleted, no packet is lost
+// that both states allow. Nor does a packet pass that both states forbid.
 func TestNothingIsLostWhileDropBaseChainChanges(t *testing.T) {
 	eleven := rule(isUDP, is(ruleset.Dport, ruleset.Port(11)), accept)
 	state := func(policy ruleset.Verdict, many int, rules ...ruleset.Rule) *ruleset.Table {

@@ -68,7 +68,8 @@ func TestForeignChangeWhileReading(t *testing.T) {
 	}
 }
 
-// Verify repairs a change that another process makes between two of its requests, whichever these are.
+// Verify repairs a change that another process makes between two of its requests, whichever these
+// are.
 func TestForeignChangeBetweenRequests(t *testing.T) {
 	ns := nstest.New(t)
 	a, f := openFaulty(t, ns, applier.Config{Shared: true})

@@ -40,9 +40,10 @@ func delayed(version int) *ruleset.Table {
 	return t
 }
 
-// S173 also holds for a packet that is delayed between two chains, until shadows are built and chains
-// lead to them. The kernel keeps only two generations of rules. So without a grace period, the packet
-// would get its mark from the chain of one state, and its verdict from a chain of the other state.
+// S173 also holds for a packet that is delayed between two chains, until shadows are built and
+// chains lead to them. The kernel keeps only two generations of rules. So without a grace period,
+// the packet would get its mark from the chain of one state, and its verdict from a chain of the
+// other state.
 func TestShadowsWithDelayedPackets(t *testing.T) {
 	for _, restart := range []bool{false, true} {
 		t.Run(fmt.Sprintf("restart=%v", restart), func(t *testing.T) {

@@ -428,7 +428,8 @@ func widerNets(version int, edit func(t *ruleset.Table)) *ruleset.Table {
 	return table
 }
 
-// Shadows are possible as long as the kernel accepts the chains and their shadows, one after another.
+// Shadows are possible as long as the kernel accepts the chains and their shadows, one after
+// another.
 func TestShadowsAtGreatestDepth(t *testing.T) {
 	ns := nstest.New(t)
 	a, f := openFaulty(t, ns, applier.Config{Shared: true})

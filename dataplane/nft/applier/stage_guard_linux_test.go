@@ -14,8 +14,9 @@ import (
 	"github.com/wayleave/wayleave/internal/netns/nstest"
 )
 
-// staged is a table with a base chain before connection tracking, the stage, and a later one. The stage
-// leads over a map to a chain that drops the sources in a set, and takes others out of connection tracking.
+// staged is a table with a base chain before connection tracking, the stage, and a later one. The
+// stage leads over a map to a chain that drops the sources in a set, and takes others out of
+// connection tracking.
 func staged(denied ruleset.Element, late ruleset.Verdict) *ruleset.Table {
 	denies := rule(isIPv4, ruleset.Lookup{Fields: []ruleset.Field{ruleset.IPSaddr}, Set: "denied"}, drop)
 	stage := base("stage", ruleset.Prerouting, rule(ruleset.VMap{
@@ -55,8 +56,8 @@ func openStaged(t *testing.T, ns *netns.NS) (a *applier.Applier, before *[]strin
 	}), before
 }
 
-// While a stage and a later chain change together, a guard evaluates a copy of the stage's new state. The copy
-// takes no packets out of connection tracking. Any other change is one transaction.
+// While a stage and a later chain change together, a guard evaluates a copy of the stage's new
+// state. The copy takes no packets out of connection tracking. Any other change is one transaction.
 func TestStageGuardDeniesByNewState(t *testing.T) {
 	ns := nstest.New(t)
 	a, seen := openStaged(t, ns)
@@ -126,8 +127,8 @@ func TestOnlyAddedStageHasGuard(t *testing.T) {
 	}
 }
 
-// A stage and a later chain reference one map of classes, and an address gets another class. There is a guard if the
-// stage distinguishes one of the two classes, and otherwise none.
+// A stage and a later chain reference one map of classes, and an address gets another class. There
+// is a guard if the stage distinguishes one of the two classes, and otherwise none.
 func TestStageGuardForDistinguishedClassesOnly(t *testing.T) {
 	class := []ruleset.Type{ruleset.TypeClassID}
 	number := func(n uint32) []ruleset.Value { return []ruleset.Value{ruleset.Uint32(n)} }
@@ -211,8 +212,8 @@ func TestDeletedObjectsNeedNoStageGuard(t *testing.T) {
 	}
 }
 
-// An address gets a class that no address had, and a map gets this class by an Early element. The guard has a copy of
-// the map with that element, because it looks it up before the change.
+// An address gets a class that no address had, and a map gets this class by an Early element. The
+// guard has a copy of the map with that element, because it looks it up before the change.
 func TestStageGuardHasEarlyElements(t *testing.T) {
 	ns := nstest.New(t)
 	a, seen := openStaged(t, ns)
@@ -250,8 +251,9 @@ func TestStageGuardHasEarlyElements(t *testing.T) {
 	require.Equal(t, 1, strings.Count((*seen)[2], "0:2 : 0:7"), "the guard's copy of numbers")
 }
 
-// An address leaves the map of addresses while a prefix around it gets a class that the stage denies. The
-// guard has copies of both maps: in the old one, the address would still have its own class.
+// An address leaves the map of addresses while a prefix around it gets a class that the stage
+// denies. The guard has copies of both maps: in the old one, the address would still have its own
+// class.
 func TestStageGuardOfAddressThatBecomesPartOfPrefix(t *testing.T) {
 	ns := nstest.New(t)
 	a, seen := openStaged(t, ns)

@@ -12,8 +12,8 @@ import (
 	"github.com/wayleave/wayleave/internal/netns/nstest"
 )
 
-// Table may be called beside all other methods. It returns the state before or after a change, never
-// a part of one.
+// Table may be called beside all other methods. It returns the state before or after a change,
+// never a part of one.
 func TestTableBesideChanges(t *testing.T) {
 	a := open(t, nstest.New(t))
 	require.Nil(t, a.Table())

@@ -165,8 +165,8 @@ func (w *writer) ruleOp(op *ruleset.Op) error {
 	return nil
 }
 
-// write writes operations into the batch. If d is not nil, it also deletes the foreign objects in d.
-// If more is not nil, it writes further operations after them.
+// write writes operations into the batch. If d is not nil, it also deletes the foreign objects in
+// d. If more is not nil, it writes further operations after them.
 func (w *writer) write(ops []ruleset.Op, d *readback.Difference, more func() error) error {
 	w.beginOps(ops)
 	first, last := w.foreignMessages(d)

@@ -45,7 +45,8 @@ func NewSweeper(cfg Config, dial func() (*Conn, error)) (*Sweeper, error) {
 	return newSweeper(cfg, dial)
 }
 
-// WithFaults calls fault before each receive of a connection. If fault returns an error, the receive fails with it.
+// WithFaults calls fault before each receive of a connection. If fault returns an error, the
+// receive fails with it.
 func WithFaults(c *Conn, fault func() error) {
 	inner := c.link.Socket()
 	c.link = netlink.NewConn(&FakeSocket{OnSend: inner.Send, OnReceive: func(buf []byte) (int, error) {

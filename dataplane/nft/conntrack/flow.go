@@ -31,7 +31,8 @@ type Tuple struct {
 	Zone uint16
 }
 
-// String returns the tuple as in "6 10.0.0.1:4711 > 10.0.0.2:80" or "1 10.0.0.1 > 10.0.0.2 type 8 code 0 id 7".
+// String returns the tuple as in "6 10.0.0.1:4711 > 10.0.0.2:80" or "1 10.0.0.1 > 10.0.0.2 type 8
+// code 0 id 7".
 func (t Tuple) String() string {
 	switch {
 	case !t.Source.IsValid():

@@ -25,12 +25,13 @@ import (
 const (
 	// waitTimeout is the time limit for expected events.
 	waitTimeout = 20 * time.Second
-	// dropTimeout is how long a test waits for an event that must not happen. A slow machine does not fail a test
-	// because of it.
+	// dropTimeout is how long a test waits for an event that must not happen. A slow machine does
+	// not fail a test because of it.
 	dropTimeout = 250 * time.Millisecond
 )
 
-// network is a node that routes between two workloads, each of which echoes TCP and UDP on ports 80 and 81.
+// network is a node that routes between two workloads, each of which echoes TCP and UDP on ports 80
+// and 81.
 type network struct {
 	node      *netns.NS
 	workloads []*netns.Workload

@@ -184,8 +184,8 @@ func BenchmarkConntrack(b *testing.B) {
 	})
 }
 
-// BenchmarkEndAddresses measures how long a search for the flows of addresses without flows takes, on
-// tables of flows of one family.
+// BenchmarkEndAddresses measures how long a search for the flows of addresses without flows takes,
+// on tables of flows of one family.
 func BenchmarkEndAddresses(b *testing.B) {
 	for _, total := range []int{10_000, 100_000} {
 		for family, prefix := range []string{"203.0.113.", "2001:db8::"} {

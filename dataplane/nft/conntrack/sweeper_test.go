@@ -49,8 +49,8 @@ func newSweeper(t *testing.T, k *fakeKernel, cfg conntrack.Config) *conntrack.Sw
 	return s
 }
 
-// stepUntilDone steps until nothing is pending, and advances the clock as the sweeper needs. It returns the passed
-// time.
+// stepUntilDone steps until nothing is pending, and advances the clock as the sweeper needs. It
+// returns the passed time.
 func stepUntilDone(t *testing.T, s *conntrack.Sweeper, c *clock) (passed time.Duration) {
 	t.Helper()
 	for range 100_000 {
@@ -111,8 +111,8 @@ func TestFlippedFlowsAreEnded(t *testing.T) {
 	}
 }
 
-// Flows end also if a ruleset allowed them that was replaced before the walk. Flows that the latest ruleset allows
-// continue.
+// Flows end also if a ruleset allowed them that was replaced before the walk. Flows that the latest
+// ruleset allows continue.
 func TestReplacedRulesetsAreCompared(t *testing.T) {
 	k, clk := newFakeKernel(fourFlows()...), newClock()
 	s := newSweeper(t, k, clk.with(conntrack.Config{}))
@@ -321,7 +321,8 @@ func TestFailedEndIsRetried(t *testing.T) {
 	require.Equal(t, []uint16{4}, k.ports())
 }
 
-// BeforeEnd gets the flows before they end. They end also if it fails, and the next pass follows soon.
+// BeforeEnd gets the flows before they end. They end also if it fails, and the next pass follows
+// soon.
 func TestBeforeEnd(t *testing.T) {
 	k, clk := newFakeKernel(fourFlows()...), newClock()
 	var got []uint16
@@ -346,7 +347,8 @@ func TestBeforeEnd(t *testing.T) {
 	require.EqualValues(t, 2, s.Stats().Ended)
 }
 
-// BeforeEnd is called a few times for many flows, whatever the rates, and with each flow before it ends.
+// BeforeEnd is called a few times for many flows, whatever the rates, and with each flow before it
+// ends.
 func TestBeforeEndIsRare(t *testing.T) {
 	const flows = 3000
 	var all []conntrack.Flow
@@ -393,7 +395,8 @@ func TestChangeWhileFlowsWaitForBeforeEnd(t *testing.T) {
 	require.Zero(t, s.Stats().Ended)
 }
 
-// A flow that a change allows during BeforeEnd does not end. The other flows are not passed to BeforeEnd again.
+// A flow that a change allows during BeforeEnd does not end. The other flows are not passed to
+// BeforeEnd again.
 func TestChangeDuringBeforeEnd(t *testing.T) {
 	var all []conntrack.Flow
 	for i := range 300 {

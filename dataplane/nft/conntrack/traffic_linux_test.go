@@ -16,8 +16,8 @@ func port(a netip.Addr, p uint16) netip.AddrPort { return netip.AddrPortFrom(a, 
 
 func addrPort(a net.Addr) netip.AddrPort { return netip.MustParseAddrPort(a.String()) }
 
-// services translates a service's address to the second workload, and the source of these packets to an address of the
-// node, in both families.
+// services translates a service's address to the second workload, and the source of these packets
+// to an address of the node, in both families.
 const services = `
 table ip nat4 {
 	chain in { type nat hook prerouting priority dstnat; ip daddr 10.96.0.1 tcp dport 8000 dnat to 10.99.0.2:80; }
@@ -192,8 +192,8 @@ func TestSweepOfRealTraffic(t *testing.T) {
 	}
 }
 
-// Rules must drop TCP packets in state new that are not a SYN. Otherwise the kernel picks up an ended connection from a
-// packet of the server, and the connection continues.
+// Rules must drop TCP packets in state new that are not a SYN. Otherwise the kernel picks up an
+// ended connection from a packet of the server, and the connection continues.
 func TestEndedConnectionComesBackFromTheServer(t *testing.T) {
 	const deny = `table inet deny { chain forward { type filter hook forward priority 0;
 		ct state established accept

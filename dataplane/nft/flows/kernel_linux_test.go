@@ -21,8 +21,8 @@ import (
 
 func TestMain(m *testing.M) { nstest.Main(m) }
 
-// logged logs each packet in state new to port 9 and each new ICMP query. Ports 81 and 82 are services with the
-// backend 9.
+// logged logs each packet in state new to port 9 and each new ICMP query. Ports 81 and 82 are
+// services with the backend 9.
 const logged = `table inet t {
 	chain nat { type nat hook output priority -100; udp dport { 81, 82 } redirect to :9; }
 	chain filter {
@@ -36,7 +36,8 @@ const logged = `table inet t {
 // waitTimeout is how long a test waits for the kernel.
 const waitTimeout = 20 * time.Second
 
-// kernelTable is a Table that follows the verdict log and connection tracking of a network namespace.
+// kernelTable is a Table that follows the verdict log and connection tracking of a network
+// namespace.
 type kernelTable struct {
 	*flows.Table
 	ns       *netns.NS
@@ -134,8 +135,8 @@ func (k *kernelTable) listen(t *testing.T, network, address string) (conn net.Pa
 	return conn
 }
 
-// A connection without replies is counted once, and so is each of its packets: when it is sent, afterwards, and when
-// the connection ends.
+// A connection without replies is counted once, and so is each of its packets: when it is sent,
+// afterwards, and when the connection ends.
 func TestOneWayUDP(t *testing.T) {
 	k := newKernelTable(t)
 	k.listen(t, "udp4", "127.0.0.1:9")
@@ -161,8 +162,8 @@ func TestOneWayUDP(t *testing.T) {
 	k.requireCounts(t, map[flows.Key]flows.Counts{key: sent})
 }
 
-// Two connections from one port to two services with the same backend have one tuple for policy, and two entries in the
-// kernel.
+// Two connections from one port to two services with the same backend have one tuple for policy,
+// and two entries in the kernel.
 func TestTwoServicesWithOneBackend(t *testing.T) {
 	k := newKernelTable(t)
 	k.listen(t, "udp4", "127.0.0.1:9")
@@ -184,8 +185,8 @@ func TestTwoServicesWithOneBackend(t *testing.T) {
 	k.requireCounts(t, want)
 }
 
-// Two pings between the same addresses are two connections. The counts do not change without traffic, nor when the
-// connections end.
+// Two pings between the same addresses are two connections. The counts do not change without
+// traffic, nor when the connections end.
 func TestTwoPings(t *testing.T) {
 	k := newKernelTable(t)
 	conn := k.listen(t, "ip4:icmp", "127.0.0.1")

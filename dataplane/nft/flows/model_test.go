@@ -17,8 +17,8 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// maxLag is the longest time from the first dump without a connection to the report of its end. It is less than the
-// time after which a Table reports an end as missed.
+// maxLag is the longest time from the first dump without a connection to the report of its end. It
+// is less than the time after which a Table reports an end as missed.
 const maxLag = 8 * time.Second
 
 // model is a kernel with connections, and a Table that follows it.
@@ -95,8 +95,8 @@ func (m *model) reportEnd() {
 	m.ends = m.ends[1:]
 }
 
-// update calls Update. The kernel continues between the entries of the dump, which are read before they are reported. A
-// dump may fail, and skip an entry that another one had lately.
+// update calls Update. The kernel continues between the entries of the dump, which are read before
+// they are reported. A dump may fail, and skip an entry that another one had lately.
 func (m *model) update() {
 	failed, found := errors.New("failed"), map[*modelEntry]bool{}
 	err := m.table.Update(m.t.Context(), dumpFunc(func(each func(*conntrack.Flow, conntrack.Counters)) error {

@@ -118,7 +118,8 @@ func (t *Table) entry(k Key) *entry {
 	return e
 }
 
-// count adds to the counters of a flow and of its decision, and moves the flow to the front of recent.
+// count adds to the counters of a flow and of its decision, and moves the flow to the front of
+// recent.
 func (t *Table) count(e *entry, add Counts) {
 	if e.element == nil {
 		e = t.entry(e.Key)

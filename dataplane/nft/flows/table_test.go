@@ -125,7 +125,8 @@ func (d dumpFunc) EachCounted(_ context.Context, _ func(), each func(*conntrack.
 	return d(each)
 }
 
-// Each packet until the first reply has a verdict. The connection is counted once, and so is each of its packets.
+// Each packet until the first reply has a verdict. The connection is counted once, and so is each
+// of its packets.
 func TestVerdictsOfOneConnection(t *testing.T) {
 	table := flows.New(flows.Config{})
 	k, f := key("shop/cart", 80, policy.Ingress, true), tracked(7)
@@ -140,8 +141,8 @@ func TestVerdictsOfOneConnection(t *testing.T) {
 	require.Equal(t, map[flows.Key]flows.Counts{k: {Connections: 2, Packets: 101, Bytes: 10_100}}, counts(table))
 }
 
-// A connection without a conntrack entry is counted again only after a pause, for example a connection that the second
-// endpoint denies.
+// A connection without a conntrack entry is counted again only after a pause, for example a
+// connection that the second endpoint denies.
 func TestConnectionsWithoutConntrack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		table := flows.New(flows.Config{})
@@ -160,7 +161,8 @@ func TestConnectionsWithoutConntrack(t *testing.T) {
 	})
 }
 
-// Conntrack entries with the same tuple are counted one by one. Only the growth of each entry is added.
+// Conntrack entries with the same tuple are counted one by one. Only the growth of each entry is
+// added.
 func TestConnectionsWithOneTuple(t *testing.T) {
 	k := key("shop/cart", 80, policy.Ingress, true)
 	for name, change := range map[string]func(*conntrack.Flow){
@@ -206,8 +208,8 @@ func TestShortConnectionsWithOneTuple(t *testing.T) {
 	require.Equal(t, map[flows.Key]flows.Counts{k: {Connections: 2, Packets: 2, Bytes: 200}}, counts(table))
 }
 
-// An entry that ends after an Update has read it is counted once. The next entry is counted too, although it has the
-// same ID.
+// An entry that ends after an Update has read it is counted once. The next entry is counted too,
+// although it has the same ID.
 func TestEndDuringUpdate(t *testing.T) {
 	failed := errors.New("failed")
 	for _, result := range []error{nil, failed} {
@@ -259,8 +261,8 @@ func TestMissedEndsAreDetected(t *testing.T) {
 	})
 }
 
-// Sometimes Updates do not find an entry. If the end of the entry is reported late, or a later Update finds the entry,
-// it is counted once, and so is each of its packets.
+// Sometimes Updates do not find an entry. If the end of the entry is reported late, or a later
+// Update finds the entry, it is counted once, and so is each of its packets.
 func TestEntryThatUpdatesDoNotFind(t *testing.T) {
 	k, f := key("shop/cart", 80, policy.Ingress, true), tracked(7)
 	for _, verdict := range []bool{false, true} {
@@ -312,7 +314,8 @@ func TestDecisionsOfOneConnection(t *testing.T) {
 	require.Equal(t, want, counts(table))
 }
 
-// When policy changes during a connection without replies, the policies that decide then get the packets.
+// When policy changes during a connection without replies, the policies that decide then get the
+// packets.
 func TestPolicyChangesDuringConnection(t *testing.T) {
 	table := flows.New(flows.Config{})
 	egress, before := key("shop/cart", 80, policy.Egress, true), key("shop/cart", 80, policy.Ingress, true)
@@ -385,7 +388,8 @@ func TestLimits(t *testing.T) {
 	require.Equal(t, flows.Counts{Connections: sent, Bytes: 300}, all)
 }
 
-// Many entries with one tuple stay within the limit. Entries over the limit are counted when they end.
+// Many entries with one tuple stay within the limit. Entries over the limit are counted when they
+// end.
 func TestLimitOfOneTuple(t *testing.T) {
 	const limit, sent = 10, 1000
 	table := flows.New(flows.Config{MaxConnections: limit})
@@ -423,7 +427,8 @@ func TestEndedConnectionIsReplacedAtLimit(t *testing.T) {
 	require.Equal(t, flows.Stats{Flows: 1}, table.Stats())
 }
 
-// The verdict log has no ports of protocols without ports, and conntrack may have some, as the keys of GRE.
+// The verdict log has no ports of protocols without ports, and conntrack may have some, as the keys
+// of GRE.
 func TestProtocolsWithoutPorts(t *testing.T) {
 	table := flows.New(flows.Config{})
 	k, f, v := key("shop/cart", 0, policy.Ingress, true), tracked(7), allowed(flows.Key{}, 7)

@@ -39,10 +39,12 @@ const (
 	copyPacket = 2
 	copyLength = 128 // bytes of each packet; enough for the headers
 
-	// The kernel sends a datagram once it has queueLength packets, or queueTime hundredths of a second after the first.
+	// The kernel sends a datagram once it has queueLength packets, or queueTime hundredths of a
+	// second after the first.
 	queueLength = 50
 	queueTime   = 1
-	// bufferSize is the size of a datagram in bytes: queueLength times a message of about 300 bytes.
+	// bufferSize is the size of a datagram in bytes: queueLength times a message of about 300
+	// bytes.
 	bufferSize = 16 << 10
 
 	attrIn, attrOut, attrPayload, attrPrefix = 4, 5, 9, 10

@@ -67,8 +67,8 @@ func simulated(t *testing.T, table *ruleset.Table) *simulate.Simulator {
 	return s
 }
 
-// randomBridged returns the table of way1 to way3, each of them routed or a port of a bridge, and the
-// ends of their addresses.
+// randomBridged returns the table of way1 to way3, each of them routed or a port of a bridge, and
+// the ends of their addresses.
 func randomBridged(
 	t *testing.T, rng *rand.Rand, classes render.ClassesConfig,
 ) (table *ruleset.Table, last []string) {

@@ -17,8 +17,8 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// bridgedState is hostState with way5, which is routed. Of way1 to way4, which are ports of br0, way3
-// is down.
+// bridgedState is hostState with way5, which is routed. Of way1 to way4, which are ports of br0,
+// way3 is down.
 func bridgedState() (dptest.State, map[string]string) {
 	s := hostState()
 	s.Endpoints[nfttest.EndpointKey("way5")] = &dataplane.Endpoint{

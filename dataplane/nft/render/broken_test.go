@@ -90,8 +90,9 @@ func brokenState(w nfttest.World) dptest.State {
 	return s
 }
 
-// S100: a renderer gets random states with missing objects and objects at fault, by batches in any order. At each
-// state, its table, the table made by its deltas, its errors and the table of a clone equal those of a fresh renderer.
+// S100: a renderer gets random states with missing objects and objects at fault, by batches in any
+// order. At each state, its table, the table made by its deltas, its errors and the table of a
+// clone equal those of a fresh renderer.
 func TestIncompleteStatesEqualFreshRenderer(t *testing.T) {
 	nfttest.EachFormInParallel(t, testIncompleteStatesEqualFreshRenderer)
 }
@@ -159,7 +160,8 @@ func testIncompleteStatesEqualFreshRenderer(t *testing.T, classes render.Classes
 	}
 }
 
-// withMasters returns the given interfaces and those of endpoints. Some of them are ports of a master.
+// withMasters returns the given interfaces and those of endpoints. Some of them are ports of a
+// master.
 func withMasters(w nfttest.World, addresses map[string][]netip.Addr) map[string]render.Interface {
 	known := nfttest.InterfacesWith(addresses)
 	for _, name := range []string{"way0", "way1", "way2", "eth0"} {

@@ -16,8 +16,8 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// The cost of a group has the rules that are not plain once for each class that they match. Otherwise, n overlapping
-// sets could make n outcomes of n/2 rules each.
+// The cost of a group has the rules that are not plain once for each class that they match.
+// Otherwise, n overlapping sets could make n outcomes of n/2 rules each.
 func TestOutcomesAreBounded(t *testing.T) {
 	const sets = 60
 	p := newPlayer(t, render.Config{Classes: render.ClassesConfig{MaxPerGroup: 2000}})
@@ -58,8 +58,9 @@ func TestOutcomesAreBounded(t *testing.T) {
 	require.Zero(t, p.r.ClassStats().ChainGroups)
 }
 
-// Each combination of ports is an outcome with its own list of ports, which needs much more kernel memory than an
-// element. The cost has equal outcomes once. Outcomes that need no more than the rules cost nothing.
+// Each combination of ports is an outcome with its own list of ports, which needs much more kernel
+// memory than an element. The cost has equal outcomes once. Outcomes that need no more than the
+// rules cost nothing.
 func TestOutcomesOfPortsAreBounded(t *testing.T) {
 	const n = 8
 	p := newPlayer(t, render.Config{Classes: render.ClassesConfig{MaxPerGroup: 5000}})
@@ -92,8 +93,8 @@ func TestOutcomesOfPortsAreBounded(t *testing.T) {
 	require.Equal(t, 50*3, q.r.ClassStats().Cost)
 }
 
-// Rules that match no address make chains larger, but no outcome. So they change the cost of a group, although they
-// change none of its classes.
+// Rules that match no address make chains larger, but no outcome. So they change the cost of a
+// group, although they change none of its classes.
 func TestRulesWithoutAddressesAffectCost(t *testing.T) {
 	p := newPlayer(t, render.Config{})
 	never := fromIPSet("0never", "s:never")
@@ -105,7 +106,8 @@ func TestRulesWithoutAddressesAffectCost(t *testing.T) {
 	events := nfttest.BitWorld(3, func(i int) uint16 { return uint16(1000 + 2*i) })
 	names := []string{"0", "1", "2", "0never"}
 	p.flush(append(events, prefixSet("s:never"), never, classSubject("way0", names...))...)
-	// 7 classes, outcomes with 3 single ports, 3 lists of two and one of three; 3 rules, and 20 with a list.
+	// 7 classes, outcomes with 3 single ports, 3 lists of two and one of three; 3 rules, and 20
+	// with a list.
 	const outcomes = 3*4 + 3*(4+32+2) + (4 + 32 + 3)
 	const classes = 7 + 7*2 // classes, and the elements of their outcomes
 	require.Equal(t, classes+outcomes-3*4-(20*4+32+20), p.r.ClassStats().Cost)
@@ -125,7 +127,8 @@ func TestRulesWithoutAddressesAffectCost(t *testing.T) {
 	require.Equal(t, classes+outcomes-3*4, p.r.ClassStats().Cost)
 }
 
-// An edit of one address of a group at its limit recomputes only this address, whether the group is lookups or chains.
+// An edit of one address of a group at its limit recomputes only this address, whether the group is
+// lookups or chains.
 func TestEditAtTheLimitIsSmall(t *testing.T) {
 	const n = 10
 	port := func(i int) uint16 { return uint16(1000 + 2*i) }
@@ -163,8 +166,8 @@ func TestEditAtTheLimitIsSmall(t *testing.T) {
 	}
 }
 
-// As chains, groups share the rules of a policy, but each outcome has its own rules. So the cost of each group has the
-// rules that it shares with others.
+// As chains, groups share the rules of a policy, but each outcome has its own rules. So the cost of
+// each group has the rules that it shares with others.
 func TestOutcomesOfSharedPoliciesAreBounded(t *testing.T) {
 	const groups, shared = 50, 200
 	p := newPlayer(t, render.Config{Classes: render.ClassesConfig{MaxTotal: 4000}})
@@ -192,8 +195,9 @@ func TestOutcomesOfSharedPoliciesAreBounded(t *testing.T) {
 	require.Less(t, rules, 5000, "cost %d", p.r.ClassStats().Cost)
 }
 
-// Each outcome of a group has an element, also if all outcomes have the same rules. Groups of workloads share the
-// elements, so the total has these once. Groups of host endpoints have their own.
+// Each outcome of a group has an element, also if all outcomes have the same rules. Groups of
+// workloads share the elements, so the total has these once. Groups of host endpoints have their
+// own.
 func TestCostHasElementsOfOutcomes(t *testing.T) {
 	const groups, classes = 20, 7
 	p := newPlayer(t, render.Config{})

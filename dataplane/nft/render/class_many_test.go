@@ -27,8 +27,8 @@ var fullClasses = flag.Bool("full", false, "run the tests of many classes at ful
 type manyWorld struct {
 	*nfttest.Cluster
 	t *testing.T
-	// bits is the number of policies with a selector. Policy i selects the endpoints in whose number
-	// bit i is set. So each endpoint of another node has classes of its own.
+	// bits is the number of policies with a selector. Policy i selects the endpoints in whose
+	// number bit i is set. So each endpoint of another node has classes of its own.
 	bits int
 	// lists is the number of policies with a list of prefixes. The prefixes are nested. Each prefix
 	// and the next wider one are in different lists.
@@ -69,7 +69,8 @@ func (w *manyWorld) policy(i int, from policy.EntityRule) *policy.Policy {
 	return p
 }
 
-// hostAddrs returns the addresses of an endpoint of the other node. Some prefixes contain some of them.
+// hostAddrs returns the addresses of an endpoint of the other node. Some prefixes contain some of
+// them.
 func hostAddrs(n int) []netip.Addr {
 	v6 := netip.MustParseAddr("fd00::a40:0:0").As16()
 	v6[14], v6[15] = byte(n>>8), byte(n)

@@ -165,7 +165,8 @@ func (m *classModel) mixedHost(iface string) *dataplane.HostEndpoint {
 
 func hostKey(name string) policy.Key { return policy.Key{Kind: policy.KindHostEndpoint, Name: name} }
 
-// mixedState returns a state of policies for all stages, some for ingress and egress of one endpoint.
+// mixedState returns a state of policies for all stages, some for ingress and egress of one
+// endpoint.
 func (m *classModel) mixedState(hosts bool) dptest.State {
 	s := m.State()
 	clear(s.Policies)

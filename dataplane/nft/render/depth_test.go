@@ -13,9 +13,9 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 )
 
-// Each chain of a packet may go to a shadow, so the table uses at most half of the kernel's depth, whatever the
-// options. If rules count or log, there is one level more, and a tier with a Pass rule has its own chain in an outcome.
-// See "Counting and logging" in docs/nft.md.
+// Each chain of a packet may go to a shadow, so the table uses at most half of the kernel's depth,
+// whatever the options. If rules count or log, there is one level more, and a tier with a Pass rule
+// has its own chain in an outcome. See "Counting and logging" in docs/nft.md.
 func TestChainsLeaveRoomForShadows(t *testing.T) { nfttest.EachForm(t, testChainsLeaveRoomForShadows) }
 
 func testChainsLeaveRoomForShadows(t *testing.T, classes render.ClassesConfig) {

@@ -61,8 +61,8 @@ func elementTexts(elements []ruleset.Element) (out []string) {
 	return out
 }
 
-// TestPrefixes changes the prefixes of a set. The kernel's prefixes are disjoint. A prefix inside a wider one is added
-// when the wider one is removed.
+// TestPrefixes changes the prefixes of a set. The kernel's prefixes are disjoint. A prefix inside a
+// wider one is added when the wider one is removed.
 func TestPrefixes(t *testing.T) {
 	for _, c := range []struct {
 		name                string
@@ -110,7 +110,8 @@ func TestPrefixes(t *testing.T) {
 	}
 }
 
-// TestHostsBesidePrefixes (S91): full-length addresses are in a separate set, whatever prefix contains them.
+// TestHostsBesidePrefixes (S91): full-length addresses are in a separate set, whatever prefix
+// contains them.
 func TestHostsBesidePrefixes(t *testing.T) {
 	r := setOf(t, "10.0.0.0/8", "10.0.0.1/32", "10.0.0.2/32")
 	r.Update(delta(nil, list1("10.0.0.2/32")))
@@ -121,8 +122,8 @@ func TestHostsBesidePrefixes(t *testing.T) {
 	require.Empty(t, d.Chains)
 }
 
-// TestEmptySets (S92): a kernel set exists while it has members. Rules are rendered again only when a kernel set is
-// added or deleted.
+// TestEmptySets (S92): a kernel set exists while it has members. Rules are rendered again only when
+// a kernel set is added or deleted.
 func TestEmptySets(t *testing.T) {
 	r := setOf(t)
 	rules := func() []string {
@@ -159,8 +160,8 @@ func TestEmptySets(t *testing.T) {
 	require.Equal(t, list1("in", "out", "out"), rules())
 }
 
-// TestRandomPrefixes compares the elements after each delta with the widest prefixes of the set, which a comparison of
-// all pairs finds.
+// TestRandomPrefixes compares the elements after each delta with the widest prefixes of the set,
+// which a comparison of all pairs finds.
 func TestRandomPrefixes(t *testing.T) {
 	for seed := range uint64(40) {
 		w := nfttest.NewWorld(seed, 7)

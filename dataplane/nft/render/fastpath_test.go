@@ -17,8 +17,8 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// The verdict on a forwarded packet of an established connection does not depend on policy. The verdict stays the same
-// if all chains of policy drop everything.
+// The verdict on a forwarded packet of an established connection does not depend on policy. The
+// verdict stays the same if all chains of policy drop everything.
 func TestKnownPacketsMeetNoPolicy(t *testing.T) { nfttest.EachForm(t, testKnownPacketsMeetNoPolicy) }
 
 func testKnownPacketsMeetNoPolicy(t *testing.T, classes render.ClassesConfig) {
@@ -58,8 +58,8 @@ func testKnownPacketsMeetNoPolicy(t *testing.T, classes render.ClassesConfig) {
 	}
 }
 
-// Changes of policies and IP sets do not affect established connections. Changes of endpoints, host endpoints and nodes
-// do.
+// Changes of policies and IP sets do not affect established connections. Changes of endpoints, host
+// endpoints and nodes do.
 func TestAffectsEstablished(t *testing.T) { nfttest.EachForm(t, testAffectsEstablished) }
 
 func testAffectsEstablished(t *testing.T, classes render.ClassesConfig) {
@@ -116,8 +116,8 @@ func testAffectsEstablished(t *testing.T, classes render.ClassesConfig) {
 	step(s, true, "a host endpoint")
 }
 
-// FastPathAddresses returns the own addresses of endpoints that are up, unless other policy decides about packets of
-// established connections.
+// FastPathAddresses returns the own addresses of endpoints that are up, unless other policy decides
+// about packets of established connections.
 func TestFastPathAddresses(t *testing.T) {
 	known := func(cfg render.Config, s dptest.State) map[string][]netip.Addr {
 		r, err := render.New(cfg)

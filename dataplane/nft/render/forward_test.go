@@ -110,7 +110,8 @@ func eachTable(t *testing.T, test func(*testing.T, *ruleset.Table)) {
 	}
 }
 
-// The sender's and the receiver's policy are in one base chain, so a packet uses one generation of both.
+// The sender's and the receiver's policy are in one base chain, so a packet uses one generation of
+// both.
 func TestBothPoliciesAreInOneBaseChain(t *testing.T) {
 	eachTable(t, func(t *testing.T, table *ruleset.Table) {
 		var names []string

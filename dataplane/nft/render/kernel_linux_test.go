@@ -33,8 +33,8 @@ func testGoldensLoad(t *testing.T, classes render.ClassesConfig) {
 	}
 }
 
-// TestDiffInKernel loads the difference between each scenario and the next with nft, in both directions. The resulting
-// table equals the second scenario's.
+// TestDiffInKernel loads the difference between each scenario and the next with nft, in both
+// directions. The resulting table equals the second scenario's.
 func TestDiffInKernel(t *testing.T) { nfttest.EachFormInParallel(t, testDiffInKernel) }
 
 func testDiffInKernel(t *testing.T, classes render.ClassesConfig) {
@@ -88,7 +88,8 @@ func requireDiff(t *testing.T, old, new *ruleset.Table) {
 	require.Equal(t, want, got, "diff:\n%s", diff)
 }
 
-// The table that Apply programs for each scenario has the same listing as the golden file that nft loads.
+// The table that Apply programs for each scenario has the same listing as the golden file that nft
+// loads.
 func TestApplyListsLikeGoldens(t *testing.T) {
 	nfttest.EachFormInParallel(t, testApplyListsLikeGoldens)
 }
@@ -121,8 +122,9 @@ func (sc scenario) program(t *testing.T, ns *netns.NS) *ruleset.Table {
 	return d.Table()
 }
 
-// TestListingsAreComplete checks that nft lists all objects that Apply programs for each scenario. scripts/test-nft
-// runs it with the nft of several Debian releases. Older ones cannot load the golden files.
+// TestListingsAreComplete checks that nft lists all objects that Apply programs for each scenario.
+// scripts/test-nft runs it with the nft of several Debian releases. Older ones cannot load the
+// golden files.
 func TestListingsAreComplete(t *testing.T) { nfttest.EachForm(t, testListingsAreComplete) }
 
 func testListingsAreComplete(t *testing.T, classes render.ClassesConfig) {

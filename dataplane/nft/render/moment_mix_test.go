@@ -22,10 +22,11 @@ import (
 	"github.com/wayleave/wayleave/policy/verdict"
 )
 
-// mix is the table as a packet sees it that entered a base chain before a change and is looked up in sets after it. The
-// packet uses the old rules of the base chain. It uses the old rules of other chains after one transaction, and the new
-// ones after two. Each set has its old or its new elements. The old set epoch is empty. The chain with -again has the
-// new rules and sets. It is empty if the change deletes it.
+// mix is the table as a packet sees it that entered a base chain before a change and is looked up
+// in sets after it. The packet uses the old rules of the base chain. It uses the old rules of other
+// chains after one transaction, and the new ones after two. Each set has its old or its new
+// elements. The old set epoch is empty. The chain with -again has the new rules and sets. It is
+// empty if the change deletes it.
 type mix struct {
 	*rand.Rand
 	first, second *ruleset.Table
@@ -170,8 +171,9 @@ func packetAt(
 	}
 }
 
-// S173: during the change, no packet passes that both states deny. A packet that both allow is lost only if endpoints
-// change, a host endpoint gets or loses a list, or two transactions are made. Each base chain is tested separately.
+// S173: during the change, no packet passes that both states deny. A packet that both allow is lost
+// only if endpoints change, a host endpoint gets or loses a list, or two transactions are made.
+// Each base chain is tested separately.
 func TestMixesOfTwoStates(t *testing.T) { nfttest.EachFormInParallel(t, testMixesOfTwoStates) }
 
 func testMixesOfTwoStates(t *testing.T, classes render.ClassesConfig) {
@@ -197,7 +199,8 @@ func testMixesOfTwoStates(t *testing.T, classes render.ClassesConfig) {
 	require.Greater(t, min(forbidden, allowed), 50*len(worlds))
 }
 
-// changeCluster makes some changes, to endpoints only if that is set. Sometimes it removes all host endpoints.
+// changeCluster makes some changes, to endpoints only if that is set. Sometimes it removes all host
+// endpoints.
 func changeCluster(c *nfttest.Cluster, endpoints bool) {
 	for range 1 + c.IntN(8) {
 		if endpoints {
@@ -284,8 +287,8 @@ func hostChainsOf(t *ruleset.Table) (names []string) {
 	return names
 }
 
-// S173: policy of workloads or of a host endpoint changes. A packet that both states allow is not lost if an element
-// leads it to a new chain, which is empty for it.
+// S173: policy of workloads or of a host endpoint changes. A packet that both states allow is not
+// lost if an element leads it to a new chain, which is empty for it.
 func TestMixWithNewOutcomes(t *testing.T) {
 	workload := func(port uint16) dptest.State {
 		s := tiersState()
@@ -339,7 +342,8 @@ func TestMixWithNewOutcomes(t *testing.T) {
 	}
 }
 
-// S173: the last host endpoint with addresses is removed. No packet is lost at an interface that it did not govern.
+// S173: the last host endpoint with addresses is removed. No packet is lost at an interface that it
+// did not govern.
 func TestMixWithoutAddresses(t *testing.T) {
 	key := nfttest.PolicyKey("p")
 	with := nfttest.InSync()
@@ -377,8 +381,8 @@ func TestMixWithoutAddresses(t *testing.T) {
 	}
 }
 
-// S173: the first endpoint whose interface lacks the prefix is added, and is down. An endpoint that was down becomes up
-// in the same change. No packet of a known connection passes between the two.
+// S173: the first endpoint whose interface lacks the prefix is added, and is down. An endpoint that
+// was down becomes up in the same change. No packet of a known connection passes between the two.
 func TestMixOfFirstOtherName(t *testing.T) { nfttest.EachForm(t, testMixOfFirstOtherName) }
 
 func testMixOfFirstOtherName(t *testing.T, classes render.ClassesConfig) {

@@ -19,8 +19,8 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset/simulate"
 )
 
-// During a commit, a packet may use a new element of a map, while the chain to which it leads is still empty. In each
-// scenario, for each such element, the packet is dropped.
+// During a commit, a packet may use a new element of a map, while the chain to which it leads is
+// still empty. In each scenario, for each such element, the packet is dropped.
 func TestEmptyChainsDrop(t *testing.T) { nfttest.EachForm(t, testEmptyChainsDrop) }
 
 func testEmptyChainsDrop(t *testing.T, classes render.ClassesConfig) {
@@ -48,9 +48,9 @@ func testEmptyChainsDrop(t *testing.T, classes render.ClassesConfig) {
 	require.Greater(t, held, 50)
 }
 
-// S173: a packet that is delayed during two transactions uses the base chain's rules from when it entered, but the
-// newest rules of other chains. So only base chains check whether a packet is stale, and policy of workloads and host
-// endpoints only records its decision.
+// S173: a packet that is delayed during two transactions uses the base chain's rules from when it
+// entered, but the newest rules of other chains. So only base chains check whether a packet is
+// stale, and policy of workloads and host endpoints only records its decision.
 func TestBaseChainsDecide(t *testing.T) { nfttest.EachForm(t, testBaseChainsDecide) }
 
 func testBaseChainsDecide(t *testing.T, classes render.ClassesConfig) {
@@ -82,8 +82,9 @@ func testBaseChainsDecide(t *testing.T, classes render.ClassesConfig) {
 	require.Greater(t, checks, 50)
 }
 
-// A decision is final: each rule that jumps to policy is followed by one that returns decided packets. Between the two
-// may be maps of other interfaces or of the other family, and a rule that matches only undecided packets.
+// A decision is final: each rule that jumps to policy is followed by one that returns decided
+// packets. Between the two may be maps of other interfaces or of the other family, and a rule that
+// matches only undecided packets.
 func TestDecisionsAreFinal(t *testing.T) { nfttest.EachForm(t, testDecisionsAreFinal) }
 
 func testDecisionsAreFinal(t *testing.T, classes render.ClassesConfig) {
@@ -120,8 +121,9 @@ func testDecisionsAreFinal(t *testing.T, classes render.ClassesConfig) {
 	require.Greater(t, jumps, 50)
 }
 
-// A packet that is stale at one base chain reaches the chain that evaluates it again. There is no other base chain of
-// the hook between these two: such a chain would treat the record as a priority and clear it.
+// A packet that is stale at one base chain reaches the chain that evaluates it again. There is no
+// other base chain of the hook between these two: such a chain would treat the record as a priority
+// and clear it.
 func TestNothingBetweenBaseChainAndAgain(t *testing.T) {
 	pairs := 0
 	for _, sc := range scenarios(render.ClassesConfig{}) {
@@ -171,8 +173,8 @@ func verdictsOf(table *ruleset.Table, r ruleset.Rule) (out []ruleset.Verdict) {
 	return out
 }
 
-// excludes reports whether no packet matches both a map of interfaces and the next map. This is so if the next one is
-// for the other family, or has no interface of the first.
+// excludes reports whether no packet matches both a map of interfaces and the next map. This is so
+// if the next one is for the other family, or has no interface of the first.
 func excludes(table *ruleset.Table, r, next ruleset.Rule) bool {
 	first, ok1 := r.Statements[0].(ruleset.VMap)
 	second, ok2 := next.Statements[0].(ruleset.VMap)
@@ -199,8 +201,8 @@ func excludes(table *ruleset.Table, r, next ruleset.Rule) bool {
 	})
 }
 
-// leavesDecided reports whether a rule looks up the outcome of a packet. It checks that no decision is
-// the number of an outcome.
+// leavesDecided reports whether a rule looks up the outcome of a packet. It checks that no decision
+// is the number of an outcome.
 func leavesDecided(t *testing.T, table *ruleset.Table, r ruleset.Rule) bool {
 	m, ok := r.Statements[0].(ruleset.VMap)
 	if !ok || !strings.HasPrefix(m.Map, "outcomes-") {
@@ -289,8 +291,8 @@ func chainOf(table *ruleset.Table, name string) *ruleset.Chain {
 	return table.Chains[slices.IndexFunc(table.Chains, func(c *ruleset.Chain) bool { return c.Name == name })]
 }
 
-// interfaceMaps returns the maps from interfaces to chains that a base chain looks up, or a chain to which its rules
-// jump.
+// interfaceMaps returns the maps from interfaces to chains that a base chain looks up, or a chain
+// to which its rules jump.
 func interfaceMaps(table *ruleset.Table, c *ruleset.Chain) (maps []ruleset.VMap) {
 	for _, r := range c.Rules {
 		for _, st := range r.Statements {
@@ -309,8 +311,8 @@ func interfaceMaps(table *ruleset.Table, c *ruleset.Chain) (maps []ruleset.VMap)
 	return maps
 }
 
-// requireEmptyDrops requires that a packet which matches the element in a map of the base chain drops if the element's
-// chain is empty.
+// requireEmptyDrops requires that a packet which matches the element in a map of the base chain
+// drops if the element's chain is empty.
 func requireEmptyDrops(
 	t *testing.T, table *ruleset.Table, base *ruleset.Chain, fields []ruleset.Field, el ruleset.Element,
 ) {
@@ -347,8 +349,8 @@ func requireEmptyDrops(
 	require.False(t, p.Run(t, s, base.Hook.Point).Allowed, "%s: %s", base.Name, el.Verdict.Chain)
 }
 
-// A packet that a map leads to the empty chain of a group or outcome is dropped. The name of an outcome depends on its
-// rules, so no outcome has the rules of another generation.
+// A packet that a map leads to the empty chain of a group or outcome is dropped. The name of an
+// outcome depends on its rules, so no outcome has the rules of another generation.
 func TestEmptyOutcomesDrop(t *testing.T) {
 	table, errs := nfttest.Rendered(t, render.Config{Reject: true}, nfttest.Transition(tiersState()))
 	require.Empty(t, errs)

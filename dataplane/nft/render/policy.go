@@ -67,7 +67,8 @@ func (p *policies) forget(o *ruleOwner) {
 	}
 }
 
-// render renders the lists of a policy or profile again, and marks the tiers and endpoints that depend on it.
+// render renders the lists of a policy or profile again, and marks the tiers and endpoints that
+// depend on it.
 func (p *policies) render(o *ruleOwner) {
 	oldErr, oldLists, oldOffered, oldChains := o.Err, o.lists, o.offered, o.chains()
 	o.lists, o.Err, o.offered = nil, nil, o.Lists()

@@ -281,7 +281,8 @@ func outputCases() []hookCase {
 	}
 }
 
-// unknownCases has packets of interfaces with the prefix and without an endpoint, with UnknownWorkloads HostAccept.
+// unknownCases has packets of interfaces with the prefix and without an endpoint, with
+// UnknownWorkloads HostAccept.
 func unknownCases() []hookCase {
 	const fresh, known = ruleset.CtNew, ruleset.CtEstablished
 	accept := render.Config{UnknownWorkloads: policy.HostAccept}
@@ -358,8 +359,8 @@ func testHooks(t *testing.T, classes render.ClassesConfig) {
 	}
 }
 
-// TestEmptyMaps: while the kernel replaces the table, packets use the old chains with maps that are already empty. They
-// pass to no endpoint, whatever the name of its interface.
+// TestEmptyMaps: while the kernel replaces the table, packets use the old chains with maps that are
+// already empty. They pass to no endpoint, whatever the name of its interface.
 func TestEmptyMaps(t *testing.T) { nfttest.EachForm(t, testEmptyMaps) }
 
 func testEmptyMaps(t *testing.T, classes render.ClassesConfig) {
@@ -388,7 +389,8 @@ func testEmptyMaps(t *testing.T, classes render.ClassesConfig) {
 	}
 }
 
-// TestLogOnce (S28): a packet that matches two alternatives of a Log rule is logged once, and continues.
+// TestLogOnce (S28): a packet that matches two alternatives of a Log rule is logged once, and
+// continues.
 func TestLogOnce(t *testing.T) { nfttest.EachForm(t, testLogOnce) }
 
 func testLogOnce(t *testing.T, classes render.ClassesConfig) {
@@ -408,8 +410,8 @@ func testLogOnce(t *testing.T, classes render.ClassesConfig) {
 	require.Empty(t, logs)
 }
 
-// TestFaults: packets of an endpoint drop if an object that it uses cannot be rendered. Other endpoints are not
-// affected. Each object at fault is reported by its key.
+// TestFaults: packets of an endpoint drop if an object that it uses cannot be rendered. Other
+// endpoints are not affected. Each object at fault is reported by its key.
 func TestFaults(t *testing.T) { nfttest.EachForm(t, testFaults) }
 
 func testFaults(t *testing.T, classes render.ClassesConfig) {
@@ -510,7 +512,8 @@ func testFaults(t *testing.T, classes render.ClassesConfig) {
 	}
 }
 
-// TestInterfaceTwice: packets of an interface with two endpoints drop, and both endpoints are at fault.
+// TestInterfaceTwice: packets of an interface with two endpoints drop, and both endpoints are at
+// fault.
 func TestInterfaceTwice(t *testing.T) { nfttest.EachForm(t, testInterfaceTwice) }
 
 func testInterfaceTwice(t *testing.T, classes render.ClassesConfig) {
@@ -539,7 +542,8 @@ func testInterfaceTwice(t *testing.T, classes render.ClassesConfig) {
 	}
 }
 
-// TestLongNames: names that differ only after the kernel's maximum length have different chains and sets.
+// TestLongNames: names that differ only after the kernel's maximum length have different chains and
+// sets.
 func TestLongNames(t *testing.T) { nfttest.EachForm(t, testLongNames) }
 
 func testLongNames(t *testing.T, classes render.ClassesConfig) {

@@ -76,8 +76,8 @@ func natOptions() render.Config {
 	}}
 }
 
-// hostState has four workloads. Policy allows everything to way1, and nothing to way2. way3 is down, and way4 may send
-// from more than its own addresses.
+// hostState has four workloads. Policy allows everything to way1, and nothing to way2. way3 is
+// down, and way4 may send from more than its own addresses.
 func hostState() dptest.State {
 	s := nfttest.InSync()
 	s.Profiles["all"] = &dataplane.Profile{
@@ -108,7 +108,8 @@ type scenario struct {
 	Ports map[string]string
 }
 
-// rendered returns the table of the scenario, and the errors of the renderer. The table must be valid.
+// rendered returns the table of the scenario, and the errors of the renderer. The table must be
+// valid.
 func (s scenario) rendered(t testing.TB) (*ruleset.Table, []error) {
 	t.Helper()
 	r, err := render.New(s.Config)
@@ -280,7 +281,8 @@ func hostsState() dptest.State {
 	return s
 }
 
-// tiersState has two endpoints that share a tier, a tier with Pass and Log, and one that passes by default (S21-S31).
+// tiersState has two endpoints that share a tier, a tier with Pass and Log, and one that passes by
+// default (S21-S31).
 func tiersState() dptest.State {
 	s := nfttest.InSync()
 	s.Sets["s:fe"] = nfttest.NetSet("10.0.1.1/32", "10.0.1.2/32", "fd00:1::1/128")
@@ -462,8 +464,8 @@ func setsState() dptest.State {
 	return s
 }
 
-// downState has an endpoint that is down (S35), one with a profile that denies everything (S34) and one without
-// policies and profiles (S33).
+// downState has an endpoint that is down (S35), one with a profile that denies everything (S34) and
+// one without policies and profiles (S33).
 func downState() dptest.State {
 	s := nfttest.InSync()
 	s.Profiles["gone"] = &dataplane.Profile{}

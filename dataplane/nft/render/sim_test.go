@@ -41,8 +41,8 @@ func simHeader(h policy.Header) [ruleset.HeaderFields]uint16 {
 	return [ruleset.HeaderFields]uint16{ruleset.HeaderDSCP: uint16(h.DSCP)}
 }
 
-// simTable has two simulators of a table: of the base chains before the translation of destinations,
-// and of those after it.
+// simTable has two simulators of a table: of the base chains before the translation of
+// destinations, and of those after it.
 type simTable struct{ before, after *simulate.Simulator }
 
 // newSimTable returns the simulators of a table.

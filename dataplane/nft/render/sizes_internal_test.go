@@ -12,9 +12,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// FieldSizes counts the entries of all maps and slices that can be reached from v. It counts by the type and
-// name of the field, as in "store.slots". It follows pointers, and visits the fields of structs of packages
-// whose path begins with the prefix, except those that are named in except.
+// FieldSizes counts the entries of all maps and slices that can be reached from v. It counts by the
+// type and name of the field, as in "store.slots". It follows pointers, and visits the fields of
+// structs of packages whose path begins with the prefix, except those that are named in except.
 func FieldSizes(v any, prefix string, except ...string) map[string]int {
 	s := fieldSizes{prefix: prefix, except: except, counts: map[string]int{}, seen: map[pointee]bool{}}
 	s.visit("", reflect.ValueOf(v))
@@ -80,7 +80,8 @@ type fieldNode[T any] struct {
 	foreign netip.Prefix
 }
 
-// FieldSizes follows pointers, interfaces and type parameters, and counts a value with two pointers once.
+// FieldSizes follows pointers, interfaces and type parameters, and counts a value with two pointers
+// once.
 func TestFieldSizes(t *testing.T) {
 	last := &fieldNode[int]{entries: map[string][]int{"a": {1, 2}, "b": nil}, cache: []int{1}}
 	first := &fieldNode[int]{next: last, any: last, foreign: netip.MustParsePrefix("10.0.0.0/8")}

@@ -38,7 +38,8 @@ func canonical(listing string) string {
 	})
 }
 
-// blocksOf splits a listing into its sets and chains, sorted: nft lists them in the order of their creation.
+// blocksOf splits a listing into its sets and chains, sorted: nft lists them in the order of their
+// creation.
 func blocksOf(listing string) []string {
 	blocks := strings.Split(canonical(listing), "\n\n")
 	for i := range blocks {
@@ -104,7 +105,8 @@ func TestDiffInKernel(t *testing.T) {
 	require.Equal(t, listing(t, sample().String()), listing(t, sample().String(), sample().ReplaceScript()))
 }
 
-// TestPolicyInPlace: a base chain gets another policy without a replacement, so its rules keep their counters.
+// TestPolicyInPlace: a base chain gets another policy without a replacement, so its rules keep
+// their counters.
 func TestPolicyInPlace(t *testing.T) {
 	ns := nstest.New(t)
 	nstest.NFT(t, ns, sample().String()+"add rule inet sample base counter packets 7 bytes 70", "-f", "-")
@@ -121,7 +123,8 @@ func TestPolicyInPlace(t *testing.T) {
 	}
 }
 
-// TestPolicyOrder: policies become drop before any other change, and accept after all but deletions.
+// TestPolicyOrder: policies become drop before any other change, and accept after all but
+// deletions.
 func TestPolicyOrder(t *testing.T) {
 	changed := sample()
 	changed.Sets = append(changed.Sets, &ruleset.Set{Name: "more", Key: []ruleset.Type{ruleset.TypeIPv4}})

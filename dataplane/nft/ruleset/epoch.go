@@ -60,8 +60,8 @@ type Stage struct {
 // So while a change adds, removes or replaces elements of the map, the applier drops new
 // connections to the keys of these elements. Other connections are not affected.
 //
-// A table can have an owner: a netlink socket that alone may change the table. To give an owner to a
-// table that was made without one, the applier replaces the whole table. Meanwhile, the applier
+// A table can have an owner: a netlink socket that alone may change the table. To give an owner to
+// a table that was made without one, the applier replaces the whole table. Meanwhile, the applier
 // drops new connections to all keys of the old and of the new map.
 type Translation struct {
 	// Map is the name of the map.

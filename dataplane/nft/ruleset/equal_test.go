@@ -11,7 +11,8 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 )
 
-// mutate changes every number, text and flag below a value, one at a time, calls visit, and reverts the change.
+// mutate changes every number, text and flag below a value, one at a time, calls visit, and reverts
+// the change.
 func mutate(v reflect.Value, path string, visit func(path string)) {
 	change := func(to any) {
 		old := reflect.ValueOf(v.Interface())
@@ -60,8 +61,8 @@ func mutate(v reflect.Value, path string, visit func(path string)) {
 	}
 }
 
-// implied reports whether a change has no effect: Timeout implies Timeouts, the end of a single value is the value
-// itself, and DeleteAfterGrace is not part of the kernel's set.
+// implied reports whether a change has no effect: Timeout implies Timeouts, the end of a single
+// value is the value itself, and DeleteAfterGrace is not part of the kernel's set.
 func implied(path string, a, b *ruleset.Table) bool {
 	return path == "Table.Sets.DeleteAfterGrace" ||
 		(path == "Table.Sets.Timeouts" || path == "Table.Sets.Elements.Ends shorter") && a.String() == b.String()

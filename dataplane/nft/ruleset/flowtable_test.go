@@ -57,8 +57,8 @@ func TestFlowtableText(t *testing.T) {
 	require.Equal(t, fastPath, state.Clone().Table().String())
 }
 
-// listedFastPath is a table in the format of nft 1.0.6, which sorts devices and prints no quotation marks. It was
-// written by hand.
+// listedFastPath is a table in the format of nft 1.0.6, which sorts devices and prints no quotation
+// marks. It was written by hand.
 const listedFastPath = `table inet fast-path {
 	flowtable fast { # handle 1
 		hook ingress priority filter + 5
@@ -93,7 +93,8 @@ func TestParseFlowtablePriority(t *testing.T) {
 	}
 }
 
-// TestFlowtableOrder: Diff and State ignore the order of flowtables and of their devices, and String keeps it.
+// TestFlowtableOrder: Diff and State ignore the order of flowtables and of their devices, and
+// String keeps it.
 func TestFlowtableOrder(t *testing.T) {
 	table, other := parse(t, fastPath), parse(t, fastPath)
 	slices.Reverse(other.Flowtables)

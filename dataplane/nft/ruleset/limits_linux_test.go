@@ -56,8 +56,8 @@ func TestPriorityInKernel(t *testing.T) {
 	}
 }
 
-// TestIfnamesInKernel: nft reads the same interface as the model, or refuses the text. It never reads another
-// interface.
+// TestIfnamesInKernel: nft reads the same interface as the model, or refuses the text. It never
+// reads another interface.
 func TestIfnamesInKernel(t *testing.T) {
 	for name, writes := range map[string][2]bool{ // as a name, as a prefix
 		"eth0": {true, true}, `a"b`: {}, `a\`: {true, false}, `a\*`: {false, true}, "a*": {true, true}, "*": {
@@ -85,7 +85,8 @@ func TestIfnamesInKernel(t *testing.T) {
 	}
 }
 
-// words returns a value as nft prints it: words of four bytes, the last one filled with zeros, lowest byte last.
+// words returns a value as nft prints it: words of four bytes, the last one filled with zeros,
+// lowest byte last.
 func words(v ruleset.Value) string {
 	var out []string
 	for len(v) > 0 {
@@ -103,7 +104,8 @@ func words(v ruleset.Value) string {
 	return strings.Join(out, " ")
 }
 
-// TestRangesInKernel: the kernel gets the ranges of the model, also if their ends have names, and beside bits.
+// TestRangesInKernel: the kernel gets the ranges of the model, also if their ends have names, and
+// beside bits.
 func TestRangesInKernel(t *testing.T) {
 	x := &ruleset.Table{Name: "sample", Sets: []*ruleset.Set{
 		{

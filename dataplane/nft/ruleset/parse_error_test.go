@@ -12,8 +12,8 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 )
 
-// badTexts returns the texts of testdata/bad.txt that do not parse. Each is one line, with "\n" for the end of a
-// line, and has its error in the next line.
+// badTexts returns the texts of testdata/bad.txt that do not parse. Each is one line, with "\n" for
+// the end of a line, and has its error in the next line.
 func badTexts(t testing.TB) (texts, errs []string) {
 	lines := strings.Split(strings.TrimSuffix(read(t, "testdata/bad.txt"), "\n"), "\n")
 	require.Zero(t, len(lines)%2)

@@ -45,7 +45,8 @@ func parse(t testing.TB, text string) *ruleset.Table {
 	return table
 }
 
-// TestParseGoldens: the text of each rendered table parses to a table with this text, and a state of it.
+// TestParseGoldens: the text of each rendered table parses to a table with this text, and a state
+// of it.
 func TestParseGoldens(t *testing.T) {
 	for _, text := range goldens(t) {
 		table := parse(t, text)
@@ -56,7 +57,8 @@ func TestParseGoldens(t *testing.T) {
 	}
 }
 
-// TestParseRandom: random tables are parsed back from their texts, and Parse never panics on a part of a text.
+// TestParseRandom: random tables are parsed back from their texts, and Parse never panics on a part
+// of a text.
 func TestParseRandom(t *testing.T) {
 	for seed := range uint64(100) {
 		m := maker{rand.New(rand.NewPCG(seed, 11))}
@@ -84,8 +86,8 @@ func withoutRaw(text string) string {
 	return strings.Join(lines, "")
 }
 
-// TestParseWide: a text with every part of the model equals the text of the parsed table. The listing that nft makes of
-// this text parses to the same table.
+// TestParseWide: a text with every part of the model equals the text of the parsed table. The
+// listing that nft makes of this text parses to the same table.
 func TestParseWide(t *testing.T) {
 	text := withoutRaw(read(t, "testdata/wide.nft"))
 	tables, err := ruleset.ParseTables(text)
@@ -112,8 +114,8 @@ func TestParseValues(t *testing.T) {
 	require.True(t, forwards.Equal(parse(t, forwards.String())))
 }
 
-// ruleTexts returns rules as nft 1.0.6 lists them, or as a user would write them: the family, the rule, and its text if
-// it differs.
+// ruleTexts returns rules as nft 1.0.6 lists them, or as a user would write them: the family, the
+// rule, and its text if it differs.
 func ruleTexts() [][3]string {
 	return [][3]string{
 		{"bridge", `icmp type 8 drop`, ``},
@@ -371,8 +373,8 @@ func TestParseTables(t *testing.T) {
 	require.Empty(t, tables)
 }
 
-// seeds returns blocks of the goldens as small tables, one of each kind of rule and set: Go's fuzzer is slow with large
-// inputs.
+// seeds returns blocks of the goldens as small tables, one of each kind of rule and set: Go's
+// fuzzer is slow with large inputs.
 func seeds(t testing.TB) []string {
 	var all []string
 	known := map[string]bool{}

@@ -16,8 +16,8 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 )
 
-// replay applies operations to a plain table, as the kernel does: an object with references cannot be deleted, and
-// references must exist.
+// replay applies operations to a plain table, as the kernel does: an object with references cannot
+// be deleted, and references must exist.
 type replay struct {
 	t     *testing.T
 	table *ruleset.Table
@@ -194,7 +194,8 @@ func apply(t *ruleset.Table, d *ruleset.Delta) *ruleset.Table {
 	return t
 }
 
-// problem checks a whole table of the test. State must find the same problems in time in proportion to the delta.
+// problem checks a whole table of the test. State must find the same problems in time in proportion
+// to the delta.
 func problem(t *ruleset.Table) error {
 	r := &replay{table: t}
 	edges := map[string][]string{}
@@ -327,8 +328,8 @@ func (m maker) elements(s *ruleset.Set) []ruleset.Element {
 	return out
 }
 
-// setOf returns a set with a name: the first names are sets, the others maps. Some names have two kinds at different
-// times.
+// setOf returns a set with a name: the first names are sets, the others maps. Some names have two
+// kinds at different times.
 func (m maker) setOf(name string) *ruleset.Set {
 	s := &ruleset.Set{Name: name, Key: []ruleset.Type{ruleset.TypeIPv4}, Verdicts: name >= "s4"}
 	if name == "s1" || name == "s5" || m.IntN(6) == 0 {
@@ -451,8 +452,8 @@ func (m maker) delta(t *ruleset.Table) *ruleset.Delta {
 	return d
 }
 
-// TestStateAgainstPlainTables: the state equals a plain table with the delta applied, refuses the deltas that plain
-// checks refuse, and its operations produce that table.
+// TestStateAgainstPlainTables: the state equals a plain table with the delta applied, refuses the
+// deltas that plain checks refuse, and its operations produce that table.
 func TestStateAgainstPlainTables(t *testing.T) {
 	taken, refused := 0, 0
 	for seed := range uint64(300) {

@@ -13,7 +13,8 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 )
 
-// spoiledSetsAndHooks returns changes of the sets and hooks of wideINet, by the error that they cause.
+// spoiledSetsAndHooks returns changes of the sets and hooks of wideINet, by the error that they
+// cause.
 func spoiledSetsAndHooks() map[string]func(*ruleset.Table) {
 	set := func(name string, change func(*ruleset.Set)) func(*ruleset.Table) {
 		return func(x *ruleset.Table) {

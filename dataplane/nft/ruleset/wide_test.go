@@ -352,7 +352,8 @@ func wideBridge() *ruleset.Table {
 	return t
 }
 
-// TestBytesOfNeighbourDiscovery: the text of a field without a name is its bytes, as nft lists them.
+// TestBytesOfNeighbourDiscovery: the text of a field without a name is its bytes, as nft lists
+// them.
 func TestBytesOfNeighbourDiscovery(t *testing.T) {
 	text := `table bridge t {
 	set own {
@@ -384,7 +385,8 @@ func TestBytesOfNeighbourDiscovery(t *testing.T) {
 	}, newer.Chains[0].Rules[0].Matches)
 }
 
-// TestFieldsOfFrames: only frames have the fields of the link layer and of ARP, and sets have no plain numbers.
+// TestFieldsOfFrames: only frames have the fields of the link layer and of ARP, and sets have no
+// plain numbers.
 func TestFieldsOfFrames(t *testing.T) {
 	for _, f := range []ruleset.Field{
 		ruleset.EtherSaddr, ruleset.EtherType, ruleset.VLANTag, ruleset.ARPHlen, ruleset.ARPPlen,

@@ -21,7 +21,8 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// fake is a server that sends the same responses to each call, and then ends it with a status, or waits.
+// fake is a server that sends the same responses to each call, and then ends it with a status, or
+// waits.
 type fake struct {
 	policysyncpb.UnimplementedPolicySyncServer
 	responses []any
@@ -80,8 +81,9 @@ func serveFake(t *testing.T, f *fake) string {
 	return path
 }
 
-// A client denies everything after a response that it does not understand, or that its gRPC library cannot read: the
-// response may deny a packet. It also denies everything after each status except Unavailable.
+// A client denies everything after a response that it does not understand, or that its gRPC library
+// cannot read: the response may deny a packet. It also denies everything after each status except
+// Unavailable.
 func TestClientDeniesWhatItDoesNotUnderstand(t *testing.T) {
 	state := &policysyncpb.SyncResponse{Snapshot: true, Events: []*wirepb.Event{
 		{Event: &wirepb.Event_EndpointUpdate{EndpointUpdate: &wirepb.EndpointUpdate{Key: codec.EncodeKey(key("a"))}}},

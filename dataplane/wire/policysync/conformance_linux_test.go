@@ -43,8 +43,8 @@ func TestConformance(t *testing.T) {
 	})
 }
 
-// workloads are the clients of a folder. Each keeps the state of its socket, also while no server listens on the
-// socket.
+// workloads are the clients of a folder. Each keeps the state of its socket, also while no server
+// listens on the socket.
 type workloads struct {
 	folder string
 	server *policysync.Server
@@ -71,7 +71,8 @@ func (c changing) Resync(ctx context.Context) error {
 	return c.Server.Resync(ctx)
 }
 
-// open returns a server. The former server ends as if it were killed: its sockets stay, and no process listens on them.
+// open returns a server. The former server ends as if it were killed: its sockets stay, and no
+// process listens on them.
 func (w *workloads) open(t *testing.T) dataplane.Dataplane {
 	if w.server != nil {
 		aside := filepath.Join(t.TempDir(), "sync")

@@ -64,7 +64,8 @@ func must(err error) {
 	}
 }
 
-// A node agent puts the server last in the list of its driver. It needs root, so it does not run as a test.
+// A node agent puts the server last in the list of its driver. It needs root, so it does not run as
+// a test.
 func ExampleNewServer() {
 	filter := dptest.NewMirror() // usually an nft.Dataplane
 	server, err := policysync.NewServer(policysync.ServerConfig{Folder: "/run/wayleave/policysync"})

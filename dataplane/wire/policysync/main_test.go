@@ -39,7 +39,8 @@ func policyKey(name string) policy.Key {
 // anyone accepts all peers.
 func anyone(policy.Key, policysync.Peer) error { return nil }
 
-// serve returns a server that by default accepts all peers, and the function with the paths of its sockets.
+// serve returns a server that by default accepts all peers, and the function with the paths of its
+// sockets.
 func serve(t *testing.T, cfg policysync.ServerConfig) (*policysync.Server, func(policy.Key) string) {
 	t.Helper()
 	if cfg.Socket == nil {
@@ -144,8 +145,9 @@ func (r *reader) text() string {
 	return r.mirror.State().String()
 }
 
-// closure returns the objects of a state to which an endpoint refers, directly or not. It is independent of the
-// package's code: it removes objects without references until all remaining ones have references.
+// closure returns the objects of a state to which an endpoint refers, directly or not. It is
+// independent of the package's code: it removes objects without references until all remaining ones
+// have references.
 func closure(s dptest.State, key policy.Key) dptest.State {
 	c := dptest.NewState()
 	c.InSync = s.InSync

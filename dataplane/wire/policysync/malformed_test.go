@@ -16,8 +16,9 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// If a policy cannot be encoded, its endpoint fails. The endpoint's clients deny everything, also those that connect
-// later. Other endpoints are served. Once the policy is valid, this endpoint is served too.
+// If a policy cannot be encoded, its endpoint fails. The endpoint's clients deny everything, also
+// those that connect later. Other endpoints are served. Once the policy is valid, this endpoint is
+// served too.
 func TestEndpointWhosePolicyCannotBeSent(t *testing.T) {
 	good := world(3, "a", "b")
 	e := good.Endpoints[key("a")]
@@ -91,8 +92,8 @@ func TestEndpointWhosePolicyCannotBeSent(t *testing.T) {
 			require.Equal(t, codes.FailedPrecondition, status.Code(r.read()))
 			client.until(t, dptest.NewState())
 			requireDenied(t, client.client.State(), "cannot be sent")
-			// Clients that were not connected deny everything too, and so do those of a server that starts with that
-			// policy.
+			// Clients that were not connected deny everything too, and so do those of a server that
+			// starts with that policy.
 			require.Equal(t, codes.FailedPrecondition, status.Code(end(t, path(key("a")))))
 			restarted, restartedPath := serve(t, policysync.ServerConfig{})
 			requireFailed(t, restarted.Apply(t.Context(), dptest.Transition(dptest.NewState(), bad)))
@@ -119,8 +120,9 @@ func spoilRule(s dptest.State, change func(*dataplane.Rule)) {
 	s.Policies[policyKey("a")] = &dataplane.Policy{Tier: "default", Ingress: []dataplane.Rule{r}}
 }
 
-// S20: a staged policy never decides. So its endpoint is served even if the policy, or one of its sets, cannot be
-// encoded. Clients get the policy without rules, and with its rules once they are valid.
+// S20: a staged policy never decides. So its endpoint is served even if the policy, or one of its
+// sets, cannot be encoded. Clients get the policy without rules, and with its rules once they are
+// valid.
 func TestStagedPolicyThatCannotBeSent(t *testing.T) {
 	good, staged := world(3, "a", "staged"), policy.Key{Kind: policy.KindStagedPolicy, Namespace: "n", Name: "staged"}
 	delete(good.Endpoints, key("staged"))

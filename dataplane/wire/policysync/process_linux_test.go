@@ -27,8 +27,8 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// socketEnv has the path of a socket if this process is a client. The variable userEnv is set if the client drops its
-// privileges, and followEnv if the client continues after the first state.
+// socketEnv has the path of a socket if this process is a client. The variable userEnv is set if
+// the client drops its privileges, and followEnv if the client continues after the first state.
 const (
 	socketEnv = "POLICYSYNC_TEST_SOCKET"
 	userEnv   = "POLICYSYNC_TEST_USER"
@@ -104,8 +104,8 @@ func setWorkload(s dptest.State, name, link string, addresses ...netip.Addr) {
 	s.Endpoints[key(name)].Interface, s.Endpoints[key(name)].Addresses = link, addresses
 }
 
-// Only processes in the workload's network namespace get its policy. Processes of the node or of another workload do
-// not, even if that workload has given itself the address.
+// Only processes in the workload's network namespace get its policy. Processes of the node or of
+// another workload do not, even if that workload has given itself the address.
 func TestOnlyProcessesInTheWorkloadGetItsPolicy(t *testing.T) {
 	node := nstest.New(t)
 	web := nstest.NewWorkload(t, node, "cali1", "10.0.0.1", "2001:db8::1")
@@ -138,8 +138,9 @@ func TestOnlyProcessesInTheWorkloadGetItsPolicy(t *testing.T) {
 	}
 }
 
-// A device that is not a pair does not identify a namespace, even if its lower device or outer packets are in another
-// namespace. The server refuses all peers of its endpoint, whatever their addresses.
+// A device that is not a pair does not identify a namespace, even if its lower device or outer
+// packets are in another namespace. The server refuses all peers of its endpoint, whatever their
+// addresses.
 func TestOtherDevicesIdentifyNoPeer(t *testing.T) {
 	node, pod := nstest.New(t), nstest.New(t)
 	require.NoError(t, pod.AddAddr("lo", netip.MustParsePrefix("10.0.0.1/32")))
@@ -163,7 +164,8 @@ func TestOtherDevicesIdentifyNoPeer(t *testing.T) {
 	}
 }
 
-// If the configuration enables it, the addresses decide for all devices, except in the node's own namespace.
+// If the configuration enables it, the addresses decide for all devices, except in the node's own
+// namespace.
 func TestHasAddresses(t *testing.T) {
 	node, pod, other := nstest.New(t), nstest.New(t), nstest.New(t)
 	addresses := []netip.Addr{netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("2001:db8::1")}
@@ -220,8 +222,8 @@ func TestAddressesOfThePeerAreNotListed(t *testing.T) {
 	}
 }
 
-// A workload is replaced by another one with the same interface and address, without an event. A process of the old one
-// whose connection is still open gets no more messages.
+// A workload is replaced by another one with the same interface and address, without an event. A
+// process of the old one whose connection is still open gets no more messages.
 func TestProcessOfReplacedWorkloadGetsNothingMore(t *testing.T) {
 	node := nstest.New(t)
 	before := nstest.NewWorkload(t, node, "cali1", "10.0.0.1")

@@ -119,7 +119,8 @@ func TestSocketMoves(t *testing.T) {
 	subscribe(t, second).until(state)
 }
 
-// An endpoint whose socket cannot be opened is reported, and the others are served. A Resync tries again.
+// An endpoint whose socket cannot be opened is reported, and the others are served. A Resync tries
+// again.
 func TestErrorsOfSocketsAreOfTheirEndpoints(t *testing.T) {
 	folder := t.TempDir()
 	paths := map[policy.Key]string{
@@ -171,7 +172,8 @@ func TestFolder(t *testing.T) {
 	}
 }
 
-// requireDenied checks that a client denies the packets that the policy of world allows to the first endpoint.
+// requireDenied checks that a client denies the packets that the policy of world allows to the
+// first endpoint.
 func requireDenied(t *testing.T, s *policysync.State, reason string) {
 	t.Helper()
 	p := dptest.Packet{Src: netip.MustParseAddr("20.0.0.0"), Dst: netip.MustParseAddr("10.1.0.0")}
@@ -182,8 +184,8 @@ func requireDenied(t *testing.T, s *policysync.State, reason string) {
 	require.Equal(t, key("a"), s.Key)
 }
 
-// When the endpoint is removed, calls end with NotFound, and clients deny everything. When it is added again, it is
-// served again.
+// When the endpoint is removed, calls end with NotFound, and clients deny everything. When it is
+// added again, it is served again.
 func TestRemovedEndpointIsServedAgain(t *testing.T) {
 	server, path := serve(t, policysync.ServerConfig{})
 	both, one := world(3, "a", "b"), world(3, "b")
@@ -214,9 +216,9 @@ func TestRemovedEndpointIsServedAgain(t *testing.T) {
 	require.Equal(t, &dataplane.IPSetRemove{ID: "s:b"}, other.last.Events[1])
 }
 
-// A slow client gets NotFound too when its endpoint is removed, and then denies everything. Meanwhile, the endpoint is
-// added again and served at the same path. Close waits neither for clients that never read nor for those that never
-// write.
+// A slow client gets NotFound too when its endpoint is removed, and then denies everything.
+// Meanwhile, the endpoint is added again and served at the same path. Close waits neither for
+// clients that never read nor for those that never write.
 func TestSlowReaderGetsNotFoundForRemovedEndpoint(t *testing.T) {
 	server, path := serve(t, policysync.ServerConfig{Timeout: time.Hour})
 	empty := dptest.NewState()
@@ -269,7 +271,8 @@ func TestLargeSets(t *testing.T) {
 	client.until(t, next)
 }
 
-// A subscriber that does not read gets a snapshot instead of the missed changes, and does not block Apply.
+// A subscriber that does not read gets a snapshot instead of the missed changes, and does not block
+// Apply.
 func TestSlowReaderGetsASnapshot(t *testing.T) {
 	server, path := serve(t, policysync.ServerConfig{MaxQueued: 100, Timeout: time.Hour})
 	states := []dptest.State{world(50_000, "a"), world(50_000, "b", "a")}
@@ -297,7 +300,8 @@ func TestReaderThatReadsNothingIsDisconnected(t *testing.T) {
 	require.NoError(t, err)
 	_, err = calls.Recv()
 	require.NoError(t, err)
-	// Another subscriber is accepted, so the call has ended, although the client has not read the status.
+	// Another subscriber is accepted, so the call has ended, although the client has not read the
+	// status.
 	second := dial(t, path(key("a")))
 	require.Eventually(t, func() bool {
 		other, err := second.Sync(t.Context(), &policysyncpb.SyncRequest{})

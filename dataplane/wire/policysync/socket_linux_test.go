@@ -74,7 +74,8 @@ func TestStaleSocketsAreRemoved(t *testing.T) {
 	}
 }
 
-// A path may be longer than the address of a socket, and a file name up to the limit of the file system.
+// A path may be longer than the address of a socket, and a file name up to the limit of the file
+// system.
 func TestLongPaths(t *testing.T) {
 	folder := filepath.Join(t.TempDir(), strings.Repeat("f", 200))
 	server, path := serve(t, policysync.ServerConfig{Socket: policysync.Folder(folder)})

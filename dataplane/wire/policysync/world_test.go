@@ -15,9 +15,10 @@ import (
 	"github.com/wayleave/wayleave/policy/worlds"
 )
 
-// In random worlds, after each batch, the state of a subscriber is exactly the closure of its endpoint. Some subscribe
-// at the start, some later, and some read rarely. A Mirror applies each response, so the events are in order. A Client
-// follows each endpoint, also when it is removed and added again.
+// In random worlds, after each batch, the state of a subscriber is exactly the closure of its
+// endpoint. Some subscribe at the start, some later, and some read rarely. A Mirror applies each
+// response, so the events are in order. A Client follows each endpoint, also when it is removed and
+// added again.
 func TestSubscribersHoldTheClosureOfTheirEndpoint(t *testing.T) {
 	seeds := uint64(12)
 	if testing.Short() {
@@ -87,7 +88,8 @@ func TestSubscribersHoldTheClosureOfTheirEndpoint(t *testing.T) {
 	}
 }
 
-// requireVerdicts compares the decisions of a client about random packets with those of the whole state.
+// requireVerdicts compares the decisions of a client about random packets with those of the whole
+// state.
 func requireVerdicts(
 	t *testing.T, whole dptest.State, s *policysync.State, gen *worlds.Generator, seen map[policy.Action]int,
 ) {

@@ -59,8 +59,8 @@ func (f *fleet) requireVerified(t *testing.T, after string) {
 	}, 10*time.Second, 50*time.Millisecond, "after %s", after)
 }
 
-// Every change reaches every node as one event, and the states are equal to the states of fresh graphs. This also holds
-// after the server was killed, and after all nodes have restarted.
+// Every change reaches every node as one event, and the states are equal to the states of fresh
+// graphs. This also holds after the server was killed, and after all nodes have restarted.
 func TestEveryChangeReachesEveryNode(t *testing.T) {
 	for _, name := range backends() {
 		t.Run(name, func(t *testing.T) {

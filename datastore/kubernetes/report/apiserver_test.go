@@ -145,7 +145,8 @@ func (c *realCluster) reporter(node string, change ...func(*report.Config)) *rep
 	return r
 }
 
-// run runs a Reporter until the test or stop ends it. Before the test ends, its last requests must succeed.
+// run runs a Reporter until the test or stop ends it. Before the test ends, its last requests must
+// succeed.
 func (c *realCluster) run(r *report.Reporter) (stop func()) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(c.Context()))
 	ended := make(chan error, 1)

@@ -208,7 +208,8 @@ func TestEventOfPodIsFirst(t *testing.T) {
 	})
 }
 
-// If objects are created and deleted while many others wait, the backlog does not grow, and no waiting task is lost.
+// If objects are created and deleted while many others wait, the backlog does not grow, and no
+// waiting task is lost.
 func TestBacklogIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster()

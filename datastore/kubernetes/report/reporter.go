@@ -118,8 +118,8 @@ func (r *Reporter) Converted(found convert.Object, generation int64, problems []
 	})
 }
 
-// Deleted records that an object was deleted. It has the signature of kubernetes.Hooks.Deleted.
-// If a ClusterNetworkPolicy is deleted, you must call Deleted. If another object is deleted, you can
+// Deleted records that an object was deleted. It has the signature of kubernetes.Hooks.Deleted. If
+// a ClusterNetworkPolicy is deleted, you must call Deleted. If another object is deleted, you can
 // instead call Problems with an empty list.
 func (r *Reporter) Deleted(gone convert.Object) {
 	r.change(gone, func(o *object) {

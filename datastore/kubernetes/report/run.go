@@ -139,8 +139,9 @@ func (r *Reporter) enqueue(t task) {
 // spareTasks is the number of tasks that a backlog may have besides one for each object.
 const spareTasks = 1000
 
-// compact removes the tasks of deleted objects, and repeated ones. Otherwise the backlog would grow without limit if
-// objects are created and deleted faster than it is written. It keeps tasks that have failed. The caller holds mu.
+// compact removes the tasks of deleted objects, and repeated ones. Otherwise the backlog would grow
+// without limit if objects are created and deleted faster than it is written. It keeps tasks that
+// have failed. The caller holds mu.
 func (r *Reporter) compact(b *backlog) {
 	kept, seen := []task(nil), map[task]bool{}
 	for _, t := range b.waiting {

@@ -249,8 +249,8 @@ func (p Program) overview() string {
 	return out.String()
 }
 
-// maxHelpWidth is the maximum number of columns of a paragraph of the help: longer lines are hard to
-// read.
+// maxHelpWidth is the maximum number of columns of a paragraph of the help: longer lines are hard
+// to read.
 const maxHelpWidth = 100
 
 // help describes a command and its flags. Width 0 means no limit by a terminal.

@@ -24,7 +24,8 @@ func TestTable(t *testing.T) {
 	require.Empty(t, cli.Table{}.Text(80))
 }
 
-// At a terminal the widest columns are wrapped, after spaces, commas and slashes if possible, and nothing is lost.
+// At a terminal the widest columns are wrapped, after spaces, commas and slashes if possible, and
+// nothing is lost.
 func TestTableFits(t *testing.T) {
 	table := cli.Table{Head: []string{"ENDPOINT", "STATE", "ADDRESSES", "ERROR"}, Rows: [][]string{
 		{"shop/web", "failed", "10.65.0.10,2001:db8::10", "interface way-web: no such device"},

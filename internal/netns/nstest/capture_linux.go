@@ -44,7 +44,8 @@ func NewCapture(t testing.TB, ns *netns.NS, name string) *Capture {
 	c := &Capture{t: t}
 	c.conn, err = file.SyscallConn()
 	require.NoError(t, err)
-	// Only root of the machine can exceed the limit. With a smaller buffer, Packets reports lost packets.
+	// Only root of the machine can exceed the limit. With a smaller buffer, Packets reports lost
+	// packets.
 	_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, 8<<20)
 	all := binary.BigEndian.Uint16(binary.NativeEndian.AppendUint16(nil, unix.ETH_P_ALL))
 	require.NoError(t, unix.Bind(fd, &unix.SockaddrLinklayer{Protocol: all, Ifindex: link.Index}))
@@ -80,7 +81,8 @@ func (c *Capture) read(fd int) {
 	}
 }
 
-// Packets returns the packets since the last call, without link-layer headers. The test fails if packets were lost.
+// Packets returns the packets since the last call, without link-layer headers. The test fails if
+// packets were lost.
 func (c *Capture) Packets() (packets [][]byte) {
 	c.t.Helper()
 	var stats *unix.TpacketStats
@@ -98,9 +100,9 @@ func (c *Capture) Packets() (packets [][]byte) {
 	return packets
 }
 
-// TCPStarts returns the SYN packets and their answers since the last call, as texts. The text of a SYN packet is, for
-// example, "10.0.0.1 > 10.0.0.2:80". The text of the answer is then "10.0.0.2:80 > 10.0.0.1". The list is sorted, and
-// has no text twice.
+// TCPStarts returns the SYN packets and their answers since the last call, as texts. The text of a
+// SYN packet is, for example, "10.0.0.1 > 10.0.0.2:80". The text of the answer is then "10.0.0.2:80
+// > 10.0.0.1". The list is sorted, and has no text twice.
 func (c *Capture) TCPStarts() (list []string) {
 	c.t.Helper()
 	const flags, syn, ack = 13, 0x02, 0x10

@@ -11,9 +11,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// SkipUnlessFlowtables ends the test if supported is false. The caller sets supported to true if the code under test
-// finds that the kernel can end connections that are in a flowtable. Linux can do this since 6.4, and in 6.1 since
-// 6.1.37. So if supported is false, SkipUnlessFlowtables skips the test on other kernels, and fails it on these.
+// SkipUnlessFlowtables ends the test if supported is false. The caller sets supported to true if
+// the code under test finds that the kernel can end connections that are in a flowtable. Linux can
+// do this since 6.4, and in 6.1 since 6.1.37. So if supported is false, SkipUnlessFlowtables skips
+// the test on other kernels, and fails it on these.
 func SkipUnlessFlowtables(t testing.TB, supported bool) {
 	t.Helper()
 	if supported {
@@ -24,8 +25,8 @@ func SkipUnlessFlowtables(t testing.TB, supported bool) {
 	withoutFlowtables(t, unix.ByteSliceToString(kernel.Release[:]), unix.ByteSliceToString(kernel.Version[:]))
 }
 
-// withoutFlowtables ends a test whose code finds that the kernel cannot end connections in flowtables. The other
-// parameters are the texts that uname -r and uname -v print.
+// withoutFlowtables ends a test whose code finds that the kernel cannot end connections in
+// flowtables. The other parameters are the texts that uname -r and uname -v print.
 func withoutFlowtables(t testing.TB, release, build string) {
 	t.Helper()
 	can, err := endsFlows(release, build)
@@ -34,8 +35,8 @@ func withoutFlowtables(t testing.TB, release, build string) {
 	Skip(t, "needs flowtables from which connections can end (Linux 6.4)")
 }
 
-// endsFlows reports whether a kernel can end connections that are in a flowtable. Releases of Debian may lack the third
-// number of the version, but the build text has it.
+// endsFlows reports whether a kernel can end connections that are in a flowtable. Releases of
+// Debian may lack the third number of the version, but the build text has it.
 func endsFlows(release, build string) (bool, error) {
 	text := release
 	if _, debian, found := strings.Cut(build, " Debian "); found {

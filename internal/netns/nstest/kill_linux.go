@@ -14,10 +14,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// RunUntilSend runs a command whose process calls TraceSends. It kills the process with SIGKILL when the process is
-// about to send its nth message over a socket. If n is 0, or if the process sends fewer messages, the command runs to
-// its end. RunUntilSend returns the number of messages that the process tried to send. Stdin, Stdout and Stderr of the
-// command must be of type *os.File or nil.
+// RunUntilSend runs a command whose process calls TraceSends. It kills the process with SIGKILL
+// when the process is about to send its nth message over a socket. If n is 0, or if the process
+// sends fewer messages, the command runs to its end. RunUntilSend returns the number of messages
+// that the process tried to send. Stdin, Stdout and Stderr of the command must be of type *os.File
+// or nil.
 func RunUntilSend(t testing.TB, cmd *exec.Cmd, n int) (sends int) {
 	t.Helper()
 	runtime.LockOSThread() // only the thread that starts a process may trace it
@@ -58,8 +59,8 @@ func RunUntilSend(t testing.TB, cmd *exec.Cmd, n int) (sends int) {
 	}
 }
 
-// TraceSends makes the kernel stop this process each time that the process is about to send a message over a socket.
-// RunUntilSend needs this. TraceSends must be the first call of the process.
+// TraceSends makes the kernel stop this process each time that the process is about to send a
+// message over a socket. RunUntilSend needs this. TraceSends must be the first call of the process.
 func TraceSends(t testing.TB) {
 	t.Helper()
 	// The kernel then permits the filter also without CAP_SYS_ADMIN.

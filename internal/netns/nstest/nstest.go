@@ -22,15 +22,15 @@ import (
 	"github.com/wayleave/wayleave/internal/netns"
 )
 
-// WithoutEpoch removes the set named "epoch" from a listing by nft, because the position of this set depends on earlier
-// changes.
+// WithoutEpoch removes the set named "epoch" from a listing by nft, because the position of this
+// set depends on earlier changes.
 func WithoutEpoch(listing string) string {
 	epoch := regexp.MustCompile(`(?m)^\tset epoch \{\n(\t\t.*\n)*\t\}\n(\n|\z)?`)
 	return epoch.ReplaceAllString(listing, "")
 }
 
-// WithoutOwner removes the owners of tables from a listing by nft, so that tests can compare it with tables without
-// an owner.
+// WithoutOwner removes the owners of tables from a listing by nft, so that tests can compare it
+// with tables without an owner.
 func WithoutOwner(listing string) string {
 	owner := regexp.MustCompile(`(?m)^(table [^\n]*\{(?: # handle \d+)?)(?: # progname [^\n]*| progname [^\n]*)?\n` +
 		`\tflags (?:owner|persist|owner,persist|,)?\n\n?`)
@@ -44,9 +44,9 @@ const leakDeadline = 5 * time.Second
 //
 //	func TestMain(m *testing.M) { nstest.Main(m) }
 //
-// Without the rights to make network namespaces, Main runs the test binary again in a user namespace. If that is not
-// possible either, tests that call New are skipped, or fail if CI=true is set. If a goroutine is still running after
-// the last test, the whole run fails.
+// Without the rights to make network namespaces, Main runs the test binary again in a user
+// namespace. If that is not possible either, tests that call New are skipped, or fail if CI=true is
+// set. If a goroutine is still running after the last test, the whole run fails.
 func Main(m *testing.M) {
 	ran, code, err := netns.EnsureRoot()
 	switch {
@@ -80,8 +80,8 @@ func leaks() string {
 	}
 }
 
-// New returns a network namespace, which is closed when the test ends. Without the rights to make one, it skips the
-// test, or fails it if CI=true is set.
+// New returns a network namespace, which is closed when the test ends. Without the rights to make
+// one, it skips the test, or fails it if CI=true is set.
 func New(t testing.TB) *netns.NS {
 	t.Helper()
 	ns, err := netns.New()
@@ -90,8 +90,8 @@ func New(t testing.TB) *netns.NS {
 	return ns
 }
 
-// NewWorkload returns a workload linked to the node, like netns.NewWorkload. Its namespace is closed when the test
-// ends.
+// NewWorkload returns a workload linked to the node, like netns.NewWorkload. Its namespace is
+// closed when the test ends.
 func NewWorkload(t testing.TB, node *netns.NS, hostInterface string, addresses ...string) *netns.Workload {
 	t.Helper()
 	var addrs []netip.Addr
@@ -104,7 +104,8 @@ func NewWorkload(t testing.TB, node *netns.NS, hostInterface string, addresses .
 	return w
 }
 
-// NFT runs the nft command in the namespace and returns its output. Without the command, it skips the test.
+// NFT runs the nft command in the namespace and returns its output. Without the command, it skips
+// the test.
 func NFT(t testing.TB, ns *netns.NS, stdin string, args ...string) string {
 	t.Helper()
 	if _, err := exec.LookPath("nft"); err != nil {

@@ -10,9 +10,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// SkipUnlessOwned ends the test if owned is false. The caller sets owned to true if the nftables table under test has
-// an owner and the flag persist. With this flag, the table stays when its owner ends. Only Linux 6.9 and later support
-// it. So if owned is false, SkipUnlessOwned skips the test on earlier kernels, and fails it on Linux 6.9 and later.
+// SkipUnlessOwned ends the test if owned is false. The caller sets owned to true if the nftables
+// table under test has an owner and the flag persist. With this flag, the table stays when its
+// owner ends. Only Linux 6.9 and later support it. So if owned is false, SkipUnlessOwned skips the
+// test on earlier kernels, and fails it on Linux 6.9 and later.
 func SkipUnlessOwned(t testing.TB, owned bool) {
 	t.Helper()
 	if !owned {
@@ -21,10 +22,11 @@ func SkipUnlessOwned(t testing.TB, owned bool) {
 	}
 }
 
-// OwnerWrites returns the number of transactions that an Applier needs to adopt a table that is already in its desired
-// state. The parameter owned is true if the Applier becomes the owner of the table. Then the result is 1, for the
-// transaction that sets the owner. Otherwise the result is 0. On Linux 6.9 and later, the Applier must become the
-// owner: OwnerWrites fails the test if owned is false.
+// OwnerWrites returns the number of transactions that an Applier needs to adopt a table that is
+// already in its desired state. The parameter owned is true if the Applier becomes the owner of the
+// table. Then the result is 1, for the transaction that sets the owner. Otherwise the result is 0.
+// On Linux 6.9 and later, the Applier must become the owner: OwnerWrites fails the test if owned is
+// false.
 func OwnerWrites(t testing.TB, owned bool) int {
 	t.Helper()
 	if owned {

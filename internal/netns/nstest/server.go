@@ -23,9 +23,9 @@ const answerWithin = 5 * time.Second
 // droppedAfter is the time without an answer after which a packet counts as dropped.
 const droppedAfter = 300 * time.Millisecond
 
-// NewPeer returns a namespace that is linked to the node by a veth pair. A prefix such as 192.0.2.1/24 gives the
-// node's end this address, and the peer's end the next address, 192.0.2.2. The node's end has the given name. The
-// peer's end is eth0. The node is the gateway of the peer.
+// NewPeer returns a namespace that is linked to the node by a veth pair. A prefix such as
+// 192.0.2.1/24 gives the node's end this address, and the peer's end the next address, 192.0.2.2.
+// The node's end has the given name. The peer's end is eth0. The node is the gateway of the peer.
 func NewPeer(t testing.TB, node *netns.NS, name string, prefixes ...string) *netns.NS {
 	t.Helper()
 	peer := New(t)
@@ -40,8 +40,8 @@ func NewPeer(t testing.TB, node *netns.NS, name string, prefixes ...string) *net
 	return peer
 }
 
-// Serve runs a server at an address until the test ends. The server answers each TCP connection and each UDP packet
-// with its name. After that, it echoes what it receives on a TCP connection.
+// Serve runs a server at an address until the test ends. The server answers each TCP connection and
+// each UDP packet with its name. After that, it echoes what it receives on a TCP connection.
 func Serve(t testing.TB, ns *netns.NS, address, name string) {
 	t.Helper()
 	require.NoError(t, ns.Do(func() error {
@@ -120,7 +120,8 @@ func Answer(t testing.TB, ns *netns.NS, network, address string) string {
 	return strings.TrimSpace(string(buf[:n]))
 }
 
-// Dropped tries to open a TCP connection from a namespace, and reports whether its packets get no answer.
+// Dropped tries to open a TCP connection from a namespace, and reports whether its packets get no
+// answer.
 func Dropped(t testing.TB, ns *netns.NS, address string) bool {
 	t.Helper()
 	err := ns.Do(func() error {
@@ -134,7 +135,8 @@ func Dropped(t testing.TB, ns *netns.NS, address string) bool {
 	return errors.As(err, &failed) && failed.Timeout()
 }
 
-// Log is the log of a program under test. It is a channel of lines that holds at most 1,000 unread lines.
+// Log is the log of a program under test. It is a channel of lines that holds at most 1,000 unread
+// lines.
 type Log chan string
 
 // NewLog returns an empty log.

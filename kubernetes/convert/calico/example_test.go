@@ -10,8 +10,8 @@ import (
 	"github.com/wayleave/wayleave/kubernetes/convert/calico"
 )
 
-// An object of Calico as JSON, for example from an API server. Package manifest reads files, and refuses unknown
-// fields.
+// An object of Calico as JSON, for example from an API server. Package manifest reads files, and
+// refuses unknown fields.
 func ExampleNew() {
 	const object = `{
 		"apiVersion": "projectcalico.org/v3", "kind": "GlobalNetworkPolicy",

@@ -20,7 +20,8 @@ type IPPoolSpec struct {
 	VXLANMode string `json:"vxlanMode,omitempty"`
 	// IPIPMode: "Never", "Always" or "CrossSubnet". Empty means Never.
 	IPIPMode string `json:"ipipMode,omitempty"`
-	// NATOutgoing turns source NAT on for packets from an address of the pool to an address outside of all pools.
+	// NATOutgoing turns source NAT on for packets from an address of the pool to an address outside
+	// of all pools.
 	NATOutgoing bool `json:"natOutgoing,omitempty"`
 	// Disabled means that no new addresses are assigned from the pool.
 	Disabled bool `json:"disabled,omitempty"`
@@ -56,8 +57,8 @@ type Node struct {
 type NodeStatus struct {
 	// WireguardPublicKey is the public key of Calico's WireGuard device for IPv4.
 	WireguardPublicKey string `json:"wireguardPublicKey,omitempty"`
-	// WireguardPublicKeyV6 is the public key of Calico's second WireGuard device, for IPv6. In Wayleave, one device
-	// serves both families.
+	// WireguardPublicKeyV6 is the public key of Calico's second WireGuard device, for IPv6. In
+	// Wayleave, one device serves both families.
 	WireguardPublicKeyV6 Ignored `json:"wireguardPublicKeyV6,omitzero"`
 	// PodCIDRs are for the assignment of addresses.
 	PodCIDRs Ignored `json:"podCIDRs,omitzero"`
@@ -109,6 +110,7 @@ type NodeBGPSpec struct {
 type NodeAddress struct {
 	// Address, bare or with the length of its subnet.
 	Address string `json:"address"`
-	// Type: "InternalIP", "ExternalIP", "CalicoNodeIP" or empty. An address of any other type is ignored.
+	// Type: "InternalIP", "ExternalIP", "CalicoNodeIP" or empty. An address of any other type is
+	// ignored.
 	Type string `json:"type,omitempty"`
 }

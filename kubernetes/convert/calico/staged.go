@@ -60,8 +60,8 @@ type StagedKubernetesNetworkPolicy struct {
 	Spec StagedKubernetesNetworkPolicySpec `json:"spec"`
 }
 
-// StagedKubernetesNetworkPolicySpec is the content of a StagedKubernetesNetworkPolicy. It has the fields of a
-// Kubernetes NetworkPolicy, and the staged action.
+// StagedKubernetesNetworkPolicySpec is the content of a StagedKubernetesNetworkPolicy. It has the
+// fields of a Kubernetes NetworkPolicy, and the staged action.
 type StagedKubernetesNetworkPolicySpec struct {
 	networkingv1.NetworkPolicySpec `json:",inline"`
 	// StagedAction of the policy. Empty means Set.

@@ -10,8 +10,8 @@ import (
 // APIVersion is the apiVersion of every object of this package.
 const APIVersion = "projectcalico.org/v3"
 
-// Unsupported is the type of a field of the Calico API that Wayleave does not support. An Unsupported is true if the
-// object sets the field to a value other than null and false.
+// Unsupported is the type of a field of the Calico API that Wayleave does not support. An
+// Unsupported is true if the object sets the field to a value other than null and false.
 type Unsupported bool
 
 // UnmarshalJSON records whether the field has a value. It never fails.
@@ -21,8 +21,8 @@ func (u *Unsupported) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// Ignored is the type of a field of the Calico API that has no effect in Wayleave. Examples are the settings that
-// decide how the addresses of a pool are assigned. Ignored accepts any value.
+// Ignored is the type of a field of the Calico API that has no effect in Wayleave. Examples are the
+// settings that decide how the addresses of a pool are assigned. Ignored accepts any value.
 type Ignored struct{}
 
 // UnmarshalJSON accepts any value. It never fails.
@@ -58,8 +58,8 @@ type NetworkPolicy struct {
 	Spec PolicySpec `json:"spec"`
 }
 
-// PolicySpec has the fields that GlobalNetworkPolicy and NetworkPolicy have in common. Each field has the same meaning
-// as the field of policy.Policy with the same name.
+// PolicySpec has the fields that GlobalNetworkPolicy and NetworkPolicy have in common. Each field
+// has the same meaning as the field of policy.Policy with the same name.
 type PolicySpec struct {
 	// Tier of the policy. Empty means "default".
 	Tier string `json:"tier,omitempty"`

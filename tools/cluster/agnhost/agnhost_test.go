@@ -94,7 +94,8 @@ func TestConnect(t *testing.T) {
 	} {
 		for _, host := range c.hosts {
 			t.Run(c.name+" "+host, func(t *testing.T) {
-				// A probe that must succeed may take long on a busy host; one that must not is short.
+				// A probe that must succeed may take long on a busy host; one that must not is
+				// short.
 				flags := map[bool]string{true: "--timeout=10s ", false: "--timeout=1s "}[c.code == 0] + c.flags
 				args := []string{"connect", net.JoinHostPort(host, c.port), "--protocol=sctp"}
 				args = append(args, strings.Fields(flags)...)
@@ -107,7 +108,8 @@ func TestConnect(t *testing.T) {
 	}
 }
 
-// TestConnectionTracking holds each state by dropping the packet that would end it, before the router tracks it.
+// TestConnectionTracking holds each state by dropping the packet that would end it, before the
+// router tracks it.
 func TestConnectionTracking(t *testing.T) {
 	folder := install(t, waitScript)
 	for _, c := range []struct{ drop, state, out string }{
@@ -156,8 +158,8 @@ func hasLine(text string, parts ...string) bool {
 	return false
 }
 
-// TestKernelAgreesOnTheChecksum compares with the kernel's connection tracking, which finds packets with another sum
-// invalid.
+// TestKernelAgreesOnTheChecksum compares with the kernel's connection tracking, which finds packets
+// with another sum invalid.
 func TestKernelAgreesOnTheChecksum(t *testing.T) {
 	n := newTopology(t)
 	n.router.rules(t, `table inet count {
@@ -218,7 +220,8 @@ func TestMissingCapabilityIsNotATimeout(t *testing.T) {
 	}
 }
 
-// TestRealAgnhostServesTheOtherProtocols also tests that signals reach it, and that its exit code is the program's.
+// TestRealAgnhostServesTheOtherProtocols also tests that signals reach it, and that its exit code
+// is the program's.
 func TestRealAgnhostServesTheOtherProtocols(t *testing.T) {
 	n, folder := newNamespace(t), install(t, waitScript)
 	for _, c := range []struct {
@@ -278,8 +281,8 @@ func TestExitCode(t *testing.T) {
 	}
 }
 
-// TestOrphansAreReaped runs the program as process 1 of a namespace. The child leaves an orphan behind, which ends
-// when the named pipe is opened.
+// TestOrphansAreReaped runs the program as process 1 of a namespace. The child leaves an orphan
+// behind, which ends when the named pipe is opened.
 func TestOrphansAreReaped(t *testing.T) {
 	pipe := filepath.Join(t.TempDir(), "pipe")
 	check(t, syscall.Mkfifo(pipe, 0o600))

@@ -11,7 +11,8 @@ import (
 	"testing"
 )
 
-// TestServerChecksTags also tests that a server answers each packet of a client as often as it comes.
+// TestServerChecksTags also tests that a server answers each packet of a client as often as it
+// comes.
 func TestServerChecksTags(t *testing.T) {
 	s := &server{handlers: map[uint16]handler{80: porterHandler("foo")}}
 	client := netip.MustParseAddrPort("10.0.0.1:40000")
@@ -54,7 +55,8 @@ func TestServerChecksTags(t *testing.T) {
 	}
 }
 
-// TestClientIgnoresPacketsOfOthers answers INIT by ABORT with a wrong tag, port or checksum, and then by the right one.
+// TestClientIgnoresPacketsOfOthers answers INIT by ABORT with a wrong tag, port or checksum, and
+// then by the right one.
 func TestClientIgnoresPacketsOfOthers(t *testing.T) {
 	n := newNamespace(t)
 	n.do(t, func() error {

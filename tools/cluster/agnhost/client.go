@@ -21,8 +21,9 @@ const retransmit = 3 * time.Second
 // errProtocol reports that the peer's kernel has neither SCTP nor a raw socket for it.
 var errProtocol = syscall.ENOPROTOOPT
 
-// connect makes an association with the server of the flags, sends the data and waits for the answer. It returns the
-// exit code, and writes a failure to stderr in the words of the real agnhost.
+// connect makes an association with the server of the flags, sends the data and waits for the
+// answer. It returns the exit code, and writes a failure to stderr in the words of the real
+// agnhost.
 func connect(flags connectFlags, stderr io.Writer) int {
 	// An address of TCP is written and resolved like one of SCTP.
 	resolved, err := net.ResolveTCPAddr("tcp", flags.destination)
@@ -51,9 +52,10 @@ type client struct {
 	own         initiation
 }
 
-// exchange makes an association, sends the data, waits for data, and aborts the association. It returns
-// syscall.ECONNREFUSED if the peer aborts the handshake, and io.EOF if the peer aborts later. It returns errProtocol if
-// the peer has no SCTP, and os.ErrDeadlineExceeded if the deadline of ctx passes.
+// exchange makes an association, sends the data, waits for data, and aborts the association. It
+// returns syscall.ECONNREFUSED if the peer aborts the handshake, and io.EOF if the peer aborts
+// later. It returns errProtocol if the peer has no SCTP, and os.ErrDeadlineExceeded if the deadline
+// of ctx passes.
 func exchange(ctx context.Context, peer netip.AddrPort, data string) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -88,8 +90,8 @@ func exchange(ctx context.Context, peer netip.AddrPort, data string) error {
 	return c.send(server.tag, []chunk{{kind: chunkAbort}})
 }
 
-// roundTrip sends a packet, again after each retransmission timeout, until a packet with a chunk of the type wanted
-// arrives. It returns the value of that chunk, or io.EOF for ABORT.
+// roundTrip sends a packet, again after each retransmission timeout, until a packet with a chunk of
+// the type wanted arrives. It returns the value of that chunk, or io.EOF for ABORT.
 func (c client) roundTrip(deadline time.Time, tag uint32, chunks []chunk, want uint8) ([]byte, error) {
 	for {
 		if err := c.send(tag, chunks); err != nil {
@@ -144,8 +146,8 @@ func (c client) receive(deadline time.Time, want uint8) ([]byte, error) {
 	}
 }
 
-// sendError returns the error of a write, without those that an earlier packet has caused. A packet that a filter of
-// this host drops is as good as one that is lost on the way.
+// sendError returns the error of a write, without those that an earlier packet has caused. A packet
+// that a filter of this host drops is as good as one that is lost on the way.
 func sendError(err error) error {
 	switch {
 	case errors.Is(err, syscall.ENOPROTOOPT), errors.Is(err, syscall.EPROTO):

@@ -23,8 +23,8 @@ type connectFlags struct {
 	data        string
 }
 
-// parseConnect returns the arguments of "agnhost connect", without that command, and whether they are for SCTP. If not,
-// it reports no errors: the real agnhost does.
+// parseConnect returns the arguments of "agnhost connect", without that command, and whether they
+// are for SCTP. If not, it reports no errors: the real agnhost does.
 func parseConnect(args []string) (flags connectFlags, isSCTP bool, err error) {
 	values, rest, err := parseFlags(args, "timeout", "protocol", "udp-data", "sctp-data")
 	if values["protocol"] != "sctp" {
@@ -49,8 +49,8 @@ func parseConnect(args []string) (flags connectFlags, isSCTP bool, err error) {
 	return flags, true, nil
 }
 
-// parseFlags returns the values of the flags that have one of the names, and the other arguments. It returns an error,
-// with what it has found, for a flag without value and for other flags.
+// parseFlags returns the values of the flags that have one of the names, and the other arguments.
+// It returns an error, with what it has found, for a flag without value and for other flags.
 func parseFlags(args []string, names ...string) (values map[string]string, rest []string, err error) {
 	values = map[string]string{}
 	for i := 0; i < len(args); i++ {
@@ -76,8 +76,8 @@ func parseFlags(args []string, names ...string) (values map[string]string, rest 
 	return values, rest, err
 }
 
-// splitPorter returns the ports that porter serves by SCTP, with the text of each, and the environment without them.
-// The result others reports whether porter serves other protocols.
+// splitPorter returns the ports that porter serves by SCTP, with the text of each, and the
+// environment without them. The result others reports whether porter serves other protocols.
 func splitPorter(environment []string) (texts map[uint16]string, rest []string, others bool, err error) {
 	texts = map[uint16]string{}
 	for _, variable := range environment {
@@ -97,7 +97,8 @@ func splitPorter(environment []string) (texts map[uint16]string, rest []string, 
 	return texts, rest, others, nil
 }
 
-// splitNetexec returns the port of the last flag --sctp-port, or -1, and the arguments without these flags.
+// splitNetexec returns the port of the last flag --sctp-port, or -1, and the arguments without
+// these flags.
 func splitNetexec(args []string) (port int, rest []string, err error) {
 	const flag = "--sctp-port"
 	port = -1

@@ -22,8 +22,8 @@ import (
 // limit bounds each wait of the tests.
 const limit = 20 * time.Second
 
-// namespace is a network namespace of the test. Its thread ends with the test, and the namespace with the thread and
-// the processes that were started in it.
+// namespace is a network namespace of the test. Its thread ends with the test, and the namespace
+// with the thread and the processes that were started in it.
 type namespace struct {
 	thread int
 	calls  chan func()
@@ -173,7 +173,8 @@ func (p *process) await(t *testing.T, text string) {
 	}
 }
 
-// end waits until the program ends. It returns the exit code and what it has written since the last await.
+// end waits until the program ends. It returns the exit code and what it has written since the last
+// await.
 func (p *process) end(t *testing.T) (int, string) {
 	t.Helper()
 	var rest strings.Builder

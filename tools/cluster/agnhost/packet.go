@@ -61,8 +61,8 @@ func (p packet) encode() []byte {
 	return b
 }
 
-// decode returns the packet of some bytes. The chunks share memory with b. It returns errMalformed if the lengths do
-// not fit or the checksum is wrong.
+// decode returns the packet of some bytes. The chunks share memory with b. It returns errMalformed
+// if the lengths do not fit or the checksum is wrong.
 func decode(b []byte) (packet, error) {
 	if len(b) < headerLength || binary.LittleEndian.Uint32(b[8:]) != checksum(b) {
 		return packet{}, errMalformed
@@ -153,8 +153,8 @@ func parseInitiation(value []byte) (initiation, []byte, error) {
 	return i, nil, nil
 }
 
-// stateCookie is the cookie that the server sends with INIT-ACK and receives with COOKIE-ECHO, so that it needs no
-// state.
+// stateCookie is the cookie that the server sends with INIT-ACK and receives with COOKIE-ECHO, so
+// that it needs no state.
 type stateCookie struct {
 	client, server initiation
 }

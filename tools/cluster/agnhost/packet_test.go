@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// sample is a packet of every chunk that has fields, with a text whose length is no multiple of four.
+// sample is a packet of every chunk that has fields, with a text whose length is no multiple of
+// four.
 func sample() packet {
 	cookie := stateCookie{client: initiation{tag: 1, tsn: 2}, server: initiation{tag: 3, tsn: 4}}
 	return packet{source: 40000, destination: 80, tag: 0xdeadbeef, chunks: []chunk{

@@ -20,16 +20,17 @@ const (
 // handler returns the answer to a client's message, or "" to end the association.
 type handler func(client netip.AddrPort, text string) string
 
-// server answers the associations of some ports, on both families. It keeps no state of an association: INIT-ACK
-// passes the state to the client, whose COOKIE-ECHO and data come in one packet.
+// server answers the associations of some ports, on both families. It keeps no state of an
+// association: INIT-ACK passes the state to the client, whose COOKIE-ECHO and data come in one
+// packet.
 type server struct {
 	handlers map[uint16]handler
 	claims   []*net.UnixConn
 	conns    []*net.IPConn
 }
 
-// newServer claims the ports and opens the sockets. It returns syscall.EADDRINUSE if another server of this network
-// namespace has one of the ports.
+// newServer claims the ports and opens the sockets. It returns syscall.EADDRINUSE if another server
+// of this network namespace has one of the ports.
 func newServer(handlers map[uint16]handler) (*server, error) {
 	s := &server{handlers: handlers}
 	if err := s.open(); err != nil {
@@ -159,7 +160,8 @@ func replyTo(client netip.AddrPort, request packet, cookie stateCookie, handle h
 	return []chunk{sackChunk(tsn), dataChunk(cookie.server.tsn, reply)}
 }
 
-// claimName returns the name of the abstract Unix socket that claims a port in this network namespace.
+// claimName returns the name of the abstract Unix socket that claims a port in this network
+// namespace.
 func claimName(port uint16) *net.UnixAddr {
 	return &net.UnixAddr{Net: "unixgram", Name: fmt.Sprintf("@wayleave-sctp/%d", port)}
 }

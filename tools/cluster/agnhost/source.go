@@ -10,9 +10,11 @@ import (
 	"unsafe"
 )
 
-// A server answers from the address that the client has sent to, which need not be the one that the kernel selects.
+// A server answers from the address that the client has sent to, which need not be the one that the
+// kernel selects.
 
-// requestDestination makes the kernel report the destination of IPv6 packets. IPv4 packets come with their header.
+// requestDestination makes the kernel report the destination of IPv6 packets. IPv4 packets come
+// with their header.
 func requestDestination(conn *net.IPConn, is6 bool) error {
 	if !is6 {
 		return nil
@@ -28,8 +30,8 @@ func requestDestination(conn *net.IPConn, is6 bool) error {
 	return errors.Join(err, failed)
 }
 
-// received returns the SCTP packet of a message of a raw socket, and its destination. IPv4 messages start with the
-// header; those of IPv6 have a control message instead.
+// received returns the SCTP packet of a message of a raw socket, and its destination. IPv4 messages
+// start with the header; those of IPv6 have a control message instead.
 func received(message, control []byte) (payload []byte, destination netip.Addr, ok bool) {
 	if len(control) == 0 {
 		return receivedIPv4(message)

@@ -17,7 +17,8 @@ func forwarded() []os.Signal {
 	}
 }
 
-// ends reports whether a signal ends a program that does nothing about it, if it is one of those forwarded.
+// ends reports whether a signal ends a program that does nothing about it, if it is one of those
+// forwarded.
 func ends(s syscall.Signal) bool {
 	return s != syscall.SIGCONT && s != syscall.SIGWINCH
 }
@@ -46,9 +47,10 @@ func (n notices) stop() {
 	signal.Stop(n.died)
 }
 
-// supervise runs the child until it ends, and returns its exit code, or 128 plus the number of the signal that ended
-// it. Without a child it waits for a signal that ends it. It forwards signals to the child and reaps all children that
-// this process has or inherits. If failed yields an error first, it kills the child and returns that error.
+// supervise runs the child until it ends, and returns its exit code, or 128 plus the number of the
+// signal that ended it. Without a child it waits for a signal that ends it. It forwards signals to
+// the child and reaps all children that this process has or inherits. If failed yields an error
+// first, it kills the child and returns that error.
 func supervise(c *child, n notices, failed <-chan error) (int, error) {
 	pid := -1
 	if c != nil {
@@ -84,7 +86,8 @@ func supervise(c *child, n notices, failed <-chan error) (int, error) {
 	}
 }
 
-// reap collects all processes that have ended, and returns the exit code of the given one if it is among them.
+// reap collects all processes that have ended, and returns the exit code of the given one if it is
+// among them.
 func reap(pid int) (code int, ended bool) {
 	for {
 		var status syscall.WaitStatus

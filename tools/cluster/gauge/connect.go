@@ -12,7 +12,8 @@ import (
 	"github.com/wayleave/wayleave/tools/cluster/internal/measure"
 )
 
-// connect opens connections one after the other, so that each one measures the way of its first packets.
+// connect opens connections one after the other, so that each one measures the way of its first
+// packets.
 func connect(ctx context.Context, args []string) (measure.Connections, error) {
 	var result measure.Connections
 	flags := newFlags("connect --to ADDRESS [FLAGS]")

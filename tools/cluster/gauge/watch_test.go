@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A target has changed with the first probe after the last one that had the other result, in whatever order the
-// results come.
+// A target has changed with the first probe after the last one that had the other result, in
+// whatever order the results come.
 func TestFirstProbeAfterChange(t *testing.T) {
 	at := func(seconds int) time.Time { return time.Unix(int64(seconds), 0) }
 	type result struct {

@@ -15,7 +15,8 @@ import (
 	"github.com/wayleave/wayleave/tools/cluster/internal/measure"
 )
 
-// write sends one request to the API server, with a body from standard input, over a connection that is open before.
+// write sends one request to the API server, with a body from standard input, over a connection
+// that is open before.
 func write(ctx context.Context, args []string) (measure.Write, error) {
 	var result measure.Write
 	flags := newFlags("write FLAGS METHOD PATH")

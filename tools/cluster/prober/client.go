@@ -18,8 +18,8 @@ import (
 )
 
 const (
-	// If two ticks are further apart than stalled, the host did not schedule this process. The answers
-	// of that time have not been read yet.
+	// If two ticks are further apart than stalled, the host did not schedule this process. The
+	// answers of that time have not been read yet.
 	stalled = time.Second
 	// deniedLimit is how long a denied probe waits for an answer. A SYN is sent again meanwhile.
 	deniedLimit = 3500 * time.Millisecond
@@ -27,8 +27,9 @@ const (
 	newUDPInterval = 400 * time.Millisecond
 	newTCPInterval = time.Second
 	reportInterval = 5 * time.Second
-	// maxTargets exceeds the number of targets of any client. The ports of a client start at its start
-	// time × maxTargets, so a restarted client uses no port of connections that the kernel still tracks.
+	// maxTargets exceeds the number of targets of any client. The ports of a client start at its
+	// start time × maxTargets, so a restarted client uses no port of connections that the kernel
+	// still tracks.
 	maxTargets = 20
 	// countsPerLine keeps lines below the 16 KiB at which containerd splits them.
 	countsPerLine = 40

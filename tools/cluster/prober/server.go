@@ -128,8 +128,8 @@ func serveTCP(listener *net.TCPListener, name string, leaks *leakCounter) {
 	}
 }
 
-// countDeniedTCP counts TCP segments from the source ports of denied probes, even if no connection is
-// established.
+// countDeniedTCP counts TCP segments from the source ports of denied probes, even if no connection
+// is established.
 func countDeniedTCP(leaks *leakCounter) error {
 	for _, family := range []struct {
 		protocol                     uint16

@@ -28,8 +28,8 @@ func hostID(key policy.Key) *felixpb.HostEndpointID {
 	return &felixpb.HostEndpointID{EndpointId: join(key)}
 }
 
-// Workload returns the key of the workload endpoint that id identifies. It also returns whether the orchestrator is
-// "k8s" and the endpoint ID is "eth0", as in every id that this package sends.
+// Workload returns the key of the workload endpoint that id identifies. It also returns whether the
+// orchestrator is "k8s" and the endpoint ID is "eth0", as in every id that this package sends.
 func Workload(id *felixpb.WorkloadEndpointID) (policy.Key, bool) {
 	ok := id.GetOrchestratorId() == orchestrator && id.GetEndpointId() == interfaceID
 	return split(policy.KindWorkloadEndpoint, id.GetWorkloadId()), ok
@@ -40,9 +40,9 @@ func Host(id *felixpb.HostEndpointID) policy.Key {
 	return split(policy.KindHostEndpoint, id.GetEndpointId())
 }
 
-// sendEndpoint sends a workload endpoint. Its last profile is DenyProfile, because drivers may allow what neither a
-// policy nor a profile decides. For an endpoint that must be down or is at fault, DenyProfile is the only profile,
-// because drivers may ignore the state.
+// sendEndpoint sends a workload endpoint. Its last profile is DenyProfile, because drivers may
+// allow what neither a policy nor a profile decides. For an endpoint that must be down or is at
+// fault, DenyProfile is the only profile, because drivers may ignore the state.
 func (t *Translator) sendEndpoint(key policy.Key, e *dataplane.Endpoint) {
 	t.requireDenyProfile()
 	tiers, problems := t.tiers(e.Ingress, e.Egress)
@@ -79,8 +79,9 @@ func (t *Translator) removeEndpoint(key policy.Key) {
 	}})
 }
 
-// sendHost sends a host endpoint. Without a policy or a profile, drivers deny traffic of the host. DenyProfile is not
-// in its profiles: VPP applies them to forwarded traffic, too, which passes without a policy.
+// sendHost sends a host endpoint. Without a policy or a profile, drivers deny traffic of the host.
+// DenyProfile is not in its profiles: VPP applies them to forwarded traffic, too, which passes
+// without a policy.
 func (t *Translator) sendHost(key policy.Key, h *dataplane.HostEndpoint) {
 	msg := &felixpb.HostEndpoint{Name: h.Interface, ProfileIds: h.Profiles}
 	for _, a := range h.Addresses {
@@ -115,8 +116,8 @@ func (t *Translator) removeHost(key policy.Key) {
 	}})
 }
 
-// tiers merges the tiers of both directions into one list, which keeps the order of each direction. A tier of both
-// directions occurs twice in it if the orders or the default actions differ.
+// tiers merges the tiers of both directions into one list, which keeps the order of each direction.
+// A tier of both directions occurs twice in it if the orders or the default actions differ.
 func (t *Translator) tiers(ingress, egress []dataplane.TierPolicies) (out []*felixpb.TierInfo, problems []error) {
 	add := func(in, eg *dataplane.TierPolicies) {
 		info, missing := t.tier(in, eg)
@@ -146,8 +147,8 @@ func (t *Translator) tiers(ingress, egress []dataplane.TierPolicies) (out []*fel
 	return out, problems
 }
 
-// tier translates a tier of one or both directions, without staged policies. If it cannot refer to a policy, it sets
-// the default action Deny.
+// tier translates a tier of one or both directions, without staged policies. If it cannot refer to
+// a policy, it sets the default action Deny.
 func (t *Translator) tier(in, eg *dataplane.TierPolicies) (*felixpb.TierInfo, []error) {
 	var problems []error
 	info := &felixpb.TierInfo{}

@@ -53,7 +53,8 @@ func tier(name string, action policy.Action, policies ...string) dataplane.TierP
 	return t
 }
 
-// The tiers of both directions are merged into one list, in the order of each direction. Policies are base64 here.
+// The tiers of both directions are merged into one list, in the order of each direction. Policies
+// are base64 here.
 func TestTiersAreMerged(t *testing.T) {
 	const p, q, r = "cA==", "cQ==", "cg==" // p, q and r
 	list := func(tiers ...dataplane.TierPolicies) []dataplane.TierPolicies { return tiers }
@@ -108,8 +109,9 @@ func TestTiersAreMerged(t *testing.T) {
 	require.Equal(t, "active,"+denyLast+",tiers:[{name:a,ingress_policies:["+id+"],default_action:Deny}]", text)
 }
 
-// The last profile of a workload endpoint denies all packets. Without it, a driver would allow all packets of an
-// endpoint without policies and profiles (S33), and those in a direction without policies (S13).
+// The last profile of a workload endpoint denies all packets. Without it, a driver would allow all
+// packets of an endpoint without policies and profiles (S33), and those in a direction without
+// policies (S13).
 func TestLastProfileDenies(t *testing.T) {
 	text, _ := tierText(t, translate.Tiers, &dataplane.Endpoint{})
 	require.Equal(t, "active,"+denyLast, text)
@@ -123,7 +125,8 @@ func TestLastProfileDenies(t *testing.T) {
 	require.Equal(t, []string{"x", "y", ""}, e.Profiles[:3], "the event is not changed")
 }
 
-// An endpoint that must be down (S35) has no policies and profiles that allow: a driver may ignore the state.
+// An endpoint that must be down (S35) has no policies and profiles that allow: a driver may ignore
+// the state.
 func TestDownEndpointIsClosed(t *testing.T) {
 	tiers := []dataplane.TierPolicies{tier("a", policy.Pass, "p")}
 	text, faults := tierText(t, translate.Tiers, &dataplane.Endpoint{

@@ -51,8 +51,8 @@ func accountID(k dataplane.ServiceAccountKey) *felixpb.ServiceAccountID {
 	return &felixpb.ServiceAccountID{Namespace: k.Namespace, Name: k.Name}
 }
 
-// firstAddresses returns the first address of each family of a node, with the length of its subnet. The zero Prefix
-// means that there is none, or no node.
+// firstAddresses returns the first address of each family of a node, with the length of its subnet.
+// The zero Prefix means that there is none, or no node.
 func firstAddresses(n *dataplane.Node) (v4, v6 netip.Prefix) {
 	if n == nil {
 		return v4, v6

@@ -28,9 +28,9 @@ func (w *network) snapshot() {
 		func(_ dataplane.ServiceAccountKey, a *dataplane.ServiceAccount) { w.sendAccount(a) })
 }
 
-// removeUnreachable removes the routes that events change to the type RouteRemoteUnreachable. Felix has no such type:
-// to Felix, such a route is removed. It must be removed before its tunnel, but a batch has route updates after tunnel
-// removals.
+// removeUnreachable removes the routes that events change to the type RouteRemoteUnreachable. Felix
+// has no such type: to Felix, such a route is removed. It must be removed before its tunnel, but a
+// batch has route updates after tunnel removals.
 func (w *network) removeUnreachable(events []dataplane.Event) {
 	for _, e := range events {
 		if u, ok := e.(*dataplane.RouteUpdate); ok && u.Route.Type == dataplane.RouteRemoteUnreachable {
@@ -39,7 +39,8 @@ func (w *network) removeUnreachable(events []dataplane.Event) {
 	}
 }
 
-// apply applies an event of an object of the network. It ignores events of services: Felix has no message for backends.
+// apply applies an event of an object of the network. It ignores events of services: Felix has no
+// message for backends.
 func (w *network) apply(e dataplane.Event) {
 	switch e := e.(type) {
 	case *dataplane.RouteUpdate:
@@ -75,7 +76,8 @@ type routeType struct {
 	bits int32
 }
 
-// typeOf returns the type of a route. A block of this node has the type LOCAL_WORKLOAD, with local_workload not set.
+// typeOf returns the type of a route. A block of this node has the type LOCAL_WORKLOAD, with
+// local_workload not set.
 func typeOf(t dataplane.RouteType) routeType {
 	switch t {
 	case dataplane.RouteRemoteWorkload:
@@ -136,8 +138,8 @@ func (w *network) removeRoute(dst netip.Prefix) {
 	delete(w.routes, dst)
 }
 
-// updateTunnel replaces a tunnel endpoint, or removes it if tunnel is nil. Felix has one message for both VXLAN devices
-// of a node, and none for IP-in-IP devices.
+// updateTunnel replaces a tunnel endpoint, or removes it if tunnel is nil. Felix has one message
+// for both VXLAN devices of a node, and none for IP-in-IP devices.
 func (w *network) updateTunnel(key dataplane.TunnelKey, tunnel *dataplane.Tunnel) {
 	old := w.tunnels[key]
 	if tunnel == nil {
@@ -185,8 +187,8 @@ func (w *network) sendVTEP(node string) {
 	w.send(&felixpb.ToDataplane{Payload: &felixpb.ToDataplane_VtepUpdate{VtepUpdate: msg}})
 }
 
-// updatePool replaces a pool, or removes it if p is nil. Felix identifies a pool by its range. Of several pools with
-// the same range, the one whose name sorts first is sent.
+// updatePool replaces a pool, or removes it if p is nil. Felix identifies a pool by its range. Of
+// several pools with the same range, the one whose name sorts first is sent.
 func (w *network) updatePool(name string, p *dataplane.Pool) {
 	old, encapsulation := w.pools[name], w.encapsulation()
 	if old.Equal(p) {

@@ -13,7 +13,8 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// updatePolicy adds or replaces a policy. In the dialect Tiers, an update may change its identity, by the tier.
+// updatePolicy adds or replaces a policy. In the dialect Tiers, an update may change its identity,
+// by the tier.
 func (t *Translator) updatePolicy(key policy.Key, p *dataplane.Policy) {
 	old := t.policy.policies[key]
 	t.policy.policies[key] = p
@@ -81,8 +82,8 @@ const (
 	clusterNetworkPolicyPrefix = "kcnp."
 )
 
-// kindID returns the identity of a policy by kind. Policies of Kubernetes have kinds of their own, and names without a
-// prefix.
+// kindID returns the identity of a policy by kind. Policies of Kubernetes have kinds of their own,
+// and names without a prefix.
 func kindID(key policy.Key) *felixpb.PolicyID {
 	kind, kubernetes, prefix := "NetworkPolicy", "KubernetesNetworkPolicy", networkPolicyPrefix
 	if key.Namespace == "" {
@@ -95,8 +96,8 @@ func kindID(key policy.Key) *felixpb.PolicyID {
 	return &felixpb.PolicyID{Kind: kind, Namespace: key.Namespace, Name: name}
 }
 
-// DenyProfile is the profile that denies all packets. No other profile can have this name, because the names of
-// profiles have no slash.
+// DenyProfile is the profile that denies all packets. No other profile can have this name, because
+// the names of profiles have no slash.
 const DenyProfile = "wayleave/deny-all"
 
 // requireDenyProfile sends DenyProfile, unless the driver has it.
@@ -109,7 +110,8 @@ func (t *Translator) requireDenyProfile() {
 	t.sendProfileRules(DenyProfile, deny, deny)
 }
 
-// sendProfile sends a profile. A Pass in a profile denies, but drivers go on to the next profile: it is sent as Deny.
+// sendProfile sends a profile. A Pass in a profile denies, but drivers go on to the next profile:
+// it is sent as Deny.
 func (t *Translator) sendProfile(name string, p *dataplane.Profile) {
 	in, problems := rules("ingress", p.Ingress)
 	out, more := rules("egress", p.Egress)

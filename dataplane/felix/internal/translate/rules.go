@@ -13,7 +13,8 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// rules translates the rules of one direction. problems has an error for each rule that a message cannot express.
+// rules translates the rules of one direction. problems has an error for each rule that a message
+// cannot express.
 func rules(direction string, list []dataplane.Rule) (out []*felixpb.Rule, problems []error) {
 	for i := range list {
 		if matchesNothing(&list[i]) {
@@ -41,8 +42,8 @@ const (
 	logAction   = "log"
 )
 
-// rule translates a rule. missing names the fields that the message lacks: the message then matches all packets that
-// the rule matches, and more.
+// rule translates a rule. missing names the fields that the message lacks: the message then matches
+// all packets that the rule matches, and more.
 func rule(r *dataplane.Rule) (out *felixpb.Rule, missing []string) {
 	out = &felixpb.Rule{
 		Action: action(r.Action), RuleId: r.ID,
@@ -94,8 +95,8 @@ func action(a policy.Action) string {
 	return ""
 }
 
-// version returns the IP version of a rule. The protocols ICMP and ICMPv6 imply one. It returns false if the messages
-// have no such version.
+// version returns the IP version of a rule. The protocols ICMP and ICMPv6 imply one. It returns
+// false if the messages have no such version.
 func version(r *dataplane.Rule) (felixpb.IPVersion, bool) {
 	v := cmp.Or(r.IPVersion, familyOf(r.Protocol))
 	if _, known := felixpb.IPVersion_name[int32(v)]; !known {

@@ -12,7 +12,8 @@ import (
 	"github.com/wayleave/wayleave/dataplane/felix/felixpb"
 )
 
-// maxMembers is the maximum number of members in a message. More members of a set are sent in further messages.
+// maxMembers is the maximum number of members in a message. More members of a set are sent in
+// further messages.
 const maxMembers = 10_000
 
 // set is a set of addresses or ports.
@@ -43,7 +44,8 @@ func (t *Translator) applySet(e dataplane.Event) bool {
 	return true
 }
 
-// updateSet adds or replaces a set. Of a set that exists, it sends only the differences, because rules use it.
+// updateSet adds or replaces a set. Of a set that exists, it sends only the differences, because
+// rules use it.
 func (t *Translator) updateSet(e *dataplane.IPSetUpdate) {
 	s := t.sets[e.ID]
 	if s == nil || s.typ != e.Type {
@@ -71,7 +73,8 @@ func (t *Translator) updateSet(e *dataplane.IPSetUpdate) {
 	t.changeSet(e.ID, s, e.Members, removed)
 }
 
-// changeSet adds and removes members. It sends additions of members that were absent and removals of those present.
+// changeSet adds and removes members. It sends additions of members that were absent and removals
+// of those present.
 func (t *Translator) changeSet(id dataplane.IPSetID, s *set, add, remove []dataplane.Member) {
 	var added, removed []string
 	for _, m := range add {

@@ -222,7 +222,8 @@ func TestClosedRules(t *testing.T) {
 	}
 }
 
-// A rule of an IP version that does not have its protocol matches nothing. It is omitted, and that is not a fault.
+// A rule of an IP version that does not have its protocol matches nothing. It is omitted, and that
+// is not a fault.
 func TestContradictoryRules(t *testing.T) {
 	for _, action := range []policy.Action{policy.Allow, policy.Deny, policy.Pass, policy.Log} {
 		for _, r := range []dataplane.Rule{
@@ -248,7 +249,8 @@ func TestPassInProfile(t *testing.T) {
 	require.Equal(t, policy.Pass, pass[0].Action, "the event is not changed")
 }
 
-// Each field of a rule is translated, or closes the rule. This test fails for a new field, because it lists the fields.
+// Each field of a rule is translated, or closes the rule. This test fails for a new field, because
+// it lists the fields.
 func TestEveryFieldOfRulesIsKnown(t *testing.T) {
 	fields := func(v any) (names []string) {
 		for f := range reflect.TypeOf(v).NumField() {
@@ -386,7 +388,8 @@ func TestIdentitiesOfPolicies(t *testing.T) {
 	}
 }
 
-// By kind, policies of Kubernetes have kinds of their own, and no two policies have the same identity.
+// By kind, policies of Kubernetes have kinds of their own, and no two policies have the same
+// identity.
 func TestKindsOfKubernetes(t *testing.T) {
 	for key, want := range map[policy.Key]string{
 		policyKey("n", "knp.default.p"):      "{name:p,namespace:n,kind:KubernetesNetworkPolicy}",
@@ -409,8 +412,8 @@ func removed(dialect translate.Dialect, key policy.Key) []string {
 	return sent(tr, &dataplane.PolicyRemove{Key: key})
 }
 
-// A policy that changes its tier has another identity. The old one is removed after the endpoints refer to the new one,
-// and before its sets.
+// A policy that changes its tier has another identity. The old one is removed after the endpoints
+// refer to the new one, and before its sets.
 func TestPolicyChangesTier(t *testing.T) {
 	key, e := policyKey("n", "p"), policy.Key{Kind: policy.KindWorkloadEndpoint, Namespace: "n", Name: "e"}
 	in := func(tier string) []dataplane.Event {
@@ -569,7 +572,8 @@ func TestNodes(t *testing.T) {
 	require.Equal(t, []string{"host_metadata_v4v6_remove:{hostname:n}"}, sent(tr, &dataplane.NodeRemove{Name: "n"}))
 }
 
-// Pools are identified by their range: of two pools with one range, only the one with the smaller name is sent.
+// Pools are identified by their range: of two pools with one range, only the one with the smaller
+// name is sent.
 func TestPools(t *testing.T) {
 	tr := translate.New(translate.Tiers)
 	pool := func(name, cidr string, typ dataplane.PoolType, nat bool) *dataplane.PoolUpdate {

@@ -23,7 +23,8 @@ type Dialect int
 const (
 	// Tiers is the dialect in which tier and name identify a policy.
 	Tiers Dialect = iota
-	// Kinds is the dialect in which kind, namespace and name identify a policy. A node is sent as HostMetadataUpdate.
+	// Kinds is the dialect in which kind, namespace and name identify a policy. A node is sent as
+	// HostMetadataUpdate.
 	Kinds
 	// KindsV4V6 is like Kinds, but a node is sent as HostMetadataV4V6Update.
 	KindsV4V6
@@ -40,11 +41,13 @@ type Translator struct {
 	policy  policies
 	network network
 	faults  map[policy.Key]error
-	// stale has the identities of policies that are to be removed from the driver, because the policies have another
-	// identity now, or have become staged. Endpoints that a batch changes may have referred to these identities. So the
-	// identities are removed after the changes of endpoints.
+	// stale has the identities of policies that are to be removed from the driver, because the
+	// policies have another identity now, or have become staged. Endpoints that a batch changes may
+	// have referred to these identities. So the identities are removed after the changes of
+	// endpoints.
 	stale []*felixpb.PolicyID
-	// denyProfile is set once DenyProfile has been sent to the driver. It stays there even if no endpoint uses it.
+	// denyProfile is set once DenyProfile has been sent to the driver. It stays there even if no
+	// endpoint uses it.
 	denyProfile bool
 	// send is the argument of the current call of Apply or Snapshot.
 	send Send
@@ -94,8 +97,8 @@ func New(dialect Dialect) *Translator {
 // InSync reports whether the state is complete.
 func (t *Translator) InSync() bool { return t.inSync }
 
-// Apply records the events of a batch, and sends them in order. If send is nil, it only records them. It does not send
-// an event that changes nothing. It never sends InSync: only Snapshot does.
+// Apply records the events of a batch, and sends them in order. If send is nil, it only records
+// them. It does not send an event that changes nothing. It never sends InSync: only Snapshot does.
 func (t *Translator) Apply(b dataplane.Batch, send Send) {
 	t.send, t.network.send = send, send
 	tunnels := false
@@ -115,7 +118,8 @@ func (t *Translator) Apply(b dataplane.Batch, send Send) {
 	t.send, t.network.send = nil, nil
 }
 
-// beforeRemovals reports whether a batch has the event before the events that remove policies and sets.
+// beforeRemovals reports whether a batch has the event before the events that remove policies and
+// sets.
 func beforeRemovals(e dataplane.Event) bool {
 	switch e.(type) {
 	case *dataplane.IPSetUpdate, *dataplane.IPSetDelta, *dataplane.PolicyUpdate, *dataplane.ProfileUpdate,
@@ -157,7 +161,8 @@ func (t *Translator) Faults() (errs []error) {
 	return errs
 }
 
-// fault records the parts of an object that the messages cannot express. An empty list clears the fault.
+// fault records the parts of an object that the messages cannot express. An empty list clears the
+// fault.
 func (t *Translator) fault(key policy.Key, problems []error) {
 	if err := errors.Join(problems...); err != nil {
 		t.faults[key] = err
@@ -166,7 +171,8 @@ func (t *Translator) fault(key policy.Key, problems []error) {
 	}
 }
 
-// applyPolicy applies an event of a policy, profile or endpoint, or InSync. It returns false for other events.
+// applyPolicy applies an event of a policy, profile or endpoint, or InSync. It returns false for
+// other events.
 func (t *Translator) applyPolicy(e dataplane.Event) bool {
 	switch e := e.(type) {
 	case *dataplane.PolicyUpdate:
@@ -193,7 +199,8 @@ func (t *Translator) applyPolicy(e dataplane.Event) bool {
 	return true
 }
 
-// update adds or replaces an object. If a driver runs and the object differs from the old one, it calls send.
+// update adds or replaces an object. If a driver runs and the object differs from the old one, it
+// calls send.
 func update[K comparable, V interface{ Equal(o V) bool }](driver bool, m map[K]V, k K, v V, send func(K, V)) {
 	old, ok := m[k]
 	m[k] = v
@@ -232,7 +239,8 @@ func text[T fmt.Stringer](list []T) []string {
 	return out
 }
 
-// join returns "namespace/name", or only the name of an object without a namespace. Names contain no slash.
+// join returns "namespace/name", or only the name of an object without a namespace. Names contain
+// no slash.
 func join(k policy.Key) string {
 	if k.Namespace == "" {
 		return k.Name

@@ -224,8 +224,8 @@ func statements() *ruleset.Table {
 	return t
 }
 
-// requireRoundTrip programs a table, compares the listing with nft's own, and requires that the table
-// is recognised when it is read back.
+// requireRoundTrip programs a table, compares the listing with nft's own, and requires that the
+// table is recognised when it is read back.
 func requireRoundTrip(t *testing.T, table *ruleset.Table) {
 	t.Helper()
 	ns := requireProgrammed(t, table)

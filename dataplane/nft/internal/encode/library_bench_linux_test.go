@@ -53,8 +53,8 @@ func marshalExprs(to *netlink.Attrs, list []expr.Any) error {
 	return nil
 }
 
-// BenchmarkRuleExprs encodes the expressions of one rule, here and with google/nftables. docs/design.md has
-// the figures.
+// BenchmarkRuleExprs encodes the expressions of one rule, here and with google/nftables.
+// docs/design.md has the figures.
 func BenchmarkRuleExprs(b *testing.B) {
 	e := encode.New(nfnl.NewBatch(), ruleset.FamilyINet, "own", nil)
 	var attrs netlink.Attrs

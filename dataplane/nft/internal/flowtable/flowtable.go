@@ -12,8 +12,8 @@ type Config struct {
 	// PolicyTable is the name of the table with the policy. The flowtable is in the table
 	// PolicyTable + "-flowtable".
 	PolicyTable string
-	// Uplinks are the names of the node's interfaces to other hosts. Connections between a workload and an uplink may
-	// use the fast path.
+	// Uplinks are the names of the node's interfaces to other hosts. Connections between a workload
+	// and an uplink may use the fast path.
 	Uplinks []string
 }
 

@@ -31,8 +31,8 @@ func (s *refusing) Send(data []byte) error {
 	return s.Socket.Send(data)
 }
 
-// If the table cannot be deleted by a message, it is deleted with its socket. Afterwards it can be installed again,
-// also if no new socket could be opened at first.
+// If the table cannot be deleted by a message, it is deleted with its socket. Afterwards it can be
+// installed again, also if no new socket could be opened at first.
 func TestRefusedDeletion(t *testing.T) {
 	nstest.SkipUnlessFlowtables(t, Supported())
 	ns := nstest.New(t)

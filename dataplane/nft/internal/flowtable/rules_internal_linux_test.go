@@ -35,9 +35,9 @@ func TestRules(t *testing.T) {
 	require.True(t, parsed.Equal(table))
 }
 
-// Packets of established connections add a flow if both ends qualify. One end must be a workload's own address on the
-// interface of this workload. The other end must be an uplink, or another workload's own address on the interface of
-// that workload.
+// Packets of established connections add a flow if both ends qualify. One end must be a workload's
+// own address on the interface of this workload. The other end must be an uplink, or another
+// workload's own address on the interface of that workload.
 func TestWhichPacketsAddFlow(t *testing.T) {
 	table := twoWorkloads()
 	for i := range table.Chains[0].Rules {

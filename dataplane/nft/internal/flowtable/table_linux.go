@@ -162,9 +162,9 @@ func (t *Table) Install(own []Address, devices []string) error {
 	return t.wrap("add", err)
 }
 
-// Supported reports whether the version of the kernel can end a connection that is on the fast path.
-// This is necessary for policy. The kernel can do this since Linux 6.4, and in 6.1 since 6.1.37
-// ("netfilter: ctnetlink: Support offloaded conntrack entry deletion").
+// Supported reports whether the version of the kernel can end a connection that is on the fast
+// path. This is necessary for policy. The kernel can do this since Linux 6.4, and in 6.1 since
+// 6.1.37 ("netfilter: ctnetlink: Support offloaded conntrack entry deletion").
 func Supported() bool {
 	return !kernel.OlderThan(6, 4, 0) || !kernel.OlderThan(6, 1, 37) && kernel.OlderThan(6, 2, 0)
 }

@@ -144,7 +144,8 @@ func TestExpire(t *testing.T) {
 	require.Len(t, elements(t, ns), 1)
 }
 
-// An element lasts as long as the kernel would have tracked the flow, and is prolonged if the flow ends again.
+// An element lasts as long as the kernel would have tracked the flow, and is prolonged if the flow
+// ends again.
 func TestPeriod(t *testing.T) {
 	ns := nstest.New(t)
 	table := open(t, ns)
@@ -169,8 +170,8 @@ func TestPeriod(t *testing.T) {
 	require.Greater(t, time.Until(table.expiry), 9*time.Minute)
 }
 
-// Connection tracking has the ports of some protocols only if the kernel was built with support for them. Either side
-// may have begun an expected flow.
+// Connection tracking has the ports of some protocols only if the kernel was built with support for
+// them. Either side may have begun an expected flow.
 func TestTuples(t *testing.T) {
 	ns := nstest.New(t)
 	table := open(t, ns)

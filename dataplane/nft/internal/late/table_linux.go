@@ -122,9 +122,9 @@ func period(f *conntrack.Flow) time.Duration {
 	return f.Timeout
 }
 
-// Add makes the kernel drop late packets of those flows whose late packets could begin another flow.
-// It skips all other flows. Call Add before you end the flows. Between Disable and Enable, Add does
-// nothing.
+// Add makes the kernel drop late packets of those flows whose late packets could begin another
+// flow. It skips all other flows. Call Add before you end the flows. Between Disable and Enable,
+// Add does nothing.
 //
 // Errors: those of the system calls, and the kernel's error if it refuses the nftables table.
 func (t *Table) Add(flows []conntrack.Flow) error {
@@ -283,7 +283,8 @@ func (t *Table) Expire() (wait time.Duration, err error) {
 	return MinPeriod, err
 }
 
-// Disable deletes the table if it exists. Until Enable is called, Add does nothing. Errors: those of the system calls.
+// Disable deletes the table if it exists. Until Enable is called, Add does nothing. Errors: those
+// of the system calls.
 func (t *Table) Disable() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -151,7 +151,8 @@ func FamiliesOf(rule *dataplane.Rule) []sets.Family {
 	return out
 }
 
-// familyMatches returns the matches on the family and on the addresses of both sides, as alternatives.
+// familyMatches returns the matches on the family and on the addresses of both sides, as
+// alternatives.
 func familyMatches(f sets.Family, sides ...ruleSide) ([][]ruleset.Match, error) {
 	if f == sets.AnyFamily {
 		return [][]ruleset.Match{nil}, nil

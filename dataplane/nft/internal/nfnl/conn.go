@@ -59,8 +59,8 @@ func (c *Conn) Port() uint32 { return c.port }
 // Commit sends the batch as one transaction. It does not send a batch without messages.
 //
 // A message may request an echo (NLM_F_ECHO). If the function each() is not nil, it receives the
-// kernel's answers to such messages. If the first message requests an echo, the function each() also
-// receives the new generation.
+// kernel's answers to such messages. If the first message requests an echo, the function each()
+// also receives the new generation.
 //
 // Errors:
 //
@@ -174,7 +174,8 @@ func (c *Conn) Dump(typ uint16, family uint8, attrs []byte, begin func(), each f
 	return nil
 }
 
-// Get requests one object from the kernel, and passes it to the function each(). Errors: as for Dump.
+// Get requests one object from the kernel, and passes it to the function each(). Errors: as for
+// Dump.
 func (c *Conn) Get(typ uint16, family uint8, attrs []byte, each func(Message) error) error {
 	if err := c.request(typ, family, attrs).Query(handler(each)); err != nil {
 		return fmt.Errorf("nfnl: get: %w", err)

@@ -94,8 +94,8 @@ func TestDumpInterrupted(t *testing.T) {
 	require.ErrorIs(t, err, unix.EINTR)
 }
 
-// If the kernel lost a part of a dump, the dump is begun again. Any other error is returned. The next request receives
-// none of the messages of the dump.
+// If the kernel lost a part of a dump, the dump is begun again. Any other error is returned. The
+// next request receives none of the messages of the dump.
 func TestDumpFails(t *testing.T) {
 	conn, sock := dialSpoiled(t)
 	commitTables(t, conn, "a")
@@ -125,7 +125,8 @@ func TestDumpFails(t *testing.T) {
 	require.ErrorIs(t, err, unix.ENOBUFS)
 }
 
-// If the answer is lost, the transaction may have been committed. So the error is not a CommitError.
+// If the answer is lost, the transaction may have been committed. So the error is not a
+// CommitError.
 func TestCommitAnswerLost(t *testing.T) {
 	conn, sock := dialSpoiled(t)
 	b := nfnl.NewBatch()
@@ -146,7 +147,8 @@ func TestCommitAnswerLost(t *testing.T) {
 	require.Equal(t, []string{"a"}, names)
 }
 
-// An acknowledgement of another message than the last one does not mean that a transaction was committed.
+// An acknowledgement of another message than the last one does not mean that a transaction was
+// committed.
 func TestAcknowledgementOfEarlierMessageIsError(t *testing.T) {
 	conn, sock := dialSpoiled(t)
 	b := nfnl.NewBatch()
@@ -162,7 +164,8 @@ func TestAcknowledgementOfEarlierMessageIsError(t *testing.T) {
 	require.Error(t, conn.Commit(b, nil), nil)
 }
 
-// A guarded transaction is refused in any other generation, and can be sent again with another guard.
+// A guarded transaction is refused in any other generation, and can be sent again with another
+// guard.
 func TestGuard(t *testing.T) {
 	conn := dial(t)
 	start := generation(t, conn)
@@ -228,7 +231,8 @@ func TestEcho(t *testing.T) {
 	require.Equal(t, []string{"chain of message 2", "generation"}, got)
 }
 
-// As soon as the system call of a change returns, the monitor reports the change, its generation and its process.
+// As soon as the system call of a change returns, the monitor reports the change, its generation
+// and its process.
 func TestMonitor(t *testing.T) {
 	ns := nstest.New(t)
 	m, err := nfnl.Listen(nfnl.Config{NetNS: ns.FD()})

@@ -17,8 +17,8 @@ import (
 
 // Config configures Interfaces.
 type Config struct {
-	// NetNS is a file descriptor of the network namespace of the interfaces, needed only during New.
-	// Zero means the namespace of the thread that calls New.
+	// NetNS is a file descriptor of the network namespace of the interfaces, needed only during
+	// New. Zero means the namespace of the thread that calls New.
 	NetNS int
 	// List returns all interfaces, by name. Nil means to query the kernel.
 	List func() (map[string]render.Interface, error)

@@ -51,7 +51,8 @@ func TestCacheRemovesInterfaces(t *testing.T) {
 	}
 }
 
-// TestBridgeAddresses: the addresses of bridges are read at the start and with each resync, and Watch reports a change.
+// TestBridgeAddresses: the addresses of bridges are read at the start and with each resync, and
+// Watch reports a change.
 func TestBridgeAddresses(t *testing.T) {
 	addresses := []netip.Addr{netip.MustParseAddr("fe80::b0")}
 	o, err := New(Config{
@@ -73,8 +74,8 @@ func TestBridgeAddresses(t *testing.T) {
 	require.Empty(t, o.differs(&interfaces.Snapshot{}))
 }
 
-// TestFollow: Watch reports that a followed interface gets another name. It does not report an interface that is added,
-// removed, or no longer followed.
+// TestFollow: Watch reports that a followed interface gets another name. It does not report an
+// interface that is added, removed, or no longer followed.
 func TestFollow(t *testing.T) {
 	ns := nstest.New(t)
 	o, err := New(Config{NetNS: ns.FD()})

@@ -76,8 +76,8 @@ func randomPolicy(rng *rand.Rand) *dataplane.Policy {
 	return p
 }
 
-// editPolicy returns a policy with other actions, ports or IDs for the same peers. Sometimes a rule becomes plain, or
-// is no longer plain.
+// editPolicy returns a policy with other actions, ports or IDs for the same peers. Sometimes a rule
+// becomes plain, or is no longer plain.
 func editPolicy(rng *rand.Rand, p *dataplane.Policy) *dataplane.Policy {
 	out := &dataplane.Policy{Ingress: slices.Clone(p.Ingress)}
 	for i := range out.Ingress {
@@ -101,8 +101,8 @@ func editPolicy(rng *rand.Rand, p *dataplane.Policy) *dataplane.Policy {
 	return out
 }
 
-// The key of an outcome determines its chains. In random worlds, after each edit, every class of every group has the
-// chains of its current rules, whichever group was computed last.
+// The key of an outcome determines its chains. In random worlds, after each edit, every class of
+// every group has the chains of its current rules, whichever group was computed last.
 func TestOutcomeDeterminesChains(t *testing.T) {
 	kept, edited := 0, 0
 	for seed := range uint64(60) {
@@ -201,8 +201,8 @@ func TestOutcomeDeterminesChains(t *testing.T) {
 	require.Greater(t, kept, 1000)
 }
 
-// requireChains fails if the table lacks the chain of an outcome, or has another chain of a group than
-// it should have.
+// requireChains fails if the table lacks the chain of an outcome, or has another chain of a group
+// than it should have.
 func requireChains(t *testing.T, l *Lookups, seed uint64) {
 	t.Helper()
 	chains := map[string]*ruleset.Chain{}
@@ -217,7 +217,8 @@ func requireChains(t *testing.T, l *Lookups, seed uint64) {
 	}
 }
 
-// requireElements fails if the costs of groups count other elements of outcomes than their maps have.
+// requireElements fails if the costs of groups count other elements of outcomes than their maps
+// have.
 func requireElements(t *testing.T, l *Lookups, seed uint64) {
 	t.Helper()
 	counted := map[*chainMap]map[uint64]*outcome{}
@@ -284,9 +285,9 @@ func TestEditOfPortsChangesOneElement(t *testing.T) {
 	require.Empty(t, d.Elements[0].Early)
 }
 
-// A group that is removed and added again between two flushes changes nothing in the kernel. This holds for a group
-// with the shared map, and for a group with a map of its own. A bad chain affects the group if one of its classes leads
-// there.
+// A group that is removed and added again between two flushes changes nothing in the kernel. This
+// holds for a group with the shared map, and for a group with a map of its own. A bad chain affects
+// the group if one of its classes leads there.
 func TestGroupRemovedAndAddedAgainChangesNothing(t *testing.T) {
 	for _, returns := range []bool{true, false} {
 		l := newTestLookups(false)
@@ -316,8 +317,8 @@ func TestGroupRemovedAndAddedAgainChangesNothing(t *testing.T) {
 	}
 }
 
-// When two outcomes collide, all elements are written again. Elements of the shared maps are written once and not for
-// each group: with a thousand groups, that took more than a minute.
+// When two outcomes collide, all elements are written again. Elements of the shared maps are
+// written once and not for each group: with a thousand groups, that took more than a minute.
 func TestRenumberWritesSharedMapsOnce(t *testing.T) {
 	allocations := func(groups int) float64 {
 		l := newTestLookups(false)

@@ -48,7 +48,8 @@ func modelAddress(i int) netip.Addr { return netip.AddrFrom4([4]byte{10, 50, 0, 
 
 func (m *model) fails() bool { return m.random.IntN(10) < m.failures }
 
-// flush programs the endpoints that are not withheld. A transaction that fails may have taken effect.
+// flush programs the endpoints that are not withheld. A transaction that fails may have taken
+// effect.
 func (m *model) flush() (ok bool) {
 	failed := m.fails()
 	if failed && m.random.IntN(2) == 0 {

@@ -30,14 +30,16 @@ func TestMain(m *testing.M) { nstest.Main(m) }
 // waitTimeout is how long a test waits for an expected frame.
 const waitTimeout = 10 * time.Second
 
-// bridge is a node with a bridge. The other ends of its ports are in another namespace, each with a packet socket.
+// bridge is a node with a bridge. The other ends of its ports are in another namespace, each with a
+// packet socket.
 type bridge struct {
 	node, peers *netns.NS
 	sockets     map[string]int // by port
 	sequence    uint64
 }
 
-// The ports of the rig itself: the test receives flooded frames at sink, and sends sentinels from free.
+// The ports of the rig itself: the test receives flooded frames at sink, and sends sentinels from
+// free.
 const sink, free = "sink", "free"
 
 func newBridge(t *testing.T, names ...string) *bridge {
@@ -103,8 +105,8 @@ func ip(t *testing.T, ns *netns.NS, args ...string) (out string) {
 	return out
 }
 
-// passes sends a frame into a port and reports whether the bridge floods it. A sentinel follows in the same queue of
-// the same processor. If only the sentinel arrives, the frame was dropped.
+// passes sends a frame into a port and reports whether the bridge floods it. A sentinel follows in
+// the same queue of the same processor. If only the sentinel arrives, the frame was dropped.
 func (b *bridge) passes(t *testing.T, port string, frame []byte) (got bool) {
 	t.Helper()
 	b.sequence++
@@ -135,7 +137,8 @@ func (b *bridge) passes(t *testing.T, port string, frame []byte) (got bool) {
 	}
 }
 
-// stayOnProcessor keeps the thread on one of its processors. The thread of netns.NS.Do ends afterwards.
+// stayOnProcessor keeps the thread on one of its processors. The thread of netns.NS.Do ends
+// afterwards.
 func stayOnProcessor() error {
 	var may, one unix.CPUSet
 	if err := unix.SchedGetaffinity(0, &may); err != nil {
@@ -180,8 +183,8 @@ func fdb(t *testing.T, ns *netns.NS) (out string) {
 	return out
 }
 
-// TestWireFrames: S171: the kernel has the verdicts of the simulator, and without the table the bridge floods every
-// frame: also a frame with a priority tag.
+// TestWireFrames: S171: the kernel has the verdicts of the simulator, and without the table the
+// bridge floods every frame: also a frame with a priority tag.
 func TestWireFrames(t *testing.T) {
 	b := newBridge(t, "veth1", "veth2", "tap3", "veth9", "eth0")
 	everything := all()
@@ -204,8 +207,8 @@ func TestWireListing(t *testing.T) {
 	require.Equal(t, nfttest.AsListed(r.Table()).String(), nfttest.AsListed(listed).String())
 }
 
-// TestWireLearning: the bridge does not learn the source of a frame that the table drops, so a workload does not
-// get the frames of another.
+// TestWireLearning: the bridge does not learn the source of a frame that the table drops, so a
+// workload does not get the frames of another.
 func TestWireLearning(t *testing.T) {
 	b := newBridge(t, "veth1", "veth2")
 	stolen := nfttest.Ether(nfttest.Broadcast(), mac(2), nil, nfttest.EtherIPv4,
@@ -221,8 +224,8 @@ func TestWireLearning(t *testing.T) {
 	require.Equal(t, "veth2", b.learned(t, mac(2)))
 }
 
-// TestWireGroupAddresses: the kernel learns sources of frames to group addresses of IEEE 802.1D without the hook,
-// unless no_linklocal_learn is set.
+// TestWireGroupAddresses: the kernel learns sources of frames to group addresses of IEEE 802.1D
+// without the hook, unless no_linklocal_learn is set.
 func TestWireGroupAddresses(t *testing.T) {
 	b := newBridge(t, "veth1", "veth2")
 	b.apply(t, node(config()))

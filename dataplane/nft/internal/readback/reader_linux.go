@@ -242,8 +242,8 @@ func (r *Reader) flowtables(f *table) error {
 // Keys calls the function each() for every element of a set, with the key of the element. A key
 // consists of the bytes of its fields as the kernel stores them; each field is padded to 4 bytes.
 // The function must not keep the key, and may get the same key twice. Before the first key, Keys
-// calls the function begin(). If the ruleset changes meanwhile, it calls begin() again, and starts again
-// with the first key.
+// calls the function begin(). If the ruleset changes meanwhile, it calls begin() again, and starts
+// again with the first key.
 func (r *Reader) Keys(set string, begin func(), each func(key []byte)) error {
 	return r.elements(set, begin, func(attrs []byte) error {
 		each(netlink.FindAttr(netlink.FindAttr(attrs, unix.NFTA_SET_ELEM_KEY), unix.NFTA_DATA_VALUE))

@@ -17,8 +17,8 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// BenchmarkJudge measures a change and a verdict with 10,000 policies of five rules on 200 endpoints, and
-// a set of 250,000 addresses.
+// BenchmarkJudge measures a change and a verdict with 10,000 policies of five rules on 200
+// endpoints, and a set of 250,000 addresses.
 func BenchmarkJudge(b *testing.B) {
 	const policies, local, members = 10_000, 200, 250_000
 	r, err := render.New(render.Config{})

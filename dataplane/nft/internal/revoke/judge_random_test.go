@@ -22,7 +22,8 @@ import (
 
 var worldFlags = nfttest.NewWorldFlags()
 
-// judges applies the changes of a render.Renderer to an Evaluator, as the goroutine of a Revoker does.
+// judges applies the changes of a render.Renderer to an Evaluator, as the goroutine of a Revoker
+// does.
 type judges struct {
 	renderer  *render.Renderer
 	owners    *owners.Tracker
@@ -82,7 +83,8 @@ func flowOf(p dptest.Packet) (dptest.Packet, *conntrack.Flow) {
 	return p, f
 }
 
-// Each judge of flows agrees with State.Judge of the state of its own ruleset, also after all later changes.
+// Each judge of flows agrees with State.Judge of the state of its own ruleset, also after all later
+// changes.
 func TestJudgesOfRandomStates(t *testing.T) { nfttest.EachFormInParallel(t, testJudgesOfRandomStates) }
 
 func testJudgesOfRandomStates(t *testing.T, classes render.ClassesConfig) {

@@ -13,7 +13,8 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset/simulate"
 )
 
-// bridged returns a simulator of a table of family bridge that drops frames to which the match applies.
+// bridged returns a simulator of a table of family bridge that drops frames to which the match
+// applies.
 func bridged(t *testing.T, m ruleset.Match) *simulate.Simulator {
 	x := table(base("b", ruleset.Prerouting, -300, rule(drop, m)))
 	x.Family = ruleset.FamilyBridge
@@ -22,8 +23,9 @@ func bridged(t *testing.T, m ruleset.Match) *simulate.Simulator {
 	return s
 }
 
-// TestFrames: rules read the fields of frames as the kernel does. The fields are in the Ethernet header with the tag
-// that the kernel has removed, in ARP, and in transport headers behind extension headers.
+// TestFrames: rules read the fields of frames as the kernel does. The fields are in the Ethernet
+// header with the tag that the kernel has removed, in ARP, and in transport headers behind
+// extension headers.
 func TestFrames(t *testing.T) {
 	mac := nfttest.MAC{2, 0, 0, 0, 0, 1}
 	v4, peer4 := netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("10.0.0.2")
@@ -96,7 +98,8 @@ func TestFrames(t *testing.T) {
 
 const udpProtocol = 17
 
-// TestFramesNoBridgeReceives: only the bridge family accepts frames, and a frame must have a header.
+// TestFramesNoBridgeReceives: only the bridge family accepts frames, and a frame must have a
+// header.
 func TestFramesNoBridgeReceives(t *testing.T) {
 	s := bridged(t, is(ruleset.EtherType, ruleset.EtherTypeOf(0x0800)))
 	for _, b := range [][]byte{{}, make([]byte, 13), append(make([]byte, 12), 0x81, 0, 0, 0, 8)} {

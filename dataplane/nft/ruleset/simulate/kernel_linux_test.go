@@ -39,11 +39,12 @@ func paths() []path {
 	}
 }
 
-// TestAgainstKernel sends random packets through random tables, in the kernel and in the simulator. Each packet must
-// traverse the same rules, in the same order, with the same verdicts, and end with the same mark.
+// TestAgainstKernel sends random packets through random tables, in the kernel and in the simulator.
+// Each packet must traverse the same rules, in the same order, with the same verdicts, and end with
+// the same mark.
 //
-// The rules do not use connection marks: on some machines, the kernel's sometimes differ, for an unknown reason. No
-// rule of the dataplane uses them.
+// The rules do not use connection marks: on some machines, the kernel's sometimes differ, for an
+// unknown reason. No rule of the dataplane uses them.
 func TestAgainstKernel(t *testing.T) {
 	const tables, packets = 40, 60
 	w := newWitness(t)
@@ -89,7 +90,8 @@ func where(table *ruleset.Table, err error) string {
 	return table.String()
 }
 
-// compare sends the packet, and returns the number of steps, in which kernel and simulator must agree.
+// compare sends the packet, and returns the number of steps, in which kernel and simulator must
+// agree.
 func (w *witness) compare(s *simulate.Simulator, f *flow, table string) (int, error) {
 	if f.known != nil {
 		if err := w.track(f); err != nil {
@@ -160,7 +162,8 @@ func (f *flow) simulate(s *simulate.Simulator) (steps []witnessStep, mark uint32
 	return steps, p.Mark, nil
 }
 
-// setInterfaces sets the interfaces and the result of the routing lookup at the hook, according to witness.routes.
+// setInterfaces sets the interfaces and the result of the routing lookup at the hook, according to
+// witness.routes.
 func (f *flow) setInterfaces(p *simulate.Packet, point ruleset.HookPoint) {
 	p.IIFName, p.OIFName = f.via, "wan0"
 	if b := p.Dst.AsSlice(); b[1] == 1 {
@@ -216,8 +219,9 @@ func (f *flow) conn() simulate.Conn {
 	return simulate.Conn{}
 }
 
-// refusesConversion reports whether the kernel refuses nft's conversion of byte order for fields of one byte in a
-// concatenation with ranges, as Linux 6.12.117 does. The dataplane programs its rules without it.
+// refusesConversion reports whether the kernel refuses nft's conversion of byte order for fields of
+// one byte in a concatenation with ranges, as Linux 6.12.117 does. The dataplane programs its rules
+// without it.
 func refusesConversion(ns *netns.NS) bool {
 	return ns.Do(func() error {
 		command := exec.Command("nft", "-f", "-")

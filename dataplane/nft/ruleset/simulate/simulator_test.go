@@ -162,8 +162,8 @@ func TestFamilies(t *testing.T) {
 	}
 }
 
-// If a packet is too short for a load, the rule does not match, negated or not. Otherwise, the load reads the bytes,
-// whatever they mean.
+// If a packet is too short for a load, the rule does not match, negated or not. Otherwise, the load
+// reads the bytes, whatever they mean.
 func TestHeaders(t *testing.T) {
 	port := func(not bool) ruleset.Match {
 		return ruleset.Compare{Field: ruleset.Dport, Not: not, Value: ruleset.Port(80)}
@@ -414,8 +414,8 @@ func TestVMap(t *testing.T) {
 	}
 }
 
-// The fast path changes no verdict. If flow add is not the last statement, the table is refused, because the kernel may
-// end the rule there.
+// The fast path changes no verdict. If flow add is not the last statement, the table is refused,
+// because the kernel may end the rule there.
 func TestFlowAdd(t *testing.T) {
 	add := ruleset.FlowAdd{Flowtable: "fast"}
 	x := table(base("b", ruleset.Forward, 0, ruleset.Rule{Statements: []ruleset.Statement{count, add}}, rule(drop)))

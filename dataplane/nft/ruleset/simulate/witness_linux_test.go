@@ -21,10 +21,11 @@ import (
 
 func TestMain(m *testing.M) { nstest.Main(m) }
 
-// witness is a node whose kernel reports the rules that each packet traverses, with the trace of nftables. It has three
-// links to a peer, which sends the packets. No packet leaves the node, because a table of the test drops accepted
-// packets behind all other chains. So no packet is answered, and no connection confirmed. As the test only needs packet
-// sockets on a veth, an ordinary user can run it.
+// witness is a node whose kernel reports the rules that each packet traverses, with the trace of
+// nftables. It has three links to a peer, which sends the packets. No packet leaves the node,
+// because a table of the test drops accepted packets behind all other chains. So no packet is
+// answered, and no connection confirmed. As the test only needs packet sockets on a veth, an
+// ordinary user can run it.
 //
 //	peer: tap0 tap1 tap2 ══ veth ══ wan0 wan1 lan0 :node   10.9.0.1, fd09::1 local
 type witness struct {
@@ -56,8 +57,9 @@ var (
 
 func witnessLinks() []string { return []string{"wan0", "wan1", "lan0"} }
 
-// tracer turns the trace on for the packets of the test, and drops them at the end of their path. Packets of the node
-// itself (neighbour discovery, answers of reject) have another TTL, or arrive at no link of the test.
+// tracer turns the trace on for the packets of the test, and drops them at the end of their path.
+// Packets of the node itself (neighbour discovery, answers of reject) have another TTL, or arrive
+// at no link of the test.
 const tracer = `table inet tracer {
 	chain in {
 		type filter hook prerouting priority -1000; policy accept;
@@ -159,7 +161,8 @@ func (w *witness) sockets(t *testing.T, peer *netns.NS) {
 	t.Cleanup(func() { require.NoError(t, w.control.Close()) })
 }
 
-// pinned runs fn on one processor, on which the kernel then handles the packets one after the other.
+// pinned runs fn on one processor, on which the kernel then handles the packets one after the
+// other.
 func pinned(fn func()) {
 	done := make(chan struct{})
 	go func() {
@@ -180,8 +183,8 @@ func pinned(fn func()) {
 	<-done
 }
 
-// samplePacket is a packet to send. The peer sends it over the link via. If via is empty, the node itself sends it with
-// a mark and a priority.
+// samplePacket is a packet to send. The peer sends it over the link via. If via is empty, the node
+// itself sends it with a mark and a priority.
 type samplePacket struct {
 	via            string
 	mark, priority uint32
@@ -239,7 +242,8 @@ func (w *witness) frame(via string, protocol uint16, payload []byte) error {
 	})
 }
 
-// waitProcessed waits until the kernel has processed all sent packets: a sentinel, which cannot overtake them, arrives.
+// waitProcessed waits until the kernel has processed all sent packets: a sentinel, which cannot
+// overtake them, arrives.
 func (w *witness) waitProcessed() error {
 	w.serial++
 	if err := w.frame("wan0", sentinelType, binary.BigEndian.AppendUint64(make([]byte, 0, 64), w.serial)); err != nil {
@@ -295,7 +299,8 @@ const (
 	tracePolicyType, traceReturnType, traceRuleType = 1, 2, 3
 )
 
-// parseTrace reads one message. ok is false if it is of another table, or reports the end of a chain.
+// parseTrace reads one message. ok is false if it is of another table, or reports the end of a
+// chain.
 func (w *witness) parseTrace(b []byte, table string) (witnessStep, bool, error) {
 	ad, err := mdnetlink.NewAttributeDecoder(b)
 	if err != nil {
@@ -375,7 +380,8 @@ func verdictName(code int32, chain string) string {
 	}
 }
 
-// load replaces the ruleset (all tables except the tracer) and reads the handles of a table's rules.
+// load replaces the ruleset (all tables except the tracer) and reads the handles of a table's
+// rules.
 func (w *witness) load(t *testing.T, family uint8, table, text string) {
 	t.Helper()
 	nstest.NFT(t, w.node, text, "-f", "-")

@@ -16,8 +16,8 @@ import (
 	"github.com/wayleave/wayleave/internal/workload"
 )
 
-// snapshot returns the events of W1. These are 10,000 policies of five rules, sets with all 250,000 endpoints, and 200
-// local endpoints with the keys of their policies.
+// snapshot returns the events of W1. These are 10,000 policies of five rules, sets with all 250,000
+// endpoints, and 200 local endpoints with the keys of their policies.
 func snapshot(b *testing.B) []dataplane.Event {
 	b.Helper()
 	graph, err := calcgraph.New(calcgraph.Config{Node: workload.Node})
@@ -41,7 +41,8 @@ func encode(b *testing.B, events []dataplane.Event) []*wirepb.Event {
 	return messages
 }
 
-// BenchmarkEncode encodes a snapshot. The floor is the cost of marshaling the messages with protobuf.
+// BenchmarkEncode encodes a snapshot. The floor is the cost of marshaling the messages with
+// protobuf.
 func BenchmarkEncode(b *testing.B) {
 	events := snapshot(b)
 	batch := &wirepb.Batch{Events: encode(b, events)}
@@ -63,7 +64,8 @@ func BenchmarkEncode(b *testing.B) {
 	})
 }
 
-// BenchmarkDecode decodes a snapshot. The floor is the cost of unmarshaling the messages with protobuf.
+// BenchmarkDecode decodes a snapshot. The floor is the cost of unmarshaling the messages with
+// protobuf.
 func BenchmarkDecode(b *testing.B) {
 	events := snapshot(b)
 	data, err := proto.Marshal(&wirepb.Batch{Events: encode(b, events)})
@@ -93,7 +95,8 @@ func BenchmarkDecode(b *testing.B) {
 	})
 }
 
-// reportSize reports the size of the snapshot: events, members, policy keys of endpoints, bytes of messages.
+// reportSize reports the size of the snapshot: events, members, policy keys of endpoints, bytes of
+// messages.
 func reportSize(b *testing.B, events []dataplane.Event, bytes int) {
 	members, keys := 0, 0
 	for _, e := range events {

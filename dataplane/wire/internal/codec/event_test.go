@@ -122,8 +122,8 @@ func zeroFields(path string, v reflect.Value) (paths []string) {
 	return paths
 }
 
-// TestSampleIsComplete: the events of filled have all types that the schema has, and no field is zero. Only the ports
-// of rules have no names.
+// TestSampleIsComplete: the events of filled have all types that the schema has, and no field is
+// zero. Only the ports of rules have no names.
 func TestSampleIsComplete(t *testing.T) {
 	contents := (&wirepb.Event{}).ProtoReflect().Descriptor().Oneofs().ByName("event").Fields()
 	var want, got []protoreflect.Name
@@ -148,8 +148,8 @@ func TestEveryFieldArrives(t *testing.T) {
 	}
 }
 
-// TestEveryChangeArrives: a change of one part arrives and changes nothing else, or is refused. So no two fields of a
-// type are confused, which TestEveryFieldArrives cannot detect.
+// TestEveryChangeArrives: a change of one part arrives and changes nothing else, or is refused. So
+// no two fields of a type are confused, which TestEveryFieldArrives cannot detect.
 func TestEveryChangeArrives(t *testing.T) {
 	arrived, refused := 0, 0
 	for n, e := range filled() {
@@ -190,7 +190,8 @@ func TestRandomWorldsArrive(t *testing.T) {
 	}
 }
 
-// encoded returns the bytes of an event. They include values that String omits, such as the IDs of rules.
+// encoded returns the bytes of an event. They include values that String omits, such as the IDs of
+// rules.
 func encoded(t *testing.T, e dataplane.Event) []byte {
 	m, err := codec.Encode(e)
 	require.NoError(t, err)
@@ -221,8 +222,8 @@ func TestEmptyListsBecomeNil(t *testing.T) {
 	require.Equal(t, &dataplane.IPSetUpdate{ID: "s:a"}, roundTrip(t, set))
 }
 
-// TestMembersKeepTheirOrder: members in the order of Member.Compare keep it in the message, with both families in a
-// set.
+// TestMembersKeepTheirOrder: members in the order of Member.Compare keep it in the message, with
+// both families in a set.
 func TestMembersKeepTheirOrder(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 0))
 	for typ := range dataplane.IPSetType(2) {
@@ -290,7 +291,8 @@ func TestMembersAreNotAllocated(t *testing.T) {
 	require.Equal(t, fewDecode, manyDecode)
 }
 
-// TestEnumsHaveTheSameNames: the enums of the schema have the values of the Go types, in the same order.
+// TestEnumsHaveTheSameNames: the enums of the schema have the values of the Go types, in the same
+// order.
 func TestEnumsHaveTheSameNames(t *testing.T) {
 	lower := func(name string, prefix string) string {
 		return strings.ReplaceAll(strings.ToLower(strings.TrimPrefix(name, prefix)), "_", "-")
@@ -318,7 +320,8 @@ func TestEnumsHaveTheSameNames(t *testing.T) {
 	}
 }
 
-// FuzzDecode: no bytes make Decode panic, and an event that it returns is unchanged by another round trip.
+// FuzzDecode: no bytes make Decode panic, and an event that it returns is unchanged by another
+// round trip.
 func FuzzDecode(f *testing.F) {
 	nets := &dataplane.IPSetUpdate{ID: "s:a", Members: []dataplane.Member{
 		{Prefix: netip.MustParsePrefix("10.0.0.0/8")}, {Prefix: netip.MustParsePrefix("fd00::1/128")},

@@ -55,7 +55,8 @@ func TestStatusOfGeneralError(t *testing.T) {
 	require.Equal(t, map[policy.Key]*dataplane.ApplyError{object.Object: object}, objects)
 }
 
-// TestStatusHasValidTexts: a text of a kernel or a program can be long, or invalid UTF-8, which protobuf refuses.
+// TestStatusHasValidTexts: a text of a kernel or a program can be long, or invalid UTF-8, which
+// protobuf refuses.
 func TestStatusHasValidTexts(t *testing.T) {
 	long := "\xff" + strings.Repeat("ä", 5000)
 	bad := endpointKey("b\xff")

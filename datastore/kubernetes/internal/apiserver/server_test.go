@@ -251,7 +251,8 @@ func TestKindsAreServedAfterApply(t *testing.T) {
 	s.ApplyCRDs(apiserver.PolicyCRD(t, apiserver.Experimental)) // an update
 }
 
-// An etcd alone, and a proxy of it, are healthy at start and after Restart, as processes of their own.
+// An etcd alone, and a proxy of it, are healthy at start and after Restart, as processes of their
+// own.
 func TestEtcdAloneAndItsProxy(t *testing.T) {
 	etcd := apiserver.StartEtcd(t)
 	proxy := etcd.Proxy()

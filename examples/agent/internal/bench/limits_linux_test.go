@@ -186,8 +186,8 @@ func BenchmarkCgroupLimit(b *testing.B) {
 	}
 }
 
-// runInCgroup runs the agent in a cgroup with the limit, and checks how it ends. It returns the time until
-// the agent was ready or ended, and the peak of the cgroup in bytes.
+// runInCgroup runs the agent in a cgroup with the limit, and checks how it ends. It returns the
+// time until the agent was ready or ended, and the peak of the cgroup in bytes.
 func (l limited) runInCgroup(tb testing.TB, binary string, g *group) (took time.Duration, peak float64) {
 	tb.Helper()
 	run := l.start(tb, binary, g)

@@ -132,7 +132,8 @@ func TestNew(t *testing.T) {
 	}
 }
 
-// If the store does not answer, Run continues. State has the error, the log has it once, and no source sends anything.
+// If the store does not answer, Run continues. State has the error, the log has it once, and no
+// source sends anything.
 func TestUnreachable(t *testing.T) {
 	p, log := unreachable(t), make(lines, 10)
 	p.Logger = slog.New(slog.NewTextHandler(io.MultiWriter(&p.log, log), nil))
@@ -170,8 +171,8 @@ func TestProblemIsLoggedOnce(t *testing.T) {
 	require.True(t, c.logProblem(objectsProblem, errors.New("second")), "another error")
 }
 
-// If some settings cannot be read, they are reported as a problem, and the valid ones are used. A store that does not
-// answer is not such a problem.
+// If some settings cannot be read, they are reported as a problem, and the valid ones are used. A
+// store that does not answer is not such a problem.
 func TestProblemsOfSettings(t *testing.T) {
 	c, p := newCluster(t)
 	now := etcd.Settings{Global: json.RawMessage(`{"apply-burst":7}`), Node: json.RawMessage(`{"apply-burst":8}`)}
@@ -220,7 +221,8 @@ func TestNewHistoryResetsApplied(t *testing.T) {
 	require.Equal(t, int64(12), c.State().Delivered)
 }
 
-// A revision of the old history that is applied during the change is not an applied revision of the new history.
+// A revision of the old history that is applied during the change is not an applied revision of the
+// new history.
 func TestHistoryChangesDuringApply(t *testing.T) {
 	c, _ := newCluster(t)
 	first, second := &etcd.History{}, &etcd.History{}

@@ -53,8 +53,8 @@ func inode(t *testing.T, path string) (inode uint64, mode os.FileMode) {
 	return stat.Ino, os.FileMode(stat.Mode & 0o777)
 }
 
-// A new version replaces the file atomically. Unchanged files are not written. Unfinished files of a killed run are
-// removed.
+// A new version replaces the file atomically. Unchanged files are not written. Unfinished files of
+// a killed run are removed.
 func TestInstall(t *testing.T) {
 	cfg := node(t)
 	plugin, config := filepath.Join(cfg.BinDir, "wayleave"), filepath.Join(cfg.ConfDir, "10-wayleave.conflist")
@@ -82,7 +82,8 @@ func TestInstall(t *testing.T) {
 	require.Equal(t, "version 1", string(old), "an open file keeps the old content")
 }
 
-// An invalid configuration is refused before anything is installed. The plugin is installed before the configuration.
+// An invalid configuration is refused before anything is installed. The plugin is installed before
+// the configuration.
 func TestInstallRefuses(t *testing.T) {
 	cfg := node(t)
 	for text, want := range map[string]string{
@@ -99,7 +100,8 @@ func TestInstallRefuses(t *testing.T) {
 	require.Empty(t, installed(t, cfg))
 }
 
-// On a full disk, the old plugin stays unchanged, no part of the new one is left, and no configuration is installed.
+// On a full disk, the old plugin stays unchanged, no part of the new one is left, and no
+// configuration is installed.
 func TestInstallOnAFullDisk(t *testing.T) {
 	disk, err := smalldisk.New(64 << 10)
 	require.NoError(t, err)

@@ -52,7 +52,8 @@ func ip(t *testing.T, node *netns.NS, args ...string) string {
 	return string(out)
 }
 
-// Manifests that are replaced by invalid files are absent, so no packet passes, and the log has the files and errors.
+// Manifests that are replaced by invalid files are absent, so no packet passes, and the log has the
+// files and errors.
 func TestInvalidManifestsAreAbsent(t *testing.T) {
 	node, dir := shop(t)
 	r := start(t, node, dir, t.TempDir())
@@ -92,8 +93,8 @@ func TestFlushRulesetKeepsTheTable(t *testing.T) {
 	require.Empty(t, nft(t, node, "delete", "table", "inet", "wayleave"), "once the agent has ended")
 }
 
-// The agent restores a ruleset that another process flushes repeatedly. It needs no timer for that. The log names the
-// process. Only a shared table can be flushed.
+// The agent restores a ruleset that another process flushes repeatedly. It needs no timer for that.
+// The log names the process. Only a shared table can be flushed.
 func TestFlushedRulesetIsRestored(t *testing.T) {
 	const times = 20
 	node, dir := shop(t)
@@ -120,7 +121,8 @@ func TestFlushedRulesetIsRestored(t *testing.T) {
 	r.end(t)
 }
 
-// If the interfaces of 200 endpoints disappear at once, each is reported with the cause, and others are not delayed.
+// If the interfaces of 200 endpoints disappear at once, each is reported with the cause, and others
+// are not delayed.
 func TestVanishedInterfacesAreReported(t *testing.T) {
 	const many = 200
 	node, dir := shop(t)

@@ -385,8 +385,8 @@ type jsonText string
 
 func (t jsonText) MarshalJSON() ([]byte, error) { return []byte(t), nil }
 
-// Settings among the manifests apply from the start. If they change, the pipeline restarts. If they are invalid, the
-// previous ones stay in effect.
+// Settings among the manifests apply from the start. If they change, the pipeline restarts. If they
+// are invalid, the previous ones stay in effect.
 func TestSettingsInTheDatastore(t *testing.T) {
 	node, dir := shop(t)
 	object := func(name, spec string) string {

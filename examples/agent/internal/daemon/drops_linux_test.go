@@ -36,15 +36,16 @@ spec:
     - {action: Deny, protocol: TCP, destination: {ports: [%d]}, metadata: {annotations: {why: not for shops}}}
 `
 
-// A logged packet is reported with the names of both endpoints. The report also has the policy and the rule that have
-// the ID in the packet's log prefix, even if the rule was deleted.
+// A logged packet is reported with the names of both endpoints. The report also has the policy and
+// the rule that have the ID in the packet's log prefix, even if the rule was deleted.
 func TestDrops(t *testing.T) {
 	node, dir := nstest.New(t), t.TempDir()
 	nstest.NewWorkload(t, node, convert.InterfaceName("shop", "web"), "10.0.0.1")
 	cart := nstest.NewWorkload(t, node, convert.InterfaceName("shop", "cart"), "10.0.0.2")
 	write(t, dir, "pods.yaml", namespace+pod("web", "10.0.0.1")+pod("cart", "10.0.0.2"))
 	write(t, dir, "policy.yaml", fmt.Sprintf(annotated, 81))
-	// The agent logs with the IDs of rules, to another group than the one from which the test reads.
+	// The agent logs with the IDs of rules, to another group than the one from which the test
+	// reads.
 	r := startWith(t, node, dir, t.TempDir(), map[string]string{"verdict-log-group": "4"})
 	r.until(t, well)
 
@@ -107,8 +108,8 @@ func TestDrops(t *testing.T) {
 	v = until(func(v api.Verdict) bool { return v.Policy == nil })
 	require.Equal(t, "no rule at all", v.Reason)
 
-	// The rule is replaced by another one. A packet about which the old rule decided is still reported with the old
-	// rule.
+	// The rule is replaced by another one. A packet about which the old rule decided is still
+	// reported with the old rule.
 	write(t, dir, "policy.yaml", fmt.Sprintf(annotated, 82))
 	r.until(t, func(s pipeline.State) bool { return well(s) && s.Events > 0 })
 	for len(verdicts) > 0 {
@@ -136,8 +137,8 @@ func TestDrops(t *testing.T) {
 	r.end(t)
 }
 
-// If another program follows a group, the agent cannot follow it, and the request fails. A request with invalid
-// parameters fails, too.
+// If another program follows a group, the agent cannot follow it, and the request fails. A request
+// with invalid parameters fails, too.
 func TestDropsRefused(t *testing.T) {
 	node, dir := shop(t)
 	r := start(t, node, dir, t.TempDir())
@@ -169,8 +170,8 @@ func TestDropsRefused(t *testing.T) {
 	r.end(t)
 }
 
-// The agent can log verdicts itself: a denied packet is reported with the rule that denied it, or with the reason if no
-// rule did.
+// The agent can log verdicts itself: a denied packet is reported with the rule that denied it, or
+// with the reason if no rule did.
 func TestDropsOfAgent(t *testing.T) {
 	node, dir := nstest.New(t), t.TempDir()
 	nstest.NewWorkload(t, node, convert.InterfaceName("shop", "web"), "10.0.0.1")

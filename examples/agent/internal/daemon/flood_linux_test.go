@@ -88,8 +88,8 @@ func TestReconnectingClientsKeepNoProbeOut(t *testing.T) {
 	address := regexp.MustCompile(`serving health and metrics" address=(\S+)`).FindStringSubmatch(r.log.String())[1]
 	stop := reconnect(t, node, address, clients, times)
 	r.log.await(t, "connection limit reached")
-	// A kubelet ends a container whose liveness probe fails three times in a row. On a busy machine the
-	// limit may close the connection of a client that waits too long for its processor.
+	// A kubelet ends a container whose liveness probe fails three times in a row. On a busy machine
+	// the limit may close the connection of a client that waits too long for its processor.
 	answered := func(probe func() error) {
 		t.Helper()
 		err := probe()

@@ -19,8 +19,8 @@ import (
 	"github.com/wayleave/wayleave/kubernetes/convert"
 )
 
-// The agent counts packets of real connections, by the policies of both ends, and dropped packets, by the rule that
-// denies. The counts of an open connection are those of the kernel.
+// The agent counts packets of real connections, by the policies of both ends, and dropped packets,
+// by the rule that denies. The counts of an open connection are those of the kernel.
 func TestFlows(t *testing.T) {
 	node, dir := nstest.New(t), t.TempDir()
 	require.NoError(t, node.SetSysctl("net/ipv4/ip_forward", "1"))
@@ -63,8 +63,8 @@ func TestFlows(t *testing.T) {
 	r.end(t)
 }
 
-// Connections without replies, and two simultaneous pings, are counted by their packets. Without traffic, the counts
-// stay the same.
+// Connections without replies, and two simultaneous pings, are counted by their packets. Without
+// traffic, the counts stay the same.
 func TestFlowsWithoutReplies(t *testing.T) {
 	node, dir := nstest.New(t), t.TempDir()
 	require.NoError(t, node.SetSysctl("net/ipv4/ip_forward", "1"))
@@ -208,9 +208,9 @@ func TestFlowsWithoutSetting(t *testing.T) {
 	r.end(t)
 }
 
-// BenchmarkNewFlow measures the time for the first packet of a flow between two workloads, as its sender sees it. It
-// also measures the processor time for the packet, including the processor time of the agent. With flows, packets are
-// logged, and the agent counts them.
+// BenchmarkNewFlow measures the time for the first packet of a flow between two workloads, as its
+// sender sees it. It also measures the processor time for the packet, including the processor time
+// of the agent. With flows, packets are logged, and the agent counts them.
 func BenchmarkNewFlow(b *testing.B) {
 	const burst = 200
 	for name, change := range map[string]map[string]string{

@@ -243,8 +243,8 @@ func newKubernetesNode(t *testing.T) *kubernetesNode {
 	return n
 }
 
-// A pod has the labels and the policy of the API when ADD returns, after a restart of the agent, and until DEL. The
-// network configuration has neither.
+// A pod has the labels and the policy of the API when ADD returns, after a restart of the agent,
+// and until DEL. The network configuration has neither.
 func TestPodsOfTheAPI(t *testing.T) {
 	n := newKubernetesNode(t)
 	n.server.allow("cart", "web", 80)
@@ -253,8 +253,8 @@ func TestPodsOfTheAPI(t *testing.T) {
 	n.until(t, well)
 	web, cart, other := nstest.New(t), nstest.New(t), nstest.New(t)
 
-	// While the API does not have the pod, ADD waits, and the pod's packets are dropped. Then it fails. The agent must
-	// answer before that, also in a slow guest.
+	// While the API does not have the pod, ADD waits, and the pod's packets are dropped. Then it
+	// fails. The agent must answer before that, also in a slow guest.
 	err := n.cni("ADD", web, "id-web", "10.0.0.1", "K8S_POD_NAMESPACE=shop;K8S_POD_NAME=web;K8S_POD_UID=uid-web", "3s")
 	require.ErrorContains(t, err, "the Kubernetes API has no pod shop/web with the UID uid-web on node n")
 	_, err = web.Link("eth0")
@@ -290,7 +290,8 @@ func TestPodsOfTheAPI(t *testing.T) {
 	require.NoError(t, n.node.Do(exec.Command("ip", "addr", "add", "10.9.9.9", "dev", "lo").Run))
 	require.True(t, n.connects(cart, n.node, "10.9.9.9:443"), "pods reach their own node")
 
-	// The API server is unavailable while the agent restarts: the kernel state stays, and the agent is not ready.
+	// The API server is unavailable while the agent restarts: the kernel state stays, and the agent
+	// is not ready.
 	n.end(t)
 	holds("without an agent")
 	n.server.away.Store(true)
@@ -358,8 +359,8 @@ func TestFaultsOfTheAPI(t *testing.T) {
 	n.end(t)
 }
 
-// Once the first state is in the kernel, the agent writes to the API that its node has a network. It also writes Events
-// of objects at fault.
+// Once the first state is in the kernel, the agent writes to the API that its node has a network.
+// It also writes Events of objects at fault.
 func TestStateIsReportedToTheAPI(t *testing.T) {
 	n := newKubernetesNode(t)
 	nodes := n.server.client.CoreV1().Nodes()
@@ -391,8 +392,9 @@ func TestStateIsReportedToTheAPI(t *testing.T) {
 	n.end(t)
 }
 
-// Settings come from ConfigMaps. The one for the node takes precedence over the one for all nodes. Before both have
-// been read, nothing is programmed. Invalid settings are ignored, and the previous ones stay in effect.
+// Settings come from ConfigMaps. The one for the node takes precedence over the one for all nodes.
+// Before both have been read, nothing is programmed. Invalid settings are ignored, and the previous
+// ones stay in effect.
 func TestSettingsOfConfigMaps(t *testing.T) {
 	n := newKubernetesNode(t)
 	maps := n.server.client.CoreV1().ConfigMaps("wayleave")

@@ -26,8 +26,9 @@ func kernelState(t *testing.T, node *netns.NS) string {
 		ip(t, node, "neigh", "show", "proto", "219")
 }
 
-// A start that is refused for lack of memory writes neither rules nor routes. This holds even if the rest of the agent
-// continues before the process ends. The kernel state of an earlier agent stays.
+// A start that is refused for lack of memory writes neither rules nor routes. This holds even if
+// the rest of the agent continues before the process ends. The kernel state of an earlier agent
+// stays.
 func TestRefusedStartWritesNothing(t *testing.T) {
 	iface := convert.InterfaceName("shop", "web")
 	for name, change := range map[string]func(node *netns.NS, dir string){

@@ -17,7 +17,8 @@ import (
 	"github.com/wayleave/wayleave/kubernetes/convert"
 )
 
-// portNode is a node with a bridge. web and cart are ports of the bridge, with addresses of its subnet. far is routed.
+// portNode is a node with a bridge. web and cart are ports of the bridge, with addresses of its
+// subnet. far is routed.
 type portNode struct {
 	node *netns.NS
 	dir  string
@@ -76,7 +77,8 @@ metadata: {namespace: shop, name: deny}
 spec: {podSelector: {}, policyTypes: [Ingress]}
 `
 
-// require requires that a TCP connection from one pod to port 80 of another succeeds, or that its packets are dropped.
+// require requires that a TCP connection from one pod to port 80 of another succeeds, or that its
+// packets are dropped.
 func (b *portNode) require(t *testing.T, from, to string, allowed bool) {
 	t.Helper()
 	address := portAddress(to) + ":80"
@@ -101,8 +103,9 @@ func verified(t *testing.T, r *running) string {
 	return last.Text
 }
 
-// S171: policy decides about the connections between two pods on a configured bridge and a routed pod, in all
-// directions. The agent makes no routes to the bridged pods, and they are up. verify proves their packets.
+// S171: policy decides about the connections between two pods on a configured bridge and a routed
+// pod, in all directions. The agent makes no routes to the bridged pods, and they are up. verify
+// proves their packets.
 func TestPodsOnBridge(t *testing.T) {
 	b := newPortNode(t)
 	names := []string{"web", "cart", "far"}

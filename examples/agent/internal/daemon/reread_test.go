@@ -16,9 +16,9 @@ import (
 	"github.com/wayleave/wayleave/examples/internal/api"
 )
 
-// rereadable runs an agent on a node with two pods. It returns a function that makes the agent read the settings of a
-// file again. The function returns the effective value of a key, the number of restarts of the pipeline, and the
-// problems of settings.
+// rereadable runs an agent on a node with two pods. It returns a function that makes the agent read
+// the settings of a file again. The function returns the effective value of a key, the number of
+// restarts of the pipeline, and the problems of settings.
 func rereadable(t *testing.T) (*running, func(key string, file map[string]string) (string, uint64, []string)) {
 	t.Helper()
 	node, dir := shop(t)
@@ -51,8 +51,8 @@ func rereadable(t *testing.T) (*running, func(key string, file map[string]string
 	}
 }
 
-// Settings that are read again while the agent runs take effect at once, and the kernel state stays. Invalid ones, and
-// those that need a restart, are reported and have no effect.
+// Settings that are read again while the agent runs take effect at once, and the kernel state
+// stays. Invalid ones, and those that need a restart, are reported and have no effect.
 func TestReread(t *testing.T) {
 	r, reread := rereadable(t)
 	before := get[api.Ruleset](t, r, "/v1/ruleset")
@@ -93,7 +93,8 @@ func TestReread(t *testing.T) {
 	r.end(t)
 }
 
-// The datastore's settings still take precedence over those that are read again, and problems of both are reported.
+// The datastore's settings still take precedence over those that are read again, and problems of
+// both are reported.
 func TestRereadBelowTheDatastore(t *testing.T) {
 	r, reread := rereadable(t)
 	object := "apiVersion: wayleave.dev/v1\nkind: AgentConfig\nmetadata: {name: default}\nspec: "

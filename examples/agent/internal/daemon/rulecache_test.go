@@ -81,7 +81,8 @@ func TestUpdateIsNewerThanFill(t *testing.T) {
 	require.Equal(t, "shop/after", c.verdict(nflog.Entry{Src: addr}, nil).From)
 }
 
-// Rules of the built-in profile, and those that replace an invalid or missing profile, have an owner in the log.
+// Rules of the built-in profile, and those that replace an invalid or missing profile, have an
+// owner in the log.
 func TestRuleCacheHasDefaultsOfProfiles(t *testing.T) {
 	c := newRuleCache()
 	host := &policy.HostEndpoint{

@@ -21,8 +21,9 @@ import (
 	"github.com/wayleave/wayleave/kubernetes/convert"
 )
 
-// Two agents on two nodes encrypt the traffic of their pods, once their Node resources have the keys that the agents
-// show. Policy applies to the traffic. After a restart, it goes on with the same keys.
+// Two agents on two nodes encrypt the traffic of their pods, once their Node resources have the
+// keys that the agents show. Policy applies to the traffic. After a restart, it goes on with the
+// same keys.
 func TestAgentsEncrypt(t *testing.T) {
 	underlay, manifests, resources := nstest.New(t), t.TempDir(), t.TempDir()
 	ip(t, underlay, "link", "add", "dev", "net", "type", "bridge")

@@ -96,7 +96,8 @@ func (r *removalTest) after(d time.Duration) []string {
 	return r.objects.steps
 }
 
-// The keys are withdrawn before the objects are removed, and nothing happens before the first complete state.
+// The keys are withdrawn before the objects are removed, and nothing happens before the first
+// complete state.
 func TestWireguardRemoval(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRemovalTest("ip link del wg.way\n")
@@ -145,8 +146,8 @@ func (r *removalTest) problem() error {
 	return err
 }
 
-// A failure is logged once, reported and tried again. The objects stay until the keys are withdrawn, and the
-// withdrawal is not repeated.
+// A failure is logged once, reported and tried again. The objects stay until the keys are
+// withdrawn, and the withdrawal is not repeated.
 func TestWireguardRemovalAfterFailures(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRemovalTest("ip link del wg.way\n")

@@ -22,8 +22,8 @@ import (
 	"github.com/wayleave/wayleave/kubernetes/convert"
 )
 
-// With WireGuard, policy is programmed also where the kernel has no WireGuard: then the status has the error, and
-// otherwise the key.
+// With WireGuard, policy is programmed also where the kernel has no WireGuard: then the status has
+// the error, and otherwise the key.
 func TestWireguardBesidePolicy(t *testing.T) {
 	node, dir := shop(t)
 	keys := t.TempDir()
@@ -55,8 +55,8 @@ func ipRules(t *testing.T, node *netns.NS, command ...string) (out string) {
 	return out
 }
 
-// An agent without WireGuard withdraws the keys of an earlier run, whose objects are in the kernel. It does not
-// remove these yet: other nodes may still use the keys.
+// An agent without WireGuard withdraws the keys of an earlier run, whose objects are in the kernel.
+// It does not remove these yet: other nodes may still use the keys.
 func TestWireguardKeysAreWithdrawn(t *testing.T) {
 	n := newKubernetesNode(t)
 	ipRules(t, n.node, "add", "from", "all", "lookup", "22361", "priority", "100", "protocol", "236")
@@ -75,7 +75,8 @@ func TestWireguardKeysAreWithdrawn(t *testing.T) {
 	n.end(t)
 }
 
-// While the API refuses to withdraw the keys of an earlier run, the status and the note of /readyz have the reason.
+// While the API refuses to withdraw the keys of an earlier run, the status and the note of /readyz
+// have the reason.
 func TestRefusedWithdrawalIsReported(t *testing.T) {
 	n := newKubernetesNode(t)
 	ipRules(t, n.node, "add", "from", "all", "lookup", "22361", "priority", "100", "protocol", "236")

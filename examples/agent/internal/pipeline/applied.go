@@ -7,9 +7,9 @@ import (
 	"sync"
 )
 
-// WaitApplied waits until all sources are in sync, and until all updates that they sent before the call
-// are in the kernel. It does not wait for objects that cannot be programmed: the driver's status
-// lists these.
+// WaitApplied waits until all sources are in sync, and until all updates that they sent before the
+// call are in the kernel. It does not wait for objects that cannot be programmed: the driver's
+// status lists these.
 //
 // Errors: the error of ctx, calcgraph.ErrStopped or dataplane.ErrStopped.
 func (p *Pipeline) WaitApplied(ctx context.Context) error {

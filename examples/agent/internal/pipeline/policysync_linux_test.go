@@ -18,7 +18,8 @@ import (
 	"github.com/wayleave/wayleave/kubernetes/convert"
 )
 
-// Each pod has a socket while the pipeline runs, which closes connections of processes that are not in the pod.
+// Each pod has a socket while the pipeline runs, which closes connections of processes that are not
+// in the pod.
 func TestPolicySyncSockets(t *testing.T) {
 	node, dir, folder := nstest.New(t), t.TempDir(), filepath.Join(t.TempDir(), "sync")
 	nstest.NewWorkload(t, node, convert.InterfaceName("shop", "web"), "10.0.0.1")

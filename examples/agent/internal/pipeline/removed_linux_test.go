@@ -33,8 +33,9 @@ func (g *gate) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// If an endpoint is deleted before the driver has received it, WaitRemoved waits until the driver has removed it. After
-// the end of a pipeline, it returns an error, also for an endpoint that was never sent.
+// If an endpoint is deleted before the driver has received it, WaitRemoved waits until the driver
+// has removed it. After the end of a pipeline, it returns an error, also for an endpoint that was
+// never sent.
 func TestWaitRemovedIncludesQueuedUpdates(t *testing.T) {
 	memory := &datastore.Memory{}
 	g := &gate{word: []byte("way-late"), reached: make(chan struct{}), open: make(chan struct{})}

@@ -148,8 +148,8 @@ func (s updates) Run(ctx context.Context, r datastore.Receiver) error {
 	}
 }
 
-// The agent has all fields of an endpoint of another node, but no part of the agent keeps the endpoint unpacked. This
-// holds for the sources, the graph, the recording and the dataplanes.
+// The agent has all fields of an endpoint of another node, but no part of the agent keeps the
+// endpoint unpacked. This holds for the sources, the graph, the recording and the dataplanes.
 func TestEndpointsOfOtherNodesStayPacked(t *testing.T) {
 	source := make(updates)
 	p, r := startSources(t, func(c *pipeline.Config) {

@@ -101,7 +101,8 @@ func TestTeardownWithOwnedTable(t *testing.T) {
 	require.Equal(t, []string{"nft delete table inet wayleave"}, commands)
 }
 
-// Teardown removes the WireGuard objects of an agent that has ended before its routes, and needs no key file.
+// Teardown removes the WireGuard objects of an agent that has ended before its routes, and needs no
+// key file.
 func TestTeardownOfWireguard(t *testing.T) {
 	node, config, removeRoutes := leftBehind(t)
 	ip := func(args ...string) string {

@@ -73,7 +73,8 @@ func run(t *testing.T, cfg server.Config) *running {
 	return r
 }
 
-// dial connects and sends a text. It ignores a failed write, because the server may close the connection at once.
+// dial connects and sends a text. It ignores a failed write, because the server may close the
+// connection at once.
 func (r *running) dial(t *testing.T, text string) net.Conn {
 	t.Helper()
 	c, err := net.Dial("unix", r.path)
@@ -111,8 +112,9 @@ func ok(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(append([]byte("ok"), data...))
 }
 
-// A new connection replaces the connection that has been idle longest. A connection is also idle while its client has
-// sent a part of a header, a part of a body, or nothing. A connection with a running request stays.
+// A new connection replaces the connection that has been idle longest. A connection is also idle
+// while its client has sent a part of a header, a part of a body, or nothing. A connection with a
+// running request stays.
 func TestNewConnectionReplacesIdleOne(t *testing.T) {
 	const limit, many = 8, 300
 	begun, release := make(chan struct{}), make(chan struct{})
@@ -158,8 +160,8 @@ func TestNewConnectionReplacesIdleOne(t *testing.T) {
 	t.Logf("%d connections, limit %d", many, limit)
 }
 
-// If all connections have a request, a new connection ends the longest one or is closed, depending on the
-// configuration.
+// If all connections have a request, a new connection ends the longest one or is closed, depending
+// on the configuration.
 func TestAllConnectionsBusy(t *testing.T) {
 	for _, end := range []time.Duration{0, time.Millisecond} {
 		begun, release := make(chan struct{}, 2), make(chan struct{})
@@ -192,8 +194,9 @@ func TestAllConnectionsBusy(t *testing.T) {
 	}
 }
 
-// The context of a waiting handler ends when its client disconnects, even if the handler does not read the body that
-// the client sent. If the client is connected but does not read, the handler's write fails.
+// The context of a waiting handler ends when its client disconnects, even if the handler does not
+// read the body that the client sent. If the client is connected but does not read, the handler's
+// write fails.
 func TestHandlerNoticesThatTheClientLeaves(t *testing.T) {
 	begun, noticed := make(chan struct{}), make(chan struct{})
 	r := run(t, server.Config{MaxConns: 10, MaxBody: 100, Handler: http.HandlerFunc(func(
@@ -242,8 +245,8 @@ func (f *failing) Accept() (net.Conn, error) {
 	return f.Listener.Accept()
 }
 
-// After an error of Accept, the server calls Accept again, even if the error is fatal for http.Server. The log has the
-// reason.
+// After an error of Accept, the server calls Accept again, even if the error is fatal for
+// http.Server. The log has the reason.
 func TestAcceptFails(t *testing.T) {
 	l := &failing{errs: []error{syscall.EMFILE, syscall.ENOBUFS}}
 	r := run(t, server.Config{Listener: l, MaxConns: 1, Handler: http.HandlerFunc(ok)})

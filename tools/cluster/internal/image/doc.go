@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package image writes container images from files of the host, as archives that container
-// runtimes import. The format is the OCI image layout (https://github.com/opencontainers/image-spec,
+// Package image writes container images from files of the host, as archives that container runtimes
+// import. The format is the OCI image layout (https://github.com/opencontainers/image-spec,
 // image-layout.md).
 //
 // # Usage

@@ -15,23 +15,27 @@ import (
 type Exclusion struct {
 	// Reason for the exclusion. The results count the excluded losses under it.
 	Why string
-	// Pods lists pods. Probes from these pods are excluded, and so are probes that are sent directly to them.
+	// Pods lists pods. Probes from these pods are excluded, and so are probes that are sent
+	// directly to them.
 	Pods []string
-	// Peers limits the field Pods. If Peers is not empty, Pods excludes a probe only if the pod at the other end is in
-	// Peers. For a probe to a service, the other end is the pod that sent the last answer on the flow. If this pod is
-	// not known, the probe is excluded.
+	// Peers limits the field Pods. If Peers is not empty, Pods excludes a probe only if the pod at
+	// the other end is in Peers. For a probe to a service, the other end is the pod that sent the
+	// last answer on the flow. If this pod is not known, the probe is excluded.
 	Peers []string
-	// Backends lists pods. A flow through a service is excluded if one of these pods sent the last answer on it.
+	// Backends lists pods. A flow through a service is excluded if one of these pods sent the last
+	// answer on it.
 	Backends []string
-	// Services lists services. Their new flows are excluded: it is not known which pod would have answered.
+	// Services lists services. Their new flows are excluded: it is not known which pod would have
+	// answered.
 	Services []string
-	// Start and End limit the exclusion to probes that were sent in this period. A zero End means that the exclusion
-	// has not ended.
+	// Start and End limit the exclusion to probes that were sent in this period. A zero End means
+	// that the exclusion has not ended.
 	Start, End time.Time
 	// Limit is the maximum number of probes that are excluded. 0 means no limit.
 	Limit int
-	// MaxShare is the share of the new flows through Services that may be lost, from 0 to 1. The results are invalid if
-	// the number of lost flows is higher than MaxShare times the number of new flows, plus 10. 0 means no limit.
+	// MaxShare is the share of the new flows through Services that may be lost, from 0 to 1. The
+	// results are invalid if the number of lost flows is higher than MaxShare times the number of
+	// new flows, plus 10. 0 means no limit.
 	MaxShare float64
 
 	used, usedNew int
@@ -66,12 +70,14 @@ func (e *Exclusion) holds(first, last int64) bool {
 	return first >= e.Start.UnixMilli() && (e.End.IsZero() || last <= e.End.UnixMilli())
 }
 
-// isNew reports whether a loss is that of new flows through one of Services, which covers has found.
+// isNew reports whether a loss is that of new flows through one of Services, which covers has
+// found.
 func (e *Exclusion) isNew(from string, loss probe.Loss) bool {
 	return loss.Service && loss.Backend == "" && slices.Contains(e.Services, loss.To) && !slices.Contains(e.Pods, from)
 }
 
-// tooMany describes the losses of new flows if their share is too large. lines have the flows that were sent.
+// tooMany describes the losses of new flows if their share is too large. lines have the flows that
+// were sent.
 func (e *Exclusion) tooMany(lines []probe.Line) string {
 	const (
 		margin   = 10

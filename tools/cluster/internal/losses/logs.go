@@ -110,8 +110,8 @@ func (f *logFile) hasPath() bool {
 	return err == nil && os.SameFile(opened, found)
 }
 
-// isReplaced reports whether the file was deleted, or has another name and its path has another file.
-// If its path has no file, the runtime still writes to the renamed file.
+// isReplaced reports whether the file was deleted, or has another name and its path has another
+// file. If its path has no file, the runtime still writes to the renamed file.
 func (f *logFile) isReplaced() bool {
 	opened, err := f.file.Stat()
 	if err != nil {
@@ -145,7 +145,8 @@ func (f *logFile) readLines() (string, error) {
 
 var errNotProber = errors.New("no line of a prober")
 
-// parseLogLine parses a line of a container's log file: time, stream, F (full) or P (partial), text.
+// parseLogLine parses a line of a container's log file: time, stream, F (full) or P (partial),
+// text.
 func parseLogLine(text string) (probe.Line, error) {
 	var line probe.Line
 	fields := strings.SplitN(strings.TrimSuffix(text, "\n"), " ", 4)

@@ -117,8 +117,8 @@ func TestRotatedLogsAreReadOnce(t *testing.T) {
 	l.writeLines(rotated, "e")
 	l.read([]string{"d", "e", "f", "g", "h", "i", "j"}, 0)
 
-	// The files are read between renaming and reopening, and the runtime still writes to the old one. It is
-	// compressed at once.
+	// The files are read between renaming and reopening, and the runtime still writes to the old
+	// one. It is compressed at once.
 	l.writeLines(l.file, "k")
 	l.do(os.Rename(l.file, rotated))
 	l.read([]string{"k"}, 0)

@@ -12,8 +12,8 @@ import (
 // maxDetails is the number of leaks, and of losses, that are listed for a scenario.
 const maxDetails = 20
 
-// WriteTable writes a table in Markdown, and then the notes, invalid results, leaks and unexplained losses of each
-// scenario.
+// WriteTable writes a table in Markdown, and then the notes, invalid results, leaks and unexplained
+// losses of each scenario.
 func WriteTable(out io.Writer, rows []Row) {
 	fmt.Fprintln(out,
 		"| scenario | time | denied sent | arrived | answered | allowed sent | lost | of these excluded | unexplained "+

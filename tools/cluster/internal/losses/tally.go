@@ -32,9 +32,10 @@ func (t *Tally) Exclude(e *Exclusion) *Exclusion {
 	return e
 }
 
-// RequireReports makes the results invalid if the client does not report between Start and End. They are also invalid
-// if its last report is less than probe.AnswerLimit later than End, because an earlier report does not have the last
-// losses. If the client's pod was deleted on purpose, pass true for deleted: the second condition is then not checked.
+// RequireReports makes the results invalid if the client does not report between Start and End.
+// They are also invalid if its last report is less than probe.AnswerLimit later than End, because
+// an earlier report does not have the last losses. If the client's pod was deleted on purpose, pass
+// true for deleted: the second condition is then not checked.
 func (t *Tally) RequireReports(client string, deleted bool) {
 	if t.clients == nil {
 		t.clients = map[string]bool{}
@@ -67,9 +68,10 @@ func (r Row) Failed() bool {
 		r.AllowedSent == 0 || r.DeniedSent == 0
 }
 
-// Result counts the probes that were reported from Start to End, and the losses of probes that were sent in this time.
-// It counts all denied probes that arrived after Start, also after End. A prober reports a loss some time after the
-// probe. So lines from after End must be added, too, until all losses have been reported.
+// Result counts the probes that were reported from Start to End, and the losses of probes that were
+// sent in this time. It counts all denied probes that arrived after Start, also after End. A prober
+// reports a loss some time after the probe. So lines from after End must be added, too, until all
+// losses have been reported.
 func (t *Tally) Result() Row {
 	row := Row{Scenario: t.Scenario, Duration: t.End.Sub(t.Start), Excluded: map[string]int{}}
 	start, end := t.Start.UnixMilli(), t.End.UnixMilli()
@@ -144,8 +146,8 @@ func (t *Tally) silent(start, end int64) []string {
 	return out
 }
 
-// restarted describes the probers that started while no exclusion held for their pods. The last losses
-// of the one before are not known.
+// restarted describes the probers that started while no exclusion held for their pods. The last
+// losses of the one before are not known.
 func (t *Tally) restarted(start int64) []string {
 	var out []string
 	for _, line := range t.lines {
@@ -180,8 +182,8 @@ func (r *Row) count(line probe.Line) {
 // WhyOverflow is the heading of losses that a prober itself has caused.
 const WhyOverflow = "full socket buffer of a prober"
 
-// overflows returns exclusions for datagrams that arrived at a pod whose prober read too slowly. They
-// are no more than the kernel counted.
+// overflows returns exclusions for datagrams that arrived at a pod whose prober read too slowly.
+// They are no more than the kernel counted.
 func (t *Tally) overflows() []*Exclusion {
 	const reported = 5 * time.Second // after the overflow, at most, on a busy host
 	var out []*Exclusion

@@ -113,7 +113,8 @@ func (h hierarchy) enter(name string) error {
 	return nil
 }
 
-// mountCgroups mounts the hierarchies on an empty /sys/fs/cgroup. Each mount shows the machine's part of the hierarchy.
+// mountCgroups mounts the hierarchies on an empty /sys/fs/cgroup. Each mount shows the machine's
+// part of the hierarchy.
 func mountCgroups(all []hierarchy) error {
 	const flags = unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC
 	if !slices.ContainsFunc(all, func(h hierarchy) bool { return h.path == cgroupRoot }) {
@@ -148,8 +149,8 @@ func RemoveCgroup(name string) error {
 	return errors.Join(problems...)
 }
 
-// killGroup kills the processes in a control group. There are some if the program that made a machine was killed
-// before it wrote down the machine's process.
+// killGroup kills the processes in a control group. There are some if the program that made a
+// machine was killed before it wrote down the machine's process.
 func killGroup(group string) {
 	for text := range strings.FieldsSeq(readFile(filepath.Join(group, "cgroup.procs"))) {
 		if pid, err := strconv.Atoi(text); err == nil && pid > 1 {

@@ -30,8 +30,8 @@ type Config struct {
 	// Logs is the folder that the machine has as /var/log. It also has the output of each program,
 	// as PROGRAM.log.
 	Logs string
-	// Cgroup is the control group of the machine, below the root of each hierarchy, as "a" or "a/b".
-	// Remove removes it.
+	// Cgroup is the control group of the machine, below the root of each hierarchy, as "a" or
+	// "a/b". Remove removes it.
 	Cgroup string
 }
 
@@ -235,7 +235,8 @@ func (m *Machine) Kill() error {
 	return fmt.Errorf("machine %s: processes are left after 10 s", m.Name)
 }
 
-// Remove kills the machine, if it runs, and removes its folder and its control groups. Its logs stay.
+// Remove kills the machine, if it runs, and removes its folder and its control groups. Its logs
+// stay.
 func (m *Machine) Remove() error {
 	if err := m.Kill(); err != nil {
 		return err
@@ -275,7 +276,8 @@ func identity(pid int) (string, error) {
 	return fmt.Sprintf("%d %s", pid, fields[19]), nil
 }
 
-// anyProcessIn reports whether a process is in a PID namespace, given as the link in /proc names it.
+// anyProcessIn reports whether a process is in a PID namespace, given as the link in /proc names
+// it.
 func anyProcessIn(namespace string) bool {
 	links, _ := filepath.Glob("/proc/[0-9]*/ns/pid")
 	for _, link := range links {

@@ -134,9 +134,9 @@ func TestOrphansAreReaped(t *testing.T) {
 
 func TestControlGroupsAreRemoved(t *testing.T) {
 	m := start(t)
-	// The root of the machine is its own group, so its groups are below that group on the host. Version 1 has a folder
-	// for each hierarchy. In version 2, process 1 is in a group of its own, and the machine's group has all controllers
-	// for the groups of pods.
+	// The root of the machine is its own group, so its groups are below that group on the host.
+	// Version 1 has a folder for each hierarchy. In version 2, process 1 is in a group of its own,
+	// and the machine's group has all controllers for the groups of pods.
 	script, root := `d=/sys/fs/cgroup/pids; grep -x 1 $d/cgroup.procs`, "/sys/fs/cgroup/pids/wayleave-test-machine"
 	if controllers, err := os.ReadFile("/sys/fs/cgroup/cgroup.controllers"); err == nil {
 		script = `d=/sys/fs/cgroup; grep -x 1 $d/init/cgroup.procs; grep -x 0::/init /proc/1/cgroup
@@ -163,8 +163,8 @@ func TestUnknownProcessIsRemoved(t *testing.T) {
 	require.NoError(t, m.Remove(), "nothing is left")
 }
 
-// On a host that also has version 1, the tests run again in a mount namespace that has only version 2. Its controllers
-// are those that version 1 does not use.
+// On a host that also has version 1, the tests run again in a mount namespace that has only version
+// 2. Its controllers are those that version 1 does not use.
 func TestMachinesOnVersion2(t *testing.T) {
 	if _, err := os.Stat("/sys/fs/cgroup/cgroup.controllers"); err == nil {
 		return // the host has only version 2: all tests of this package use it

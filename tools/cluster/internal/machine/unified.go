@@ -30,8 +30,9 @@ type unifiedTree struct {
 	write func(file, value string) error // to a file of the kernel
 }
 
-// enter moves this process into the group init of a machine's new group. In between, when the process
-// is in the machine's group itself, it calls unshare, which makes that group the root of a namespace.
+// enter moves this process into the group init of a machine's new group. In between, when the
+// process is in the machine's group itself, it calls unshare, which makes that group the root of a
+// namespace.
 func (t unifiedTree) enter(name string, unshare func() error) error {
 	controllers, err := os.ReadFile(filepath.Join(t.root, "cgroup.controllers"))
 	if err != nil {

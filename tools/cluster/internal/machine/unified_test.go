@@ -85,7 +85,8 @@ func TestUnifiedMachineDelegatesControllers(t *testing.T) {
 	}
 	require.NoError(t, kernel.write(filepath.Join(pods, "pod1/cgroup.procs"), "0"))
 
-	// A machine that starts again finds the groups of the last one. Its new group has no controllers.
+	// A machine that starts again finds the groups of the last one. Its new group has no
+	// controllers.
 	removed := filepath.Join(pods, "pod1")
 	delete(kernel.enabled, group)
 	require.NoError(t, tree.enter("cluster/node1", unshare))

@@ -19,7 +19,8 @@ import (
 	"github.com/wayleave/wayleave/tools/cluster/internal/pki"
 )
 
-// A client that trusts the authority accepts the server by its names and addresses, and by no other.
+// A client that trusts the authority accepts the server by its names and addresses, and by no
+// other.
 func TestWrite(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, pki.Write(dir, []string{"kubernetes"}, []netip.Addr{netip.MustParseAddr("127.0.0.1")}))
