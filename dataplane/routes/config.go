@@ -194,7 +194,7 @@ func (c Config) validateDevices() error {
 	}
 	for field, mtu := range map[string]uint32{"VXLAN.MTU": c.VXLAN.MTU, "IPIP.MTU": c.IPIP.MTU} {
 		if mtu != 0 && (mtu < minMTU || mtu > maxMTU) {
-			errs = append(errs, fmt.Errorf("routes: %s: %d is not from %d to %d", field, mtu, minMTU, maxMTU))
+			errs = append(errs, fmt.Errorf("routes: Config.%s: %d is not from %d to %d", field, mtu, minMTU, maxMTU))
 		}
 	}
 	if c.VXLAN.VNI > maxVNI {

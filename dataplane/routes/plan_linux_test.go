@@ -247,16 +247,16 @@ func TestWatchReportsRepairs(t *testing.T) {
 	n.must(update("a", "cali1", mac, "10.0.0.1"), inSync)
 	monitor := n.listen(rtnl.GroupRoutes)
 	ctx, cancel := context.WithCancel(t.Context())
-	var drifts []dataplane.Drift
-	ended := make(chan error, 1)
-	go func() { ended <- n.dp.Watch(ctx, func(d dataplane.Drift) { drifts = append(drifts, d) }) }()
+	drifts, ended := make(chan dataplane.Drift, 10), make(chan error, 1)
+	go func() { ended <- n.dp.Watch(ctx, func(d dataplane.Drift) { drifts <- d }) }()
 	n.ip("route del 10.0.0.1")
 	n.await(monitor, "the route is restored", func() bool { return len(n.routes("main")) == 1 })
+	require.Equal(t, dataplane.Drift{
+		Backend: "routes", Object: "route 10.0.0.1/32 dev cali1 table 254", Foreign: true, Repaired: true,
+	}, <-drifts)
 	cancel()
 	require.ErrorIs(t, <-ended, context.Canceled)
-	require.Equal(t, []dataplane.Drift{
-		{Backend: "routes", Object: "route 10.0.0.1/32 dev cali1 table 254", Foreign: true, Repaired: true},
-	}, drifts)
+	require.Empty(t, drifts)
 }
 
 // until waits for changes until done returns true.

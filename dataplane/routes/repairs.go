@@ -3,6 +3,7 @@
 package routes
 
 import (
+	"slices"
 	"time"
 
 	"github.com/wayleave/wayleave/internal/dispute"
@@ -12,15 +13,17 @@ const (
 	// disputePause is the least time between two repairs of Watch during a dispute: while another
 	// process changes objects of ours repeatedly.
 	disputePause = time.Second
-	// maxRepairs bounds the repaired objects that Watch reports at once.
+	// maxRepairs bounds the repaired objects that Watch reports at once: the rules, and the other
+	// objects.
 	maxRepairs = 100
 )
 
 // repairs records the objects that were repaired after a change by another process, and detects
 // disputes.
 type repairs struct {
-	// unreported are the repaired objects that Watch has not reported yet; at most maxRepairs.
-	unreported []Object
+	// unreported are the repaired objects that Watch has not reported yet, in two lists: the rules,
+	// and the other objects. Each has at most maxRepairs.
+	unreported [2][]Object
 	// disputes detects objects that are changed repeatedly, by their identity.
 	disputes dispute.Tracker[any]
 }
@@ -28,17 +31,24 @@ type repairs struct {
 // record records that an object was repaired, and reports whether a dispute begins. key identifies
 // the object.
 func (r *repairs) record(key any, o Object, now time.Time) (begins bool) {
-	if len(r.unreported) < maxRepairs {
-		r.unreported = append(r.unreported, o)
+	list := &r.unreported[1]
+	if _, isRule := o.(Rule); isRule { // while a rule is missing, it can matter for all packets
+		list = &r.unreported[0]
+	}
+	if len(*list) < maxRepairs {
+		*list = append(*list, o)
 	}
 	_, begins = r.disputes.Record(key, now)
 	return begins
 }
 
+// any reports whether take has objects to return.
+func (r *repairs) any() bool { return len(r.unreported[0])+len(r.unreported[1]) > 0 }
+
 // take returns the objects that were repaired since the last call.
 func (r *repairs) take() []Object {
-	list := r.unreported
-	r.unreported = nil
+	list := slices.Concat(r.unreported[:]...)
+	r.unreported = [2][]Object{}
 	return list
 }
 

@@ -122,7 +122,7 @@ func (d *Dataplane) Plan(ctx context.Context, b dataplane.Batch) (string, error)
 }
 
 // Watch keeps the kernel in the desired state, as Keeper.Watch does. It calls drifted for each
-// object that it has repaired. It also calls drifted when the set of endpoints at fault changes.
+// object that Keeper.Watch reports as repaired. It also calls drifted when the set of endpoints at fault changes.
 // The Driver then calls Apply, which returns the faults. drifted is called from another goroutine,
 // one call at a time, and may block. Watch returns the error of ctx when ctx is done, or another
 // error when notifications cannot be received. Watch may run beside all other methods.

@@ -22,11 +22,14 @@ const (
 // process removes or changes. When an interface appears or returns, it adds the interface's
 // objects. It retries all changes that have failed. Before the first Apply it changes nothing.
 //
-// Watch calls report with the objects that it has repaired, at most 100 at once. It also calls
-// report when the set of objects at fault changes, or after it has recreated a device: then
-// faultsChanged is true. To get the new set, call Apply. The function report runs in another
-// goroutine and may block. Calls do not overlap: if there are changes during a call, one more call
-// follows. The function may be nil.
+// Watch calls report with the objects that it has repaired after a change by another process. Of
+// more than 100 objects repaired at once, it leaves out some, but no rules unless there are more
+// than 100 of them. It does not report repairs of devices.
+//
+// Watch also calls report when the set of objects at fault changes, or after it has recreated a
+// device: then faultsChanged is true. To get the new set, call Apply. The function report runs in
+// another goroutine and may block. Calls do not overlap: if there are changes during a call, one
+// more call follows. The function may be nil.
 //
 // Watch returns the error of ctx when ctx is done, or another error when notifications cannot be
 // received. It may run beside all other methods, but only once at a time.
@@ -123,7 +126,7 @@ func (k *Keeper) repair(ctx context.Context) (faultsChanged, repaired, failing b
 	text := fmt.Sprint(err)
 	faultsChanged = text != k.lastReported || !maps.Equal(before, k.view.deviceIndexes())
 	k.lastReported = text
-	return faultsChanged, len(k.repairs.unreported) > 0, err != nil && k.last.retries(), nil
+	return faultsChanged, k.repairs.any(), err != nil && k.last.retries(), nil
 }
 
 // waitForWork waits for a notification of the kernel, or for the time of the next pass. The result

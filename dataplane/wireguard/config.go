@@ -86,8 +86,9 @@ type Config struct {
 	// KeyLifetime is the age of a key file at which its key is replaced. Set it only with two
 	// Devices. 0 means that keys are never replaced.
 	KeyLifetime time.Duration
-	// RotationDelay is the minimum time between an announcement and the next step of a rotation.
-	// All nodes should receive an announcement within this time. RotationDelay is at least 180 s,
+	// RotationDelay is the minimum time between the moment when the node's resource has an
+	// announcement, and the next step of a rotation. All nodes should receive an announcement
+	// within this time. RotationDelay is at least 180 s,
 	// the lifetime of a WireGuard session. 0 means DefaultRotationDelay.
 	RotationDelay time.Duration
 	// Announce receives the keys that the caller must write to the node's Node resource. Apply and

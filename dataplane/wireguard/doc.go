@@ -85,6 +85,9 @@
 //  3. The node replaces the key of the first device, which is now unused, and announces the new
 //     key.
 //
+// Steps 2 and 3 come only after the announcement is in the resource. Without Config.Announce, the
+// caller must therefore write the result of Keys whenever it changes.
+//
 // No packets are lost, even if a remote node receives an announcement late. The first device keeps
 // its old key until no remote node uses the device. The key of the other device does not change.
 // There is one exception. Packets from a remote node may be lost if both of these conditions hold:

@@ -81,7 +81,7 @@ func (d *Dataplane) programAll(ctx context.Context, resync, installed bool, r *r
 	}
 	published := d.state.published(d.devices.publicKeys())
 	movingSince = d.outDevices.update(d.remoteNodes, func(n *remoteNode) int {
-		return n.targetDevice(d.cfg.Node, published, d.rotation.device)
+		return n.targetDevice(d.cfg.Node, published, d.rotation.avoidedDevice())
 	}, d.devices.session, r.time)
 	if installed {
 		r.addPeers(d.devices.addPeers(d.remoteNodes, d.outDevices))

@@ -30,6 +30,17 @@ type rotation struct {
 // rotates reports whether keys are rotated.
 func (d *Dataplane) rotates() bool { return d.cfg.KeyLifetime > 0 && len(d.devices.list) > 1 }
 
+// avoidedDevice returns the index of the device that this node avoids because it rotates the key;
+// noDevice if there is none. It avoids the device as soon as its resource has the announcement.
+// Before, the other nodes choose the device without knowing about the rotation, and this node must
+// choose the same one.
+func (r *rotation) avoidedDevice() int {
+	if !r.replaced && r.published.IsZero() {
+		return noDevice
+	}
+	return r.device
+}
+
 // rotate takes the next step of a rotation, if it is due. These are the steps:
 //
 //  1. The node announces that it rotates the key of a device.
@@ -62,7 +73,7 @@ func (d *Dataplane) rotate(nodes map[string]*remoteNode) error {
 		return nil
 	case !slices.Equal(d.keys(), d.state.resourceKeys()):
 		r.published = time.Time{}
-		if now.Sub(r.since) >= d.cfg.RotationDelay {
+		if now.Sub(r.since) >= d.cfg.RotationDelay && d.devices.known() { // otherwise nothing is announced
 			d.logRotationWait(d.cfg.Node,
 				"the rotation of a WireGuard key waits until the Node resource has the announced keys")
 		}

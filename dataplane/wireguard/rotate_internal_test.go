@@ -53,7 +53,7 @@ func (r *rotationTest) step(by time.Duration) {
 	require.NoError(r, r.d.devices.read())
 	require.NoError(r, r.d.rotate(r.nodes))
 	r.d.outDevices.update(r.nodes, func(n *remoteNode) int {
-		return n.targetDevice("a", []bool{true, true}, r.d.rotation.device)
+		return n.targetDevice("a", []bool{true, true}, r.d.rotation.avoidedDevice())
 	}, r.d.devices.session, r.now)
 }
 
@@ -83,10 +83,11 @@ func TestRotation(t *testing.T) {
 	r.answers("wg.way", testKey(1))
 	r.step(2 * time.Minute)
 	require.Equal(t, 0, r.d.rotation.device)
-	require.Equal(t, 1, r.d.outDevices["b"].target)
+	require.Equal(t, 0, r.d.outDevices["b"].target, "the other node does not know of the rotation yet")
 	r.d.announce()
 	require.Equal(t, []bool{true, false}, []bool{r.d.Keys()[0].Rotating, r.d.Keys()[1].Rotating})
 	r.publish()
+	require.Equal(t, 1, r.d.outDevices["b"].target)
 
 	// The node does not answer at the second device, and is still reached at the first.
 	r.answers("wg.way", testKey(1))
@@ -180,7 +181,29 @@ func TestRotationIsResumed(t *testing.T) {
 		require.Equal(t, replaced, r.d.rotation.replaced)
 		r.step(time.Minute)
 		require.Equal(t, replaced, first[1] == r.d.devices.publicKeys()[1])
+		require.Equal(t, replaced, r.d.rotation.device == noDevice)
 	}
+}
+
+// A process was killed after it replaced a key, and before its resource got the new one. The next process waits for
+// that, and does not use the device until then.
+func TestRotationIsResumedBeforeNewKeyIsPublished(t *testing.T) {
+	r := newRotationTest(t)
+	keys := r.d.keys()
+	keys[0].PublicKey, keys[0].Rotating = testKey(9).String(), true
+	r.d.state.update(dataplane.Batch{Events: []dataplane.Event{
+		&dataplane.NodeUpdate{Node: &dataplane.Node{Name: "a", WireguardKeys: keys}},
+	}})
+	first := r.d.devices.publicKeys()
+	for range 3 {
+		r.step(time.Minute)
+		require.True(t, r.d.rotation.replaced)
+		require.Equal(t, 1, r.d.outDevices["b"].target)
+	}
+	r.publish()
+	r.step(time.Minute)
+	require.Equal(t, noDevice, r.d.rotation.device)
+	require.Equal(t, first, r.d.devices.publicKeys())
 }
 
 // A key that cannot be written stays, and the rotation is repeated later.

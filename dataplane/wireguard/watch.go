@@ -17,8 +17,9 @@ import (
 const minCheckInterval, maxCheckInterval = 100 * time.Millisecond, 30 * time.Second
 
 // Watch implements dataplane.Watcher. It restores devices, routes and rules that another process
-// removes or changes, and reports each as a Drift. Keys and peers are different: the kernel sends
-// no notifications about them, so only Resync repairs them.
+// removes or changes. It reports each repaired route, rule and sysctl as a Drift, with the limit of
+// Keeper.Watch. Keys and peers are different: the kernel sends no notifications about them, so only
+// Resync repairs them.
 //
 // Watch makes the Driver call Apply in these cases:
 //

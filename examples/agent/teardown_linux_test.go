@@ -247,7 +247,8 @@ func TestTeardownWithBrokenFile(t *testing.T) {
 	}
 	code, out := teardown("table: mine\napply-burst: a: b\n")
 	require.Equal(t, 1, code)
-	require.Equal(t, "agent: file "+file+": yaml: line 2: mapping values are not allowed in this context\n"+
+	require.Equal(t, "agent: file "+file+": yaml: line 2: mapping values are not allowed in this context: "+
+		"want lines with KEY: VALUE\n"+
 		"set these flags to the values of the running agent: --route-protocol, --table\n", out)
 	require.Equal(t, mine+other, tables())
 	code, out = teardown("table: [mine]\n")

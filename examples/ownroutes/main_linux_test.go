@@ -84,13 +84,15 @@ func TestPacketsGoByTheGateway(t *testing.T) {
 	table := ip(t, node, "route show table 100")
 	require.Contains(t, table, "10.99.0.0/16", "the route of another process stays")
 	require.NotContains(t, table, "10.98.0.0/16", "a route of an earlier run goes")
-	for _, command := range []string{
-		"route del 10.20.0.0/16 table 100", "-6 route del 2001:db8:20::/48 table 100",
-		"rule del pref 100", "-6 rule del pref 100",
+	for command, object := range map[string]string{
+		"route del 10.20.0.0/16 table 100":        "route 10.20.0.0/16",
+		"-6 route del 2001:db8:20::/48 table 100": "route 2001:db8:20::/48",
+		"rule del pref 100":                       "rule from all to 10.20.0.0/16",
+		"-6 rule del pref 100":                    "rule from all to 2001:db8:20::/48",
 	} {
 		ip(t, node, command)
 		require.Eventually(t, func() bool { return led("b") }, 20*time.Second, 10*time.Millisecond, command)
-		require.Contains(t, log.Wait(t, "repaired an object"), command[strings.LastIndexByte(command, ' ')+1:], command)
+		require.Contains(t, log.Wait(t, "repaired an object"), object, command)
 	}
 
 	stop()

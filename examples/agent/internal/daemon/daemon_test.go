@@ -468,7 +468,7 @@ func TestRunFails(t *testing.T) {
 	defer taken.Close()
 	address := taken.Addr().String()
 	require.ErrorContains(t, run(map[string]string{"http-address": address}), "http-address: listen tcp "+address+": ")
-	require.ErrorContains(t, run(map[string]string{"http-address": ""}), "Sources are required")
+	require.ErrorContains(t, run(map[string]string{"http-address": ""}), "Sources: required")
 }
 
 // The agent serves profiles of its process, in the format of go tool pprof and as text.

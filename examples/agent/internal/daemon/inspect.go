@@ -18,6 +18,8 @@ import (
 	"github.com/wayleave/wayleave/examples/agent/internal/kube"
 	"github.com/wayleave/wayleave/examples/agent/internal/pipeline"
 	"github.com/wayleave/wayleave/examples/internal/api"
+	"github.com/wayleave/wayleave/kubernetes/convert"
+	"github.com/wayleave/wayleave/kubernetes/manifest"
 	"github.com/wayleave/wayleave/policy"
 )
 
@@ -287,11 +289,16 @@ func (d *Daemon) explain(r *http.Request, p *pipeline.Pipeline) (any, error) {
 func (d *Daemon) origins(ctx context.Context, p *pipeline.Pipeline, policies []policy.Key) flows.Origins {
 	origins := p.Origins()
 	if d.kube != nil {
-		rules := d.kube.RuleOrigins(ctx, slices.DeleteFunc(policies, func(key policy.Key) bool {
-			return !p.Has(kube.Name, key)
-		}))
+		policies = slices.DeleteFunc(policies, func(key policy.Key) bool { return !p.Has(kube.Name, key) })
+		rules, places := d.kube.RuleOrigins(ctx, policies), map[policy.Key]manifest.PolicyOrigin{}
+		for _, key := range policies {
+			if object, ok := convert.Origin(key); ok {
+				places[key] = manifest.PolicyOrigin{Object: object}
+			}
+		}
 		maps.Copy(rules, origins.Rules) // manifests come before the API
-		origins.Rules = rules
+		maps.Copy(places, origins.Policies)
+		origins.Rules, origins.Policies = rules, places
 	}
 	return origins
 }

@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"github.com/wayleave/wayleave/examples/internal/api"
-	"github.com/wayleave/wayleave/kubernetes/convert"
 	"github.com/wayleave/wayleave/kubernetes/manifest"
 	"github.com/wayleave/wayleave/policy"
 	"github.com/wayleave/wayleave/policy/verdict"
@@ -59,9 +58,6 @@ func Explain(
 			return origin.String()
 		}, Policy: func(key policy.Key) string {
 			origin, ok := known.Policies[key]
-			if !ok {
-				origin.Object, ok = convert.Origin(key)
-			}
 			if !ok {
 				return ""
 			}

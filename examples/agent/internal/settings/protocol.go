@@ -33,12 +33,13 @@ func (s Settings) protocolProblem() error {
 		return fmt.Errorf("want %d to %d, not %d", minProtocol, math.MaxUint8, s.RouteProtocol)
 	}
 	if name := protocolName(uint8(s.RouteProtocol)); name != "" {
-		return fmt.Errorf("%d is the number of %q: the agent would remove its routes", s.RouteProtocol, name)
+		return fmt.Errorf("%d is the number of %q, whose routes the agent would remove: give another number",
+			s.RouteProtocol, name)
 	}
 	second := WireguardProtocol(uint8(s.RouteProtocol))
 	if name := protocolName(second); name != "" {
-		return fmt.Errorf("with %d, the agent also uses %d for WireGuard, the number of %q: it would remove its routes",
-			s.RouteProtocol, second, name)
+		return fmt.Errorf("with %d, the agent also uses %d for WireGuard, the number of %q, whose routes it would "+
+			"remove: give another number", s.RouteProtocol, second, name)
 	}
 	return nil
 }

@@ -33,9 +33,9 @@ func TestProtocolsOfOtherPrograms(t *testing.T) {
 		}
 	}
 	for protocol, want := range map[string]string{
-		"186": `186 is the number of "bgp": the agent would remove its routes`,
-		"59": `with 59, the agent also uses 12 for WireGuard, the number of "bird": ` +
-			"it would remove its routes",
+		"186": `186 is the number of "bgp", whose routes the agent would remove: give another number`,
+		"59": `with 59, the agent also uses 12 for WireGuard, the number of "bird", ` +
+			"whose routes it would remove: give another number",
 	} {
 		_, err := settings.ResolveKeys([]settings.Layer{{Values: map[string]string{"route-protocol": protocol}}},
 			"route-protocol")

@@ -79,7 +79,7 @@ func TestResolveKeysOfBrokenFile(t *testing.T) {
 		"unreadable":                  {missing, "", "no such file", both},
 		"directory":                   {t.TempDir(), "", "is a directory", both},
 		"no YAML":                     {file(t, "table: mine\n a: b: c\n"), "", "mapping values", both},
-		"no mapping":                  {file(t, "- table: mine\n"), "", "want keys and values", both},
+		"no mapping":                  {file(t, "- table: mine\n"), "", "want lines with KEY: VALUE", both},
 		"key that is not a word":      {file(t, "{table}: mine\n"), "", "want a word as the key", both},
 		"list":                        {file(t, "table: [mine]\n"), "", "want a single value", "--table"},
 		"set twice":                   {file(t, "table: a\ntable: b\n"), "", "table: line 2: is set twice", "--table"},
@@ -371,7 +371,7 @@ func TestAllProblemsAreReported(t *testing.T) {
 		`datastore AgentConfig default (b.yaml): conntrack-policy: invalid value "kill": want keep or end`,
 		`datastore AgentConfig default (b.yaml): tcp-from-syn: invalid value "perhaps": want true or false`,
 		`datastore AgentConfig all (b.yaml): want the name "default"`,
-		"datastore AgentConfig all (b.yaml): line 5: want keys and values",
+		"datastore AgentConfig all (b.yaml): line 5: want lines with KEY: VALUE",
 	} {
 		require.ErrorContains(t, err, want)
 	}
@@ -380,7 +380,7 @@ func TestAllProblemsAreReported(t *testing.T) {
 	require.True(t, errors.As(err, &p))
 	_, err = settings.Resolve(settings.File(file(t, "just words\n")), settings.File(file(t, "a: b: c")),
 		settings.File(file(t, "")))
-	require.ErrorContains(t, err, "want keys and values")
+	require.ErrorContains(t, err, "want lines with KEY: VALUE")
 	require.ErrorContains(t, err, "mapping values are not allowed")
 }
 

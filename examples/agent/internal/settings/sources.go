@@ -22,7 +22,7 @@ const prefix = "WAYLEAVE_"
 const reexecMarker = "WAYLEAVE_IN_USER_NAMESPACE"
 
 // wantMapping says what a source of settings must be.
-const wantMapping = "want keys and values"
+const wantMapping = "want lines with KEY: VALUE"
 
 // environment is the name of the source of environment variables.
 const environment = "environment"
