@@ -22,9 +22,9 @@ const (
 // process removes or changes. When an interface appears or returns, it adds the interface's
 // objects. It retries all changes that have failed. Before the first Apply it changes nothing.
 //
-// Watch calls report with the objects that it has repaired after a change by another process. Of
-// more than 100 objects repaired at once, it leaves out some, but no rules unless there are more
-// than 100 of them. It does not report repairs of devices.
+// Watch calls report with the objects that it has repaired after a change by another process. In
+// one call, it reports at most 100 rules and 100 other objects, and leaves out the rest. It does
+// not report repairs of devices.
 //
 // Watch also calls report when the set of objects at fault changes, or after it has recreated a
 // device: then faultsChanged is true. To get the new set, call Apply. The function report runs in

@@ -86,10 +86,10 @@ type Config struct {
 	// KeyLifetime is the age of a key file at which its key is replaced. Set it only with two
 	// Devices. 0 means that keys are never replaced.
 	KeyLifetime time.Duration
-	// RotationDelay is the minimum time between the moment when the node's resource has an
-	// announcement, and the next step of a rotation. All nodes should receive an announcement
-	// within this time. RotationDelay is at least 180 s,
-	// the lifetime of a WireGuard session. 0 means DefaultRotationDelay.
+	// RotationDelay is the minimum time from when the node's resource gets an announcement to the
+	// next step of a rotation. All nodes should receive an announcement within this time.
+	// RotationDelay is at least 180 s, the lifetime of a WireGuard session. 0 means
+	// DefaultRotationDelay.
 	RotationDelay time.Duration
 	// Announce receives the keys that the caller must write to the node's Node resource. Apply and
 	// Resync call Announce for the first time when all devices are configured. They call it again
@@ -98,8 +98,9 @@ type Config struct {
 	Announce func([]policy.WireguardKey)
 	// SysctlFile is a file for the former values of sysctls; see routes.KeeperConfig.SysctlFile.
 	SysctlFile string
-	// Logger logs warnings, rotations of keys, and repairs of FilterTable. Watch reports other
-	// repairs as Drifts, which the Driver logs. Nil means no logging.
+	// Logger logs warnings, rotations of keys, and repairs of FilterTable. Watch reports repairs of
+	// routes, rules and sysctls as Drifts, which the Driver logs. Other repairs are not reported.
+	// Nil means no logging.
 	Logger *slog.Logger
 }
 

@@ -16,9 +16,9 @@ type rotation struct {
 	device int
 	// replaced is set once the device has its new key.
 	replaced bool
-	// since is when the node began to announce that it rotates the key, or, if replaced is set, the
-	// new key. published is when this node's resource got the announced keys; zero while it does
-	// not have them.
+	// since is when the node began the present announcement: of the rotation or, if replaced is
+	// set, of the new key. published is when this node's resource got the announced keys; zero
+	// while it does not have them.
 	since, published time.Time
 	// resumed is set after resumeRotation has checked for a rotation of an earlier process.
 	resumed bool

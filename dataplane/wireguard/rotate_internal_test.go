@@ -46,7 +46,7 @@ func newRotationTest(t *testing.T) *rotationTest {
 	return r
 }
 
-// step advances the clock and makes the steps that are due, like Apply.
+// step advances the clock and takes the steps that are due, like Apply.
 func (r *rotationTest) step(by time.Duration) {
 	r.Helper()
 	r.now = r.now.Add(by)
@@ -57,7 +57,7 @@ func (r *rotationTest) step(by time.Duration) {
 	}, r.d.devices.session, r.now)
 }
 
-// publish writes the announced keys to the node's resource, and makes the steps that are due.
+// publish writes the announced keys to the node's resource, and takes the steps that are due.
 func (r *rotationTest) publish() {
 	r.Helper()
 	r.d.state.update(dataplane.Batch{Events: []dataplane.Event{
@@ -185,8 +185,8 @@ func TestRotationIsResumed(t *testing.T) {
 	}
 }
 
-// A process was killed after it replaced a key, and before its resource got the new one. The next process waits for
-// that, and does not use the device until then.
+// A process was killed after it replaced a key, and before its resource got the new one. The next
+// process does not use the device until the resource has the new key.
 func TestRotationIsResumedBeforeNewKeyIsPublished(t *testing.T) {
 	r := newRotationTest(t)
 	keys := r.d.keys()

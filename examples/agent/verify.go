@@ -154,8 +154,8 @@ func hasNode(world verdict.World, node string) error {
 	case nodes[node]:
 		return nil
 	case len(names) == 0:
-		return fmt.Errorf("no object of node %q in the manifests: give them a Pod with spec.nodeName and "+
-			"status.podIPs, a Node or a HostEndpoint", node)
+		return fmt.Errorf("the manifests have no object of node %q: add a Node, a HostEndpoint, or a Pod with "+
+			"spec.nodeName and status.podIPs", node)
 	}
-	return fmt.Errorf("no object of node %q in the manifests: give --node; they have: %s", node, text)
+	return fmt.Errorf("the manifests have no object of node %q: set --node to one of these nodes: %s", node, text)
 }

@@ -102,12 +102,13 @@ func TestVerifyManifestsOfAnotherNode(t *testing.T) {
 	code, out, errs := call(t, "verify", "--manifests", "demo", "--node", "vm")
 	require.Equal(t, statusFailed, code)
 	require.Empty(t, out)
-	require.Equal(t, "agent verify: no object of node \"vm\" in the manifests: give --node; they have: demo\n", errs)
+	require.Equal(t, "agent verify: the manifests have no object of node \"vm\": "+
+		"set --node to one of these nodes: demo\n", errs)
 
 	pods := folderOf(t, map[string]string{"deny.yaml": denyAll})
 	code, _, errs = call(t, "verify", "--manifests", pods, "--node", "vm")
 	require.Equal(t, statusFailed, code)
-	require.Contains(t, errs, `no object of node "vm" in the manifests: give them a Pod`)
+	require.Contains(t, errs, `the manifests have no object of node "vm": add a Node`)
 
 	files := map[string]string{}
 	for _, name := range []string{"a", "b", "c", "d", "e", "f", "g"} {
@@ -115,7 +116,7 @@ func TestVerifyManifestsOfAnotherNode(t *testing.T) {
 	}
 	code, _, errs = call(t, "verify", "--manifests", folderOf(t, files), "--node", "vm")
 	require.Equal(t, statusFailed, code)
-	require.Contains(t, errs, "they have: a, b, c, d, e and 2 more\n")
+	require.Contains(t, errs, "one of these nodes: a, b, c, d, e and 2 more\n")
 }
 
 // On a node without endpoints, the table and policy agree, too.

@@ -97,9 +97,8 @@ type lineReader struct {
 	ran     bool // TestCommandsOfPages in examples/agent compares blocks of text from here on
 }
 
-// canBreak reports whether a line can be broken. It cannot if it is a URL, or output that a test
-// compares: the output that an example expects, and on a page the blocks of text that follow
-// commands of a test.
+// canBreak reports whether a line can be broken. URLs cannot be broken. Neither can output that a
+// test compares: that of an example, and that in text blocks after commands on a page.
 func (l *lineReader) canBreak(line string) bool {
 	if tag, ok := strings.CutPrefix(line, "```"); ok {
 		l.inBlock = !l.inBlock

@@ -12,13 +12,12 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// recorded is the reason for the blocks that the page of benchmarks has from
-// docs/benchmarks/catalogue.yaml.
+// recorded is the reason why no test runs the commands from docs/benchmarks/catalogue.yaml.
 const recorded = "make bench-record runs it, in up to an hour"
 
 // notRun has the blocks of commands that TestCommandsOfPages in examples/agent does not run, with
-// the reason. The field block is the page and the beginning of the block, with one space between
-// two words. No other block of the page has this beginning.
+// the reason. The field block is the page and the beginning of the block, with single spaces
+// instead of line breaks. No other block of the page has this beginning.
 var notRun = []struct{ block, reason string }{
 	{"CONTRIBUTING.md: make test", "it runs the tests"},
 	{"README.md: go get github.com/wayleave/wayleave", "a published version; make test-publish runs it"},

@@ -22,8 +22,9 @@ var (
 	beginsAnError = regexp.MustCompile(`^[a-z0-9]+: `)
 )
 
-// configErrors returns the places of errors of configurations that do not name the field: those in
-// methods validate of types whose names end in Config, and those that only mention a Config.
+// configErrors returns the positions of error texts that do not name a field of a configuration. It
+// checks the method validate of each type whose name ends in Config. Everywhere else, it checks
+// texts that only mention a Config.
 func configErrors(src source) (offenders []string) {
 	for _, decl := range src.file.Decls {
 		validates := false

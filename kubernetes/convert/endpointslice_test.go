@@ -140,8 +140,8 @@ func TestInvalidEndpointSliceIsAbsent(t *testing.T) {
 	}
 }
 
-// A port without a number alone is only left out. In a slice that is invalid, it is a part of an
-// absent object.
+// A port without a number is left out. If the slice is also invalid for another reason, the whole
+// slice is absent.
 func TestProblemsOfInvalidEndpointSliceAreAbsent(t *testing.T) {
 	slice := testSlice()
 	slice.Ports[1].Port = nil

@@ -32,7 +32,7 @@ type Reader struct {
 	Policy func(key policy.Key, at PolicyOrigin)
 }
 
-// PolicyOrigin is the place of a policy in a manifest.
+// PolicyOrigin is the origin of a policy: its object, and the file and line of a manifest.
 type PolicyOrigin struct {
 	Object convert.Object `json:"object"`
 	// File is the name of the file as it was given.

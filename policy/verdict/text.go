@@ -25,8 +25,8 @@ type Origins struct {
 	Policy func(policy.Key) string
 }
 
-// Text returns the text of String, with the origin of each rule. A policy without rules in the
-// explanation has its own origin in the text.
+// Text returns the text of String, with the origin of each rule. If the explanation has no rule of
+// a policy, the text has the origin of the policy.
 func (x *Explanation) Text(o Origins) string {
 	if o.Rule == nil {
 		o.Rule = func(string) string { return "" }

@@ -123,7 +123,8 @@ func parseQuantity(text, unit string) (float64, bool) {
 // times is the beginning of a target for a ratio: "1.25 times raw", "1.25x".
 var times = regexp.MustCompile(`^([\d.]+)(?: times|x)\b`)
 
-// parseRatio returns the number of a target for a ratio. It is false if the text is another target.
+// parseRatio returns the number of a target for a ratio. The second result is false if the text is
+// not a target for a ratio.
 func parseRatio(text string) (float64, bool) {
 	m := times.FindStringSubmatch(text)
 	if m == nil {

@@ -231,9 +231,9 @@ func line(b *strings.Builder, cells []string) {
 	b.WriteString("|\n")
 }
 
-// cell returns a figure, and its ratio to the base in brackets. What misses the target of the row
-// is bold: the minimum in the first column, a figure that is a ratio itself, or the ratio in the
-// first column.
+// cell returns a figure, and its ratio to the base in brackets. A figure that misses the row's
+// target is bold. A target with a unit is for the minimum in the first column. A target ratio is
+// for the ratio in the first column, and for figures that are ratios.
 func (r Row) cell(recording *Recording, c Column, unit string, first bool) string {
 	f, ok := recording.figure(r.bench(c), unit)
 	if !ok && recording != nil {

@@ -71,8 +71,8 @@ type group struct {
 	in, out *mentions
 }
 
-// withNode returns the world with a Node resource for the node. A node without objects has a table,
-// too, but the evaluator has no verdicts about a node of which the world has no object.
+// withNode returns the world with a Node resource for the node. A node without objects also has a
+// table. But the evaluator returns no verdicts for a node that is not in the world.
 func withNode(world verdict.World, name string) verdict.World {
 	node := &policy.Node{Name: name}
 	if world[node.Key()] != nil {

@@ -30,7 +30,7 @@ func TestConfigIsChecked(t *testing.T) {
 	require.Error(t, err)
 }
 
-// A node of which the world has no objects forwards the packets of others, as policy allows.
+// The table of a node without objects in the world agrees with policy.
 func TestNodeWithoutObjects(t *testing.T) {
 	for name, w := range map[string]verdict.World{"no objects": {}, "objects of another node": shop()} {
 		table := rendered(t, render.Config{}, verdict.World{})

@@ -62,8 +62,8 @@ type Status struct {
 	Store *Store `json:"store,omitempty"`
 	// Kubernetes is the state of the Kubernetes API that objects come from, if there is one.
 	Kubernetes *Kubernetes `json:"kubernetes,omitempty"`
-	// Wireguard is the state of encryption between nodes. It is nil before the devices are
-	// configured, unless it has an error.
+	// Wireguard is the state of encryption between nodes. It is nil if there are no keys and no
+	// RemovalError.
 	Wireguard *Wireguard `json:"wireguard,omitempty"`
 	// Recording is the file to which the agent's input is recorded. RecordingError is the reason
 	// why the recording has ended.

@@ -13,8 +13,8 @@ import (
 
 // SkipUnlessFlowtables ends the test if supported is false. The caller sets supported to true if
 // the code under test finds that the kernel can end connections that are in a flowtable. Linux can
-// do this since 6.4, and in 6.1 since 6.1.37. So if supported is false, SkipUnlessFlowtables skips
-// the test on other kernels, and fails it on these.
+// do this since 6.4, and in 6.1 since 6.1.37. If supported is false, the test fails on these
+// kernels, and is skipped on older ones.
 func SkipUnlessFlowtables(t testing.TB, supported bool) {
 	t.Helper()
 	if supported {

@@ -97,7 +97,7 @@ func sharedName(dir match.Direction) string { return "outcomes-" + string(dir) }
 // Register, and returns. The caller puts the rule of Dispatch after the jumps to the chains of such
 // endpoints.
 //
-// During a change of the table, a packet may see the old rules, but already new elements of the
-// map. Then it can jump to the chain of a new outcome, which has no rules for this packet. The
-// packet returns undecided. It is stale, and the next base chain evaluates it again.
+// During a change of the table, a packet that uses the old rules may find new elements in the map.
+// Then it can jump to the chain of a new outcome, which has no rules for this packet. The packet
+// returns undecided. It is stale, and the next base chain evaluates it again.
 func Dispatch(dir match.Direction) ruleset.Rule { return build.Dispatch(sharedName(dir), Register) }

@@ -103,7 +103,7 @@ func (v verdict) verdict() ruleset.Verdict {
 func New(cfg Config) (*Simulator, error) {
 	switch {
 	case (cfg.Table == nil) == (cfg.State == nil):
-		return nil, errors.New("simulate: Config.Table and State: one of them is required")
+		return nil, errors.New("simulate: Config.Table and State: set exactly one of them")
 	case cfg.State != nil:
 		return ofState(cfg.State), nil
 	}

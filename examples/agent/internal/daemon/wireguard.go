@@ -72,8 +72,8 @@ func (d *Daemon) announce(keys []policy.WireguardKey) {
 	d.logger.Info("announce these WireGuard keys in the Node resource", "node", d.local.Node, "keys", list)
 }
 
-// wireguardStatus returns the state of encryption for the command agent status; nil if there are no
-// keys, and no objects of an earlier run that cannot be removed.
+// wireguardStatus returns the state of encryption for the command agent status. It is nil if there
+// are neither keys nor a failed removal.
 func (d *Daemon) wireguardStatus() *api.Wireguard {
 	keys, removal := d.encryption.get()
 	if keys == nil && removal == nil {

@@ -146,8 +146,8 @@ func (r *removalTest) problem() error {
 	return err
 }
 
-// A failure is logged once, reported and tried again. The objects stay until the keys are
-// withdrawn, and the withdrawal is not repeated.
+// A failure is logged once and reported. The removal is tried again. The objects stay until the
+// keys are withdrawn, and the withdrawal is not repeated.
 func TestWireguardRemovalAfterFailures(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRemovalTest("ip link del wg.way\n")

@@ -121,10 +121,10 @@ func (s Settings) problems() map[string]error {
 func (s Settings) flowtableProblem() error {
 	switch {
 	case s.Flowtable && s.Bridges != "":
-		return errors.New("cannot be combined with bridges: set one of them")
+		return errors.New("cannot be combined with bridges: set only one of them")
 	case s.Flowtable && s.Wireguard:
-		return errors.New("cannot be combined with wireguard: it would keep connections unencrypted that began so: " +
-			"set one of them")
+		return errors.New("cannot be combined with wireguard: connections that began unencrypted would stay so in " +
+			"the flowtable: set only one of them")
 	}
 	return nil
 }
@@ -154,8 +154,8 @@ func (s Settings) kubernetesProblems() map[string]error {
 			found["kubernetes-omit"] = fmt.Errorf("no kind %q: want some of %s", kind,
 				strings.Join(kubernetes.Kinds(), ", "))
 		case kind == "pods":
-			found["kubernetes-omit"] = errors.New("pods are always read, because their labels come from there: " +
-				"remove pods from the list")
+			found["kubernetes-omit"] = errors.New("pods cannot be omitted, because the labels of endpoints come from " +
+				"them: remove pods from the list")
 		case kind == "nodes" && s.NATExcludeNodes:
 			found["nat-exclude-nodes"] = errors.New("needs the addresses of nodes, " + nodesOmitted)
 		case kind == "nodes" && s.Wireguard:
