@@ -35,8 +35,8 @@ func shop() (web policy.Key, batch dataplane.Batch) {
 	}}
 }
 
-// The driver programs what it is sent. A CNI plugin waits until the endpoint is programmed, or
-// until it is removed. A Mirror takes the place of the kernel.
+// The Driver programs each batch that it receives. A CNI plugin waits until its endpoint is
+// programmed or removed. In this example, a Mirror takes the place of the kernel.
 func ExampleDriver() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()

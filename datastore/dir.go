@@ -21,8 +21,8 @@ type DirConfig struct {
 	// Extensions of the files to read, each with its dot; other files are ignored, and so are names
 	// that begin with a dot. Default: ".json".
 	Extensions []string
-	// Decode returns the resources in one file, and the errors of those that it cannot decode. Its
-	// first argument is the file's name without the directory. Decode must not keep the slice data
+	// Decode returns the resources in one file, and an error for each object that it cannot decode.
+	// Its first argument is the file's name without the directory. Decode must not keep the slice data
 	// after it returns. Default: policy.Decode, one resource in a file.
 	Decode func(file string, data []byte) ([]policy.Resource, []error)
 	// Rejected receives each error of a file, every time that the Dir reads the file. It is called

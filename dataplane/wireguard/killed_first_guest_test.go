@@ -139,9 +139,9 @@ func (n *node) peers() (number int) {
 // endBatch makes the process program the resources that it has received.
 func (p *child) endBatch() { _, _ = p.in.Write([]byte("\n")) }
 
-// keepNode programs the resources of the standard input until that ends: at each empty line, it
-// programs those that it has received. It writes "applied" once the first state is applied, and
-// each announcement as JSON.
+// keepNode reads resources from the standard input until its end. At each empty line, it programs
+// all resources that it has read. It writes "applied" once the first state is applied, and each
+// announcement as JSON.
 func keepNode(t *testing.T) {
 	cfg := childConfig()
 	cfg.Announce = func(keys []policy.WireguardKey) {

@@ -120,13 +120,13 @@ func parseQuantity(text, unit string) (float64, bool) {
 	return value * given.factor / factor, true
 }
 
-// times is the beginning of a target for a ratio: "1.25 times raw", "1.25x".
-var times = regexp.MustCompile(`^([\d.]+)(?: times|x)\b`)
+// ratioTarget is the beginning of a target for a ratio: "1.25 times raw", "1.25x".
+var ratioTarget = regexp.MustCompile(`^([\d.]+)(?: times|x)\b`)
 
 // parseRatio returns the number of a target for a ratio. The second result is false if the text is
 // not a target for a ratio.
 func parseRatio(text string) (float64, bool) {
-	m := times.FindStringSubmatch(text)
+	m := ratioTarget.FindStringSubmatch(text)
 	if m == nil {
 		return 0, false
 	}

@@ -13,8 +13,8 @@ import (
 )
 
 // FieldSizes counts the entries of all maps and slices that can be reached from v. It counts by the
-// type and name of the field, as in "store.slots". It follows pointers, and visits the fields of
-// structs of packages whose path begins with the prefix, except those that are named in except.
+// type and name of the field, as in "store.slots". It follows pointers. It visits the fields of
+// structs whose package path begins with the prefix. It does not visit structs named in except.
 func FieldSizes(v any, prefix string, except ...string) map[string]int {
 	s := fieldSizes{prefix: prefix, except: except, counts: map[string]int{}, seen: map[pointee]bool{}}
 	s.visit("", reflect.ValueOf(v))

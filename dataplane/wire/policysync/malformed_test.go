@@ -16,9 +16,9 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// If a policy cannot be encoded, its endpoint fails. The endpoint's clients deny everything, also
-// those that connect later. Other endpoints are served. Once the policy is valid, this endpoint is
-// served too.
+// If a policy cannot be encoded, its endpoint fails. All clients of the endpoint deny everything,
+// also clients that connect later. Other endpoints are served. Once the policy is valid, this
+// endpoint is served, too.
 func TestEndpointWhosePolicyCannotBeSent(t *testing.T) {
 	good := world(3, "a", "b")
 	e := good.Endpoints[key("a")]

@@ -217,8 +217,8 @@ func TestRemovedEndpointIsServedAgain(t *testing.T) {
 }
 
 // A slow client gets NotFound too when its endpoint is removed, and then denies everything.
-// Meanwhile, the endpoint is added again and served at the same path. Close waits neither for
-// clients that never read nor for those that never write.
+// Meanwhile, the endpoint is added again and served at the same path. Close does not wait for
+// clients that never read or never write.
 func TestSlowReaderGetsNotFoundForRemovedEndpoint(t *testing.T) {
 	server, path := serve(t, policysync.ServerConfig{Timeout: time.Hour})
 	empty := dptest.NewState()
