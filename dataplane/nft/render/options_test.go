@@ -309,5 +309,5 @@ func testDeniedPacketsOfHostAreNotRejected(t *testing.T, classes render.ClassesC
 
 func TestUnknownWorkloadsIsDropOrAccept(t *testing.T) {
 	_, err := render.New(render.Config{UnknownWorkloads: policy.HostReturn})
-	require.ErrorContains(t, err, `UnknownWorkloads "Return"`)
+	require.ErrorContains(t, err, `Config.UnknownWorkloads: "Return" is not Drop or Accept`)
 }

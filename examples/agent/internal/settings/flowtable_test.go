@@ -22,7 +22,7 @@ func TestFlowtable(t *testing.T) {
 		"flowtable: cannot be combined with bridges":         {"flowtable": "true", "bridges": "br0"},
 		"flowtable-uplinks: has no effect without flowtable": {"flowtable-uplinks": "eth0"},
 		`flowtable-uplinks: "a/b" is not an interface name`:  {"flowtable": "true", "flowtable-uplinks": "eth0,a/b"},
-		"flowtable: cannot be combined with wireguard: it would keep connections unencrypted that began so": {
+		"flowtable: cannot be combined with wireguard: connections that began unencrypted would stay so": {
 			"flowtable": "true", "wireguard": "true",
 		},
 	} {

@@ -297,7 +297,7 @@ func TestKubernetesProblems(t *testing.T) {
 		"etcd: choose etcd or the Kubernetes API as the source":    {"in-cluster": "true", "etcd": "http://a:1"},
 		"kubernetes-context: is a context of the file kubeconfig":  {"kubernetes-context": "one"},
 		`kubernetes-omit: no kind "tiers": want some of namespace`: {"kubernetes-omit": "nodes, tiers"},
-		"kubernetes-omit: pods are always read":                    {"kubernetes-omit": "pods"},
+		"kubernetes-omit: pods cannot be omitted, because":         {"kubernetes-omit": "pods"},
 		`tunnels-from-nodes: want auto, true or false, not "y"`:    {"tunnels-from-nodes": "y"},
 		"tunnels-from-nodes: needs the addresses of nodes": {
 			"kubernetes-omit": "nodes", "tunnels-from-nodes": "true",
