@@ -29,7 +29,7 @@ const (
 	MaxRulePriority = 32763
 	// DefaultPort is the UDP port of the first device. The second device has the next port.
 	DefaultPort = 51820
-	// DefaultFilterTable is the nftables table of RequireEncryption.
+	// DefaultFilterTable is the nftables table of RequireEncryption and HostEncryption.
 	DefaultFilterTable = "wayleave-wireguard"
 	// DefaultDevice and DefaultSecondDevice are the names of the devices.
 	DefaultDevice       = "wg.way"
@@ -61,9 +61,10 @@ type Config struct {
 	// second priority looks up Table. A packet that matches an exception continues at the rule with
 	// the third priority. RulePriority is at most MaxRulePriority. 0 means DefaultRulePriority.
 	RulePriority uint32
-	// HostEncryption means that packets between the nodes' own addresses are encrypted, too. Set it
-	// on all nodes: a node without it sends unencrypted answers, which a node with HostEncryption
-	// and RequireEncryption drops.
+	// HostEncryption means that packets between the nodes' own addresses are encrypted, too.
+	// Packets that this node itself would send unencrypted are dropped, such as those of a socket
+	// that is bound to an interface. Set HostEncryption on all nodes: a node without it sends
+	// unencrypted answers, which a node with HostEncryption and RequireEncryption drops.
 	HostEncryption bool
 	// UnencryptedHosts are addresses of nodes, or virtual addresses. Packets from and to them are
 	// never encrypted. List the following:
@@ -80,8 +81,8 @@ type Config struct {
 	// destination is an address of the node itself. Set RequireEncryption only when all nodes
 	// encrypt.
 	RequireEncryption bool
-	// FilterTable is the nftables table of RequireEncryption, of family inet. Nothing else may use
-	// it. Empty means DefaultFilterTable.
+	// FilterTable is the nftables table of RequireEncryption and HostEncryption, of family inet.
+	// Nothing else may use it. Empty means DefaultFilterTable.
 	FilterTable string
 	// KeyLifetime is the age of a key file at which its key is replaced. Set it only with two
 	// Devices. 0 means that keys are never replaced.

@@ -144,7 +144,8 @@ func (d *Dataplane) Teardown(ctx context.Context) error {
 	d.rotation = rotation{device: noDevice}
 	d.applyTimer.schedule(time.Time{})
 	d.devices.forget()
-	if err := errors.Join(d.reconciler.keeper.Teardown(ctx), d.filter.remove(ctx)); err != nil {
+	// The table is first, because it drops unencrypted packets of this node.
+	if err := errors.Join(d.filter.remove(ctx), d.reconciler.keeper.Teardown(ctx)); err != nil {
 		return &dataplane.ApplyError{Backend: backend, Op: "remove", Err: err}
 	}
 	return nil
@@ -153,9 +154,9 @@ func (d *Dataplane) Teardown(ctx context.Context) error {
 // PlanTeardown returns the changes that Teardown would make, as commands of ip, bridge, sysctl and
 // nft. It changes nothing.
 func (d *Dataplane) PlanTeardown(ctx context.Context) (string, error) {
-	plan, err := d.reconciler.keeper.PlanTeardown(ctx)
 	table, tableErr := d.filter.planRemoval()
-	return plan + nftCommand(table), errors.Join(err, tableErr)
+	plan, err := d.reconciler.keeper.PlanTeardown(ctx)
+	return nftCommand(table) + plan, errors.Join(tableErr, err)
 }
 
 // nftCommand returns a script of nft as a command of the shell.
@@ -207,6 +208,6 @@ func (d *Dataplane) Plan(ctx context.Context, b dataplane.Batch) (string, error)
 	for i, dev := range d.devices.list {
 		plan += dev.plan(outDevices{}.desiredPeers(i, nodes))
 	}
-	table, err := d.filter.plan(ctx, state.findOwnPrefixes())
+	table, err := d.filter.plan(ctx, state.filterPrefixes())
 	return plan + nftCommand(table), err
 }

@@ -63,7 +63,7 @@
 //   - For each prefix of Config.UnencryptedHosts: packets from the prefix, and packets to it.
 //
 // docs/wireguard.md explains the other objects: routes of type throw, for unencrypted addresses in
-// encrypted prefixes, and the nftables table of Config.RequireEncryption.
+// encrypted prefixes, and the nftables table of Config.RequireEncryption and HostEncryption.
 //
 // # Order of dataplanes
 //

@@ -6,14 +6,18 @@ package wireguard_test
 
 import (
 	"errors"
+	"net"
 	"net/netip"
 	"os"
 	"os/exec"
 	"slices"
+	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	"github.com/wayleave/wayleave/dataplane"
 	"github.com/wayleave/wayleave/dataplane/wireguard"
@@ -40,6 +44,7 @@ func TestUnencryptedPacketsAreDropped(t *testing.T) {
 			for _, family := range []string{"-4", "-6"} {
 				n2.run(n2.ns, "ip %s rule del priority 100", family)
 			}
+			n2.run(n2.ns, "nft delete table inet wayleave-wireguard") // it would drop packets of n2 itself
 			for i, a := range n1.pod.Addresses {
 				require.True(t, dropped(c, n2.pod.NS, a), a)
 				require.False(t, dropped(c, n3.pod.NS, a), a)
@@ -59,10 +64,49 @@ func TestUnencryptedPacketsAreDropped(t *testing.T) {
 			n1.cfg.RequireEncryption = false
 			n1.start()
 			require.NoError(t, n1.driver.WaitApplied(t.Context()))
-			require.Empty(t, n1.list("wayleave", "nft list tables"))
+			require.Equal(t, hosts, len(n1.list("wayleave", "nft list tables")) > 0, "HostEncryption needs the table")
 			require.False(t, dropped(c, n2.pod.NS, n1.pod.Addresses[0]))
 		})
 	}
+}
+
+// With HostEncryption, packets of sockets that are bound to an interface are dropped, because the
+// kernel would send them unencrypted.
+func TestPacketsOfBoundSocketsAreDropped(t *testing.T) {
+	c := newCluster(t, 3, func(cfg *wireguard.Config) {
+		cfg.HostEncryption = true
+		cfg.UnencryptedHosts = []netip.Prefix{netip.MustParsePrefix("192.0.2.3/32")}
+	})
+	n1, n2 := c.nodes[0], c.nodes[1]
+	wire := n1.capture()
+	// dial connects to a server from a socket that is bound to eth0.
+	dial := func(network string, to netip.Addr) error {
+		dialer := net.Dialer{Timeout: 300 * time.Millisecond}
+		dialer.Control = func(_, _ string, raw syscall.RawConn) (err error) {
+			controlErr := raw.Control(func(fd uintptr) { err = unix.BindToDevice(int(fd), "eth0") })
+			return errors.Join(err, controlErr)
+		}
+		return n1.ns.Do(func() error {
+			conn, err := dialer.Dial(network, netip.AddrPortFrom(to, port).String())
+			if err != nil {
+				return err
+			}
+			_, err = conn.Write([]byte("hello"))
+			return errors.Join(err, conn.Close())
+		})
+	}
+	for i, a := range n2.resource.Addresses {
+		for _, to := range []netip.Addr{a.Addr(), n2.pod.Addresses[i]} {
+			for _, network := range []string{"tcp", "udp"} {
+				require.Error(t, dial(network, to), "%s to %s", network, to)
+			}
+		}
+	}
+	require.NoError(t, dial("tcp", netip.MustParseAddr("192.0.2.3")), "its packets are not encrypted")
+	for _, p := range wire.packets() {
+		require.True(t, strings.HasPrefix(p, "wireguard") || strings.Contains(p, "192.0.2.3"), p)
+	}
+	c.requireReachable()
 }
 
 // dropped reports whether an address does not answer.
@@ -71,9 +115,9 @@ func dropped(c *cluster, from *netns.NS, to netip.Addr) bool {
 	return nstest.Dropped(c.T, from, netip.AddrPortFrom(to, port).String())
 }
 
-// Without the module nft_fib_inet, the error names it, and the dataplanes after this one get no new
-// routes. Once the module is loaded, the table is made.
-func TestMissingModuleOfRequireEncryption(t *testing.T) {
+// Without the module nft_fib_inet, which both options need, the error names it, and the dataplanes
+// after this one get no new routes. Once the module is loaded, the table is made.
+func TestMissingModuleOfFilterTable(t *testing.T) {
 	const helper = "/proc/sys/kernel/modprobe" // the program with which the kernel loads modules
 	former, err := os.ReadFile(helper)
 	require.NoError(t, err)

@@ -4,22 +4,27 @@ package wireguard
 
 import (
 	"errors"
+	"fmt"
 	"net"
 	"net/netip"
 	"os/exec"
+	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	"github.com/wayleave/wayleave/dataplane"
 	"github.com/wayleave/wayleave/internal/netns"
 	"github.com/wayleave/wayleave/internal/netns/nstest"
 )
 
-// The table has the node's own prefixes. Pods inside these prefixes do not change it. It is
-// planned, kept, and removed if encryption is no longer required.
+// The table has the node's own prefixes, and those of other nodes without the addresses whose
+// packets are not encrypted. Pods inside the own prefixes do not change it. It is planned, kept,
+// and removed if no option needs it.
 func TestFilterTable(t *testing.T) {
 	a := newTestDataplane(t)
 	a.cfg.RequireEncryption, a.cfg.HostEncryption = true, true
@@ -36,6 +41,7 @@ func TestFilterTable(t *testing.T) {
 	_ = a.applyVisible(events...)
 	const drop = `fib saddr oifname { "wg.way" } counter packets 0 bytes 0 ` +
 		`drop comment "unencrypted packet from a node that encrypts"`
+	const sent = `counter packets 0 bytes 0 drop comment "packet of this node that leaves unencrypted"`
 	want := `table inet wayleave-wireguard {
 	set own4 {
 		type ipv4_addr
@@ -48,6 +54,33 @@ func TestFilterTable(t *testing.T) {
 		type ipv6_addr
 		flags interval
 		elements = { fd00:1::/122 }
+	}
+
+	set remote4 {
+		type ipv4_addr
+		flags interval
+		elements = { 10.0.2.0/29, 10.0.2.10/31,
+			     10.0.2.12/30, 10.0.2.16/28,
+			     10.0.2.32/27, 192.0.2.2 }
+	}
+
+	set remote6 {
+		type ipv6_addr
+		flags interval
+		elements = { fd00:2::/122 }
+	}
+
+	chain unencrypted {
+		icmpv6 type 133-137 accept
+		udp sport { 51820 } accept
+		fib saddr type local ` + sent + `
+	}
+
+	chain postrouting {
+		type filter hook postrouting priority srcnat - 1; policy accept;
+		oifname { "lo", "wg.way" } accept
+		ip daddr @remote4 goto unencrypted
+		ip6 daddr @remote6 goto unencrypted
 	}
 
 	chain prerouting {
@@ -89,23 +122,29 @@ func TestFilterTable(t *testing.T) {
 	require.Contains(t, list(), "10.0.5.0/26")
 	require.Contains(t, list(), "10.7.7.7")
 	require.NotContains(t, list(), "10.0.1.7")
+}
 
-	plan, err = a.PlanTeardown(t.Context())
+// Teardown removes the table, and so does a run without the options that need it.
+func TestFilterTableIsRemoved(t *testing.T) {
+	a := newTestDataplane(t)
+	a.cfg.RequireEncryption, a.cfg.HostEncryption = true, true
+	list := func() string { return nstest.NFT(t, a.ns, "", "list", "ruleset") }
+	_ = a.applyVisible(network()...)
+	plan, err := a.PlanTeardown(t.Context())
 	require.NoError(t, err)
 	require.Contains(t, plan, "nft 'delete table inet wayleave-wireguard'\n")
 	require.NoError(t, a.Teardown(t.Context()))
 	require.Empty(t, list())
 
-	// A run that does not require encryption removes the table of an earlier run at its start.
-	_ = a.applyVisible(events...)
+	_ = a.applyVisible(network()...)
 	require.NotEmpty(t, list())
 	require.NoError(t, a.Close())
 	b := newTestDataplane(t)
 	b.ns, b.cfg.NetNS, b.devices.namespace = a.ns, a.ns.FD(), a.ns.FD()
-	plan, err = b.Plan(t.Context(), dataplane.Batch{Events: events})
+	plan, err = b.Plan(t.Context(), dataplane.Batch{Events: network()})
 	require.NoError(t, err)
 	require.Equal(t, 1, strings.Count(plan, "nft"), plan)
-	_ = b.applyVisible(events...)
+	_ = b.applyVisible(network()...)
 	require.Empty(t, list())
 }
 
@@ -167,8 +206,8 @@ func newTranslatingNode(t *testing.T) (node, underlay *netns.NS, pod net.PacketC
 // translated to a pod. Without HostEncryption, nodes do not encrypt to the address of another one.
 func TestTranslatedPacketsAreDropped(t *testing.T) {
 	node, underlay, pod := newTranslatingNode(t)
-	own := ownPrefixes{
-		encrypted: prefixes("10.0.1.0/26", "fd00:1::/122"), hosts: prefixes("192.0.2.1/32", "2001:db8::1/128"),
+	own := filterPrefixes{
+		own: prefixes("10.0.1.0/26", "fd00:1::/122"), hosts: prefixes("192.0.2.1/32", "2001:db8::1/128"),
 	}
 	send := func(from, to, text string) {
 		t.Helper()
@@ -206,7 +245,7 @@ func TestTranslatedPacketsAreDropped(t *testing.T) {
 		}.withDefaults()
 		f := filter{cfg: &cfg}
 		if hosts {
-			own.encrypted, own.hosts = append(own.encrypted, own.hosts...), nil
+			own.own, own.hosts = append(own.own, own.hosts...), nil
 		}
 		require.NoError(t, f.apply(t.Context(), own))
 		for _, tt := range []struct {
@@ -224,4 +263,135 @@ func TestTranslatedPacketsAreDropped(t *testing.T) {
 		}
 		require.NoError(t, f.close())
 	}
+}
+
+// A packet that the node itself sends to an encrypted prefix leaves by a WireGuard device, or not
+// at all, even if its socket is bound to another interface. The table passes the encrypted packets
+// themselves, those with a named address, and packets that the node forwards.
+func TestBoundSocketsSendNothingUnencrypted(t *testing.T) {
+	node, _, _ := newTranslatingNode(t)
+	workload := nstest.NewWorkload(t, node, "way2", "10.0.1.6", "fd00:1::6")
+	const gateway = "lladdr 02:00:00:00:00:01 nud permanent dev"
+	for command := range strings.Lines(`addr add 192.0.2.77/32 dev lo
+		route replace default via 192.0.2.2
+		route replace default via 2001:db8::2
+		route add 10.0.2.6/32 via 192.0.2.2
+		route add 10.0.1.6/32 dev way2
+		neigh replace 192.0.2.2 ` + gateway + ` eth0
+		neigh replace 2001:db8::2 ` + gateway + ` eth0
+		neigh replace 10.0.2.5 ` + gateway + ` wg.way
+		neigh replace fd00:2::5 ` + gateway + ` wg.way`) {
+		require.NoError(t, node.Do(exec.Command("ip", strings.Fields(command)...).Run), command)
+	}
+	nstest.NFT(t, node, `table inet services {
+	chain output {
+		type nat hook output priority -100
+		ip daddr 10.96.0.2 dnat ip to 10.0.2.5
+		ip6 daddr fd00:96::2 dnat ip6 to fd00:2::5
+	}
+}
+`, "-f", "-")
+	cfg := Config{
+		NetNS: node.FD(), HostEncryption: true, UnencryptedHosts: prefixes("10.0.2.9/31", "192.0.2.77/32"),
+		Devices: []Device{{Name: "wg.way"}},
+	}.withDefaults()
+	f := filter{cfg: &cfg}
+	t.Cleanup(func() { require.NoError(t, f.close()) })
+	require.NoError(t, f.apply(t.Context(), filterPrefixes{
+		remote: parts(prefixes("10.0.2.0/26", "fd00:2::/122"), prefixes("10.0.2.32/27")),
+	}))
+	captures := map[string]*nstest.Capture{}
+	for _, name := range []string{"eth0", "wg.way"} {
+		captures[name] = nstest.NewCapture(t, node, name)
+	}
+	// devices returns the devices by which datagrams have left.
+	devices := func() (names []string) {
+		for _, name := range []string{"eth0", "wg.way"} {
+			for _, b := range captures[name].Packets() {
+				if p, ok := nstest.ParseIP(b); ok && p.Protocol == unix.IPPROTO_UDP {
+					names = append(names, name)
+				}
+			}
+		}
+		return names
+	}
+	for _, tt := range []struct {
+		name, from, to string
+		bound          bool
+		device         string
+	}{
+		{"IPv4", "", "10.0.2.5:1", true, ""},
+		{"IPv6", "", "[fd00:2::5]:1", true, ""},
+		{"from a link-local address", linkLocal(t, node, "eth0"), "[fd00:2::5]:1", true, ""},
+		{"from an address of another interface", "192.0.2.1:0", "10.0.2.6:1", false, ""},
+		{"translated", "", "10.96.0.2:1", true, ""},
+		{"translated IPv6", "", "[fd00:96::2]:1", true, ""},
+		{"not bound", "", "10.0.2.5:1", false, "wg.way"},
+		{"not bound, IPv6", "", "[fd00:2::5]:1", false, "wg.way"},
+		{"not bound, translated", "", "10.96.0.2:1", false, "wg.way"},
+		{"not bound, translated IPv6", "", "[fd00:96::2]:1", false, "wg.way"},
+		{"not bound, by another route", "", "10.0.2.6:1", false, ""},
+		{"encrypted already", "192.0.2.1:51820", "10.0.2.5:1", true, "eth0"},
+		{"to a named address", "", "10.0.2.9:1", true, "eth0"},
+		{"from a named address", "192.0.2.77:0", "10.0.2.5:1", true, "eth0"},
+		{"to an address that is not encrypted", "", "10.0.2.33:1", true, "eth0"},
+		{"to a node that does not encrypt", "", "10.0.3.5:1", true, "eth0"},
+	} {
+		require.NoError(t, node.Do(func() error { return sendDatagram(tt.from, tt.to, tt.bound) }), tt.name)
+		var want []string
+		if tt.device != "" {
+			want = []string{tt.device}
+		}
+		require.Equal(t, want, devices(), tt.name)
+	}
+	require.NoError(t, workload.NS.Do(func() error { return sendDatagram("", "10.0.2.6:1", false) }))
+	require.Eventually(t, func() bool { return slices.Equal(devices(), []string{"eth0"}) }, 5*time.Second,
+		10*time.Millisecond, "forwarded")
+}
+
+// linkLocal returns the link-local address of an interface, with port 0.
+func linkLocal(t *testing.T, ns *netns.NS, name string) (address string) {
+	t.Helper()
+	require.NoError(t, ns.Do(func() error {
+		link, err := net.InterfaceByName(name)
+		if err != nil {
+			return err
+		}
+		list, err := link.Addrs()
+		for _, a := range list {
+			if ip := a.(*net.IPNet).IP; ip.IsLinkLocalUnicast() {
+				address = fmt.Sprintf("[%s%%%s]:0", ip, name)
+			}
+		}
+		return err
+	}))
+	require.NotEmpty(t, address)
+	return address
+}
+
+// sendDatagram sends a datagram from an address, if it is not empty. The socket can be bound to
+// eth0. It is no error if the node drops the datagram.
+func sendDatagram(from, to string, bound bool) error {
+	dialer := net.Dialer{Control: func(_, _ string, raw syscall.RawConn) (err error) {
+		if bound {
+			controlErr := raw.Control(func(fd uintptr) { err = unix.BindToDevice(int(fd), "eth0") })
+			err = errors.Join(err, controlErr)
+		}
+		return err
+	}}
+	if from != "" {
+		address, err := net.ResolveUDPAddr("udp", from)
+		if err != nil {
+			return err
+		}
+		dialer.LocalAddr = address
+	}
+	conn, err := dialer.Dial("udp", to)
+	if err != nil {
+		return err
+	}
+	if _, err = conn.Write([]byte("hello")); errors.Is(err, unix.EPERM) {
+		err = nil
+	}
+	return errors.Join(err, conn.Close())
 }

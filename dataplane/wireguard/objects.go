@@ -44,11 +44,11 @@ func identity(object routes.Object) any {
 
 // desiredObjects returns the desired devices and their settings and, if this node encrypts, the
 // desired routes and rules. The parameter deviceName returns the name of the device through which
-// this node sends to a remote node. The method also sets s.encrypted.
+// this node sends to a remote node. The method also sets s.encrypted and s.throws.
 func (s *state) desiredObjects(nodes map[string]*remoteNode, deviceName func(*remoteNode) string) objects {
 	all := s.ownBlackholes()
 	s.addDevices(all)
-	s.encrypted = map[netip.Prefix]struct{}{}
+	s.encrypted, s.throws = map[netip.Prefix]struct{}{}, nil
 	if !s.encrypting {
 		return all
 	}
@@ -81,6 +81,7 @@ func (s *state) desiredObjects(nodes map[string]*remoteNode, deviceName func(*re
 			continue // past the encryption, there is no route to an unreachable prefix
 		}
 		if _, ok := s.encrypted[dst]; !ok && hasShorterPrefix(s.encrypted, dst) {
+			s.throws = append(s.throws, dst)
 			all.add(routes.Route{Dst: dst, Table: s.cfg.Table, Type: routes.Throw})
 		}
 	}

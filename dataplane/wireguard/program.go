@@ -87,7 +87,7 @@ func (d *Dataplane) programAll(ctx context.Context, resync, installed bool, r *r
 		r.addPeers(d.devices.addPeers(d.remoteNodes, d.outDevices))
 	}
 	r.keeper = d.reconciler.apply(ctx, d.desiredObjects(), resync)
-	if r.filter = d.filter.add(ctx, d.state.findOwnPrefixes()); resync && r.filter == nil {
+	if r.filter = d.filter.add(ctx, d.state.filterPrefixes()); resync && r.filter == nil {
 		r.filter = d.filter.verify(ctx)
 	}
 	if installed {
@@ -102,9 +102,13 @@ func (r *result) addPeers(anyRefused bool, err error) {
 	r.device = errors.Join(r.device, err)
 }
 
-// Finish implements dataplane.Finisher. It first removes unwanted routes and rules, and then
-// unwanted peers. Then it removes prefixes that no longer belong to this node from the nftables
-// table of Config.RequireEncryption.
+// Finish implements dataplane.Finisher. It removes what is unwanted, in this order:
+//
+//  1. from the nftables table, prefixes of other nodes, so that no packet is dropped that takes a
+//     new, unencrypted route;
+//  2. routes and rules;
+//  3. peers;
+//  4. from the nftables table, prefixes that no longer belong to this node.
 //
 // Finish removes nothing while a rule, a blackhole route or the nftables table cannot be installed.
 // In this case, the Driver withholds new and changed routes from the dataplanes after this one.
@@ -121,16 +125,27 @@ func (d *Dataplane) Finish(ctx context.Context) error {
 	r.unfinished, r.removal = nil, nil
 	_, general := keeperFault(r.keeper)
 	if r.skipped = general || r.filter != nil; !r.skipped {
-		if err := d.reconciler.finish(ctx); r.keeper == nil { // otherwise Apply has reported the error
-			r.removal = err
-		}
-		r.removal = errors.Join(r.removal, d.devices.removePeers(d.remoteNodes, d.outDevices),
-			d.filter.apply(ctx, d.state.findOwnPrefixes()))
+		r.removal = d.removeUnwanted(ctx, r.keeper == nil)
 	}
 	if d.recordResult(r); r.removal != nil {
 		d.applyTimer.schedule(r.time.Add(retryInterval))
 	}
 	return nil
+}
+
+// removeUnwanted does the work of Finish. It returns the errors of the keeper only if reportKeeper
+// is set; otherwise Apply has reported them. If it cannot remove prefixes of other nodes from the
+// table, it leaves the rest: packets to these prefixes are still encrypted.
+func (d *Dataplane) removeUnwanted(ctx context.Context, reportKeeper bool) error {
+	p := d.state.filterPrefixes()
+	if err := d.filter.removeRemote(ctx, p); err != nil {
+		return err
+	}
+	err := d.reconciler.finish(ctx)
+	if !reportKeeper {
+		err = nil
+	}
+	return errors.Join(err, d.devices.removePeers(d.remoteNodes, d.outDevices), d.filter.apply(ctx, p))
 }
 
 // finishNow calls Finish if it has work, and returns all faults. err is the result of ApplyVisible.

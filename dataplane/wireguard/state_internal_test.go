@@ -3,6 +3,7 @@
 package wireguard
 
 import (
+	"fmt"
 	"net/netip"
 	"slices"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"golang.zx2c4.com/wireguard/wgctrl/wgtypes"
 
 	"github.com/wayleave/wayleave/dataplane"
+	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 	"github.com/wayleave/wayleave/dataplane/routes"
 	"github.com/wayleave/wayleave/policy"
 )
@@ -277,3 +279,39 @@ type joinedErrors []error
 
 func (j joinedErrors) Error() string   { return "joined" }
 func (j joinedErrors) Unwrap() []error { return j }
+
+// The set has the addresses whose longest prefix is encrypted, even if prefixes are nested.
+func TestParts(t *testing.T) {
+	for _, tt := range []struct{ included, excluded, want []string }{
+		{nil, nil, nil},
+		{[]string{"10.0.0.0/24"}, nil, []string{"10.0.0.0/24"}},
+		{[]string{"10.0.0.0/24", "10.0.0.8/32", "10.0.1.0/24"}, nil, []string{"10.0.0.0/24", "10.0.1.0/24"}},
+		{[]string{"10.0.0.0/30"}, []string{"10.0.0.2/32"}, []string{"10.0.0.0/31", "10.0.0.3/32"}},
+		{[]string{"10.0.0.0/30", "10.0.0.1/32"}, []string{"10.0.0.0/31"}, []string{"10.0.0.1/32", "10.0.0.2/31"}},
+		{[]string{"10.0.0.0/31"}, []string{"10.0.0.0/32", "10.0.0.1/32"}, nil},
+		{nil, []string{"10.0.0.0/24"}, nil},
+		{[]string{"0.0.0.0/0", "::/0"}, []string{"128.0.0.0/1"}, []string{"0.0.0.0/1", "::/0"}},
+		{[]string{"fd00::/127", "10.0.0.0/8"}, []string{"fd00::1/128"}, []string{"10.0.0.0/8", "fd00::/128"}},
+		{[]string{"192.0.2.77/24"}, nil, []string{"192.0.2.0/24"}},
+	} {
+		require.Equal(t, prefixes(tt.want...), parts(prefixes(tt.included...), prefixes(tt.excluded...)), "%+v", tt)
+	}
+}
+
+// The prefixes that an earlier process left are read from any range.
+func TestElementPrefixes(t *testing.T) {
+	for _, tt := range []struct{ first, last, want string }{
+		{"10.0.0.7", "", "[10.0.0.7/32]"},
+		{"10.0.0.0", "10.0.0.63", "[10.0.0.0/26]"},
+		{"10.0.0.10", "10.0.0.16", "[10.0.0.10/31 10.0.0.12/30 10.0.0.16/32]"},
+		{"0.0.0.0", "255.255.255.255", "[0.0.0.0/0]"},
+		{"255.255.255.254", "255.255.255.255", "[255.255.255.254/31]"},
+		{"fd00::", "fd00::2", "[fd00::/127 fd00::2/128]"},
+	} {
+		e := ruleset.Element{Key: []ruleset.Value{ruleset.Addr(netip.MustParseAddr(tt.first))}}
+		if tt.last != "" {
+			e.Last = ruleset.Addr(netip.MustParseAddr(tt.last))
+		}
+		require.Equal(t, tt.want, fmt.Sprint(elementPrefixes([]ruleset.Element{e})))
+	}
+}

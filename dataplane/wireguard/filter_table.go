@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package wireguard
+
+import (
+	"fmt"
+	"net/netip"
+
+	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
+)
+
+// Priorities of the chains. The first is that of NF_IP_PRI_RAW, before connection tracking. The
+// second is the next one after NF_IP_PRI_NAT_DST (-100), the translation of destinations. The third
+// is the last one before NF_IP_PRI_NAT_SRC (100), the translation of sources.
+const rawPriority, translatedPriority, sentPriority = -300, -99, 99
+
+// Numbers of the kernel.
+const (
+	nfprotoIPv4, nfprotoIPv6 = 2, 10
+	protocolUDP              = 17
+	protocolICMPv6           = 58
+	loopback                 = "lo"
+	// Router solicitation is the first and redirect the last type of neighbour discovery (RFC
+	// 4861). Nodes send it unencrypted.
+	routerSolicitation, redirect = 133, 137
+)
+
+// The names of the sets of filterPrefixes.own and remote, without the IP version.
+const ownSetName, remoteSetName = "own", "remote"
+
+// filterFamily has the constants of an IP version in the table.
+type filterFamily struct {
+	version                int
+	number                 uint8 // NFPROTO_IPV4 or NFPROTO_IPV6
+	typ                    ruleset.Type
+	saddr, daddr, original ruleset.Field
+}
+
+func filterFamilies() []filterFamily {
+	return []filterFamily{
+		{4, nfprotoIPv4, ruleset.TypeIPv4, ruleset.IPSaddr, ruleset.IPDaddr, ruleset.CtOriginalDaddr},
+		{6, nfprotoIPv6, ruleset.TypeIPv6, ruleset.IP6Saddr, ruleset.IP6Daddr, ruleset.CtOriginalDaddr6},
+	}
+}
+
+// table returns the nftables table, with the chains of the required options.
+func (f *filter) table(p filterPrefixes) *ruleset.Table {
+	t := &ruleset.Table{Name: f.cfg.FilterTable}
+	if f.cfg.RequireEncryption {
+		f.addReceived(t, p)
+	}
+	if f.cfg.HostEncryption {
+		f.addSent(t, p)
+	}
+	return t
+}
+
+// addReceived adds what RequireEncryption needs. The chains drop a packet if all of this holds:
+//
+//   - The packet did not enter by a WireGuard device.
+//   - The packet's destination is in one of the own prefixes.
+//   - This node's route to the packet's source is over a WireGuard device.
+//
+// The chain called translated checks the same after the translation of the destination.
+func (f *filter) addReceived(t *ruleset.Table, p filterPrefixes) {
+	encrypted := rule(oneOf(ruleset.IIFName, append(f.deviceNames(), ruleset.Ifname(loopback))...))
+	raw := chain(ruleset.Prerouting, "prerouting", rawPriority)
+	raw.Rules = append([]ruleset.Rule{encrypted}, f.hostRules()...)
+	translated := chain(ruleset.Prerouting, "translated", translatedPriority)
+	translated.Rules = []ruleset.Rule{encrypted}
+	t.Chains = append(t.Chains, raw, translated)
+	// Packets without a connection, such as those of neighbour discovery, have no status and do not
+	// match.
+	isTranslated := equals(ruleset.CtStatus, ruleset.Uint32(ruleset.CtSNAT|ruleset.CtDNAT))
+	for _, family := range filterFamilies() {
+		ownSet := family.set(ownSetName, p.own)
+		t.Sets = append(t.Sets, ownSet)
+		if !f.cfg.HostEncryption { // other nodes send unencrypted packets to these addresses, as to a NodePort
+			hosts := family.set("hosts", p.hosts)
+			t.Sets = append(t.Sets, hosts)
+			translated.Rules = append(translated.Rules, rule(family.in(family.original, hosts)...))
+		}
+		drop := dropRule("unencrypted packet from a node that encrypts",
+			append(family.in(family.daddr, ownSet), oneOf(ruleset.FibSaddrOIFName, f.deviceNames()...))...)
+		raw.Rules = append(raw.Rules, drop)
+		drop.Matches = append([]ruleset.Match{isTranslated}, drop.Matches...)
+		translated.Rules = append(translated.Rules, drop)
+	}
+}
+
+// addSent adds what HostEncryption needs. The chains drop a packet of this node itself if its
+// destination is in one of the remote prefixes, and it does not leave by a WireGuard device. The
+// kernel ignores the routes for a socket that is bound to another interface.
+//
+// The packet's interface and destination are final in the hook postrouting. The packet is of this
+// node if its source is an address of this node. Packets that the node forwards take the routes. A
+// bridge may pass packets of other hosts to this hook, and must not lose them.
+func (f *filter) addSent(t *ruleset.Table, p filterPrefixes) {
+	sent := chain(ruleset.Postrouting, "postrouting", sentPriority)
+	sent.Rules = []ruleset.Rule{rule(oneOf(ruleset.OIFName, append(f.deviceNames(), ruleset.Ifname(loopback))...))}
+	unencrypted := &ruleset.Chain{Name: "unencrypted"}
+	unencrypted.Rules = []ruleset.Rule{
+		neighbourDiscovery(),
+		rule(equals(ruleset.L4Proto, ruleset.Byte(protocolUDP)), oneOf(ruleset.Sport, f.ports()...)),
+	}
+	t.Chains = append(t.Chains, sent, unencrypted)
+	for _, family := range filterFamilies() {
+		remote := family.set(remoteSetName, p.remote)
+		t.Sets = append(t.Sets, remote)
+		sent.Rules = append(sent.Rules, ruleset.Rule{
+			Matches:    family.in(family.daddr, remote),
+			Statements: []ruleset.Statement{ruleset.Verdict{Kind: ruleset.Goto, Chain: unencrypted.Name}},
+		})
+		hosts := family.set("unencrypted", parts(f.cfg.UnencryptedHosts, nil))
+		if len(hosts.Elements) > 0 {
+			t.Sets = append(t.Sets, hosts)
+			unencrypted.Rules = append(unencrypted.Rules,
+				rule(family.in(family.saddr, hosts)...), rule(family.in(family.daddr, hosts)...))
+		}
+	}
+	unencrypted.Rules = append(unencrypted.Rules, dropRule("packet of this node that leaves unencrypted",
+		equals(ruleset.FibSaddrType, ruleset.Uint32(ruleset.FibTypeLocal))))
+}
+
+// deviceNames returns the names of the devices, as values of the table.
+func (f *filter) deviceNames() (names []ruleset.Value) {
+	for _, d := range f.cfg.Devices {
+		names = append(names, ruleset.Ifname(d.Name))
+	}
+	return names
+}
+
+// ports returns the UDP ports of the devices, as values of the table.
+func (f *filter) ports() (ports []ruleset.Value) {
+	for _, d := range f.cfg.Devices {
+		ports = append(ports, ruleset.Port(d.Port))
+	}
+	return ports
+}
+
+// hostRules returns the rules that HostEncryption needs. These rules accept neighbour discovery and
+// the outer, encrypted packets. Nodes send both kinds of packets by other interfaces, although the
+// route to the address of a node is over a WireGuard device.
+func (f *filter) hostRules() []ruleset.Rule {
+	if !f.cfg.HostEncryption {
+		return nil
+	}
+	return []ruleset.Rule{
+		neighbourDiscovery(),
+		rule(
+			equals(ruleset.FibDaddrType, ruleset.Uint32(ruleset.FibTypeLocal)),
+			equals(ruleset.L4Proto, ruleset.Byte(protocolUDP)), oneOf(ruleset.Dport, f.ports()...),
+		),
+	}
+}
+
+// neighbourDiscovery returns a rule that accepts neighbour discovery.
+func neighbourDiscovery() ruleset.Rule {
+	return rule(
+		equals(ruleset.NFProto, ruleset.Byte(nfprotoIPv6)), equals(ruleset.L4Proto, ruleset.Byte(protocolICMPv6)),
+		ruleset.Compare{
+			Field: ruleset.ICMPv6Type, Value: ruleset.Byte(routerSolicitation), Last: ruleset.Byte(redirect),
+		},
+	)
+}
+
+func (f filterFamily) setName(name string) string { return fmt.Sprintf("%s%d", name, f.version) }
+
+// set returns the set of the prefixes that are of the family.
+func (f filterFamily) set(name string, prefixes []netip.Prefix) *ruleset.Set {
+	s := &ruleset.Set{Name: f.setName(name), Key: []ruleset.Type{f.typ}, Interval: true}
+	for _, p := range prefixes {
+		if version(p.Addr()) == f.version {
+			s.Elements = append(s.Elements, ruleset.Element{
+				Key: []ruleset.Value{ruleset.Addr(p.Addr())}, Last: ruleset.Addr(ruleset.LastAddr(p)),
+			})
+		}
+	}
+	return s
+}
+
+// in returns matches for packets of the family whose field is in the set.
+func (f filterFamily) in(field ruleset.Field, set *ruleset.Set) []ruleset.Match {
+	return []ruleset.Match{
+		equals(ruleset.NFProto, ruleset.Byte(f.number)),
+		ruleset.Lookup{Fields: []ruleset.Field{field}, Set: set.Name},
+	}
+}
+
+func chain(point ruleset.HookPoint, name string, priority int) *ruleset.Chain {
+	accept := ruleset.Verdict{Kind: ruleset.Accept}
+	return &ruleset.Chain{Name: name, Hook: &ruleset.Hook{Point: point, Priority: priority, Policy: accept}}
+}
+
+// dropRule returns a rule that counts and drops.
+func dropRule(comment string, matches ...ruleset.Match) ruleset.Rule {
+	return ruleset.Rule{
+		Matches:    matches,
+		Statements: []ruleset.Statement{ruleset.Counter{}, ruleset.Verdict{Kind: ruleset.Drop}},
+		Comment:    comment,
+	}
+}
+
+// rule returns a rule that accepts.
+func rule(matches ...ruleset.Match) ruleset.Rule {
+	return ruleset.Rule{Matches: matches, Statements: []ruleset.Statement{ruleset.Verdict{Kind: ruleset.Accept}}}
+}
+
+func equals(f ruleset.Field, v ruleset.Value) ruleset.Match {
+	return ruleset.Compare{Field: f, Value: v}
+}
+
+func oneOf(f ruleset.Field, values ...ruleset.Value) ruleset.Match {
+	in := ruleset.In{Fields: []ruleset.Field{f}}
+	for _, v := range values {
+		in.Elements = append(in.Elements, ruleset.Element{Key: []ruleset.Value{v}})
+	}
+	return in
+}
