@@ -61,10 +61,11 @@ type Config struct {
 	// second priority looks up Table. A packet that matches an exception continues at the rule with
 	// the third priority. RulePriority is at most MaxRulePriority. 0 means DefaultRulePriority.
 	RulePriority uint32
-	// HostEncryption means that packets between the nodes' own addresses are encrypted, too.
-	// Packets that this node itself would send unencrypted are dropped, such as those of a socket
-	// that is bound to an interface. Set HostEncryption on all nodes: a node without it sends
-	// unencrypted answers, which a node with HostEncryption and RequireEncryption drops.
+	// HostEncryption means that packets between the nodes' own addresses are encrypted, too. If a
+	// packet of this node must be encrypted but would leave unencrypted, the packet is dropped,
+	// such as one of a socket that is bound to an interface. Set HostEncryption on all nodes: a
+	// node without it sends unencrypted answers, which a node with HostEncryption and
+	// RequireEncryption drops.
 	HostEncryption bool
 	// UnencryptedHosts are addresses of nodes, or virtual addresses. Packets from and to them are
 	// never encrypted. List the following:

@@ -144,7 +144,7 @@ func (d *Dataplane) Teardown(ctx context.Context) error {
 	d.rotation = rotation{device: noDevice}
 	d.applyTimer.schedule(time.Time{})
 	d.devices.forget()
-	// The table is first, because it drops unencrypted packets of this node.
+	// Without the routes, the table would drop this node's packets.
 	if err := errors.Join(d.filter.remove(ctx), d.reconciler.keeper.Teardown(ctx)); err != nil {
 		return &dataplane.ApplyError{Backend: backend, Op: "remove", Err: err}
 	}

@@ -326,12 +326,12 @@ func TestFailedRemovalIsFaultOfNextApply(t *testing.T) {
 	a.kernel.refuse = testKey(2)
 	require.NoError(t, a.Finish(t.Context()))
 	require.Equal(t, a.last.time.Add(retryInterval).UnixNano(), a.applyTimer.due.Load())
-	require.ErrorContains(t, a.last.err, "remove peers")
+	require.ErrorContains(t, a.last.err, "remove unwanted objects")
 	a.now = a.now.Add(retryInterval)
-	require.ErrorContains(t, a.applyVisible(), "remove peers")
+	require.ErrorContains(t, a.applyVisible(), "remove unwanted objects")
 	a.kernel.refuse = wgtypes.Key{}
 	require.NoError(t, a.Finish(t.Context()))
-	require.NotContains(t, fmt.Sprint(a.last.err), "remove peers")
+	require.NotContains(t, fmt.Sprint(a.last.err), "remove unwanted objects")
 
 	_ = a.Apply(t.Context(), dataplane.Batch{Events: network()})
 	_ = a.applyVisible(nodeUpdate("b", "192.0.2.2"))

@@ -26,8 +26,8 @@
 //
 // A node encrypts packets to another node once it has received the public keys of both nodes. From
 // then on, the node drops packets that it cannot encrypt, for example while the device is down. If
-// a policy routing rule or a blackhole route cannot be installed, packets may leave unencrypted,
-// and Apply returns an error.
+// a policy routing rule, a blackhole route or the nftables table cannot be installed, packets may
+// leave unencrypted, and Apply returns an error.
 //
 // If the node's keys are later removed from its Node resource, the node still encrypts until
 // Teardown or until a new Dataplane is used, as after a restart.

@@ -20,25 +20,24 @@ type filter struct {
 	applier *applier.Applier // nil if it is not open
 	// absent is set once no table of an earlier process is left.
 	absent bool
-	// last are the prefixes of the last apply or add. Before the first one, readLast sets it to
-	// those of an earlier process, and then sets read.
+	// last are the prefixes of the last apply or add. Before the first one, readLast reads own and
+	// remote of an earlier process into last, and sets read.
 	last filterPrefixes
 	read bool
 }
 
-// add does the same as apply, but removes no prefix that is no longer encrypted. It keeps such a
-// prefix because later dataplanes may still have routes for it. The next apply removes the prefix.
-// This holds for the prefixes of an earlier process, too.
+// add does the same as apply, but keeps the last prefixes own and remote, too, even those of an
+// earlier process. Later dataplanes may still have routes for them. The next apply removes them.
 func (f *filter) add(ctx context.Context, p filterPrefixes) error {
 	if err := f.readLast(ctx); err != nil {
 		return err
 	}
-	p.own, p.remote = disjoint(p.own, f.last.own), disjoint(p.remote, f.last.remote)
+	p.own, p.remote = union(p.own, f.last.own), union(p.remote, f.last.remote)
 	return f.apply(ctx, p)
 }
 
-// removeRemote removes the remote prefixes that p does not have, and changes nothing else.
-func (f *filter) removeRemote(ctx context.Context, p filterPrefixes) error {
+// setRemote does the same as apply for the prefixes remote, and keeps the others.
+func (f *filter) setRemote(ctx context.Context, p filterPrefixes) error {
 	if slices.Equal(f.last.remote, p.remote) {
 		return nil
 	}
@@ -47,8 +46,8 @@ func (f *filter) removeRemote(ctx context.Context, p filterPrefixes) error {
 	return f.apply(ctx, last)
 }
 
-// disjoint returns the prefixes of both lists, sorted, without those that a shorter one contains.
-func disjoint(a, b []netip.Prefix) (list []netip.Prefix) {
+// union returns the prefixes of both lists, sorted, without those that are inside another one.
+func union(a, b []netip.Prefix) (list []netip.Prefix) {
 	all := append(slices.Clone(a), b...)
 	slices.SortFunc(all, dataplane.ComparePrefixes)
 	seen := map[netip.Prefix]struct{}{}
@@ -61,7 +60,7 @@ func disjoint(a, b []netip.Prefix) (list []netip.Prefix) {
 	return list
 }
 
-// readLast reads the prefixes of an earlier process from the kernel.
+// readLast reads the prefixes own and remote of an earlier process from the kernel.
 func (f *filter) readLast(ctx context.Context) error {
 	if f.read || !f.needed() {
 		return nil

@@ -70,8 +70,8 @@ func TestUnencryptedPacketsAreDropped(t *testing.T) {
 	}
 }
 
-// With HostEncryption, packets of sockets that are bound to an interface are dropped, because the
-// kernel would send them unencrypted.
+// If a socket is bound to an interface, its packets to encrypted prefixes are dropped with
+// HostEncryption, because the kernel would send them unencrypted.
 func TestPacketsOfBoundSocketsAreDropped(t *testing.T) {
 	c := newCluster(t, 3, func(cfg *wireguard.Config) {
 		cfg.HostEncryption = true
@@ -115,8 +115,9 @@ func dropped(c *cluster, from *netns.NS, to netip.Addr) bool {
 	return nstest.Dropped(c.T, from, netip.AddrPortFrom(to, port).String())
 }
 
-// Without the module nft_fib_inet, which both options need, the error names it, and the dataplanes
-// after this one get no new routes. Once the module is loaded, the table is made.
+// Without the module nft_fib_inet, which RequireEncryption and HostEncryption need, the error names
+// it, and the dataplanes after this one get no new routes. Once the module is loaded, the table is
+// made.
 func TestMissingModuleOfFilterTable(t *testing.T) {
 	const helper = "/proc/sys/kernel/modprobe" // the program with which the kernel loads modules
 	former, err := os.ReadFile(helper)

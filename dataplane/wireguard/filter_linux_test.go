@@ -22,9 +22,9 @@ import (
 	"github.com/wayleave/wayleave/internal/netns/nstest"
 )
 
-// The table has the node's own prefixes, and those of other nodes without the addresses whose
-// packets are not encrypted. Pods inside the own prefixes do not change it. It is planned, kept,
-// and removed if no option needs it.
+// The table has this node's prefixes, and the encrypted prefixes of other nodes, less the
+// unencrypted addresses in them. Pods inside this node's prefixes do not change it. It is planned
+// and kept.
 func TestFilterTable(t *testing.T) {
 	a := newTestDataplane(t)
 	a.cfg.RequireEncryption, a.cfg.HostEncryption = true, true
@@ -206,7 +206,7 @@ func newTranslatingNode(t *testing.T) (node, underlay *netns.NS, pod net.PacketC
 // translated to a pod. Without HostEncryption, nodes do not encrypt to the address of another one.
 func TestTranslatedPacketsAreDropped(t *testing.T) {
 	node, underlay, pod := newTranslatingNode(t)
-	own := filterPrefixes{
+	p := filterPrefixes{
 		own: prefixes("10.0.1.0/26", "fd00:1::/122"), hosts: prefixes("192.0.2.1/32", "2001:db8::1/128"),
 	}
 	send := func(from, to, text string) {
@@ -245,9 +245,9 @@ func TestTranslatedPacketsAreDropped(t *testing.T) {
 		}.withDefaults()
 		f := filter{cfg: &cfg}
 		if hosts {
-			own.own, own.hosts = append(own.own, own.hosts...), nil
+			p.own, p.hosts = append(p.own, p.hosts...), nil
 		}
-		require.NoError(t, f.apply(t.Context(), own))
+		require.NoError(t, f.apply(t.Context(), p))
 		for _, tt := range []struct {
 			from, to string
 			passes   bool
@@ -266,9 +266,9 @@ func TestTranslatedPacketsAreDropped(t *testing.T) {
 }
 
 // A packet that the node itself sends to an encrypted prefix leaves by a WireGuard device, or not
-// at all, even if its socket is bound to another interface. The table passes the encrypted packets
-// themselves, those with a named address, and packets that the node forwards.
-func TestBoundSocketsSendNothingUnencrypted(t *testing.T) {
+// at all, even if its socket is bound to another interface. The table accepts packets that are
+// encrypted already, packets from and to UnencryptedHosts, and forwarded packets.
+func TestUnencryptedPacketsOfNodeAreDropped(t *testing.T) {
 	node, _, _ := newTranslatingNode(t)
 	workload := nstest.NewWorkload(t, node, "way2", "10.0.1.6", "fd00:1::6")
 	const gateway = "lladdr 02:00:00:00:00:01 nud permanent dev"
@@ -298,7 +298,7 @@ func TestBoundSocketsSendNothingUnencrypted(t *testing.T) {
 	f := filter{cfg: &cfg}
 	t.Cleanup(func() { require.NoError(t, f.close()) })
 	require.NoError(t, f.apply(t.Context(), filterPrefixes{
-		remote: parts(prefixes("10.0.2.0/26", "fd00:2::/122"), prefixes("10.0.2.32/27")),
+		remote: includedParts(prefixes("10.0.2.0/26", "fd00:2::/122"), prefixes("10.0.2.32/27")),
 	}))
 	captures := map[string]*nstest.Capture{}
 	for _, name := range []string{"eth0", "wg.way"} {
@@ -332,8 +332,8 @@ func TestBoundSocketsSendNothingUnencrypted(t *testing.T) {
 		{"not bound, translated IPv6", "", "[fd00:96::2]:1", false, "wg.way"},
 		{"not bound, by another route", "", "10.0.2.6:1", false, ""},
 		{"encrypted already", "192.0.2.1:51820", "10.0.2.5:1", true, "eth0"},
-		{"to a named address", "", "10.0.2.9:1", true, "eth0"},
-		{"from a named address", "192.0.2.77:0", "10.0.2.5:1", true, "eth0"},
+		{"to an address of UnencryptedHosts", "", "10.0.2.9:1", true, "eth0"},
+		{"from an address of UnencryptedHosts", "192.0.2.77:0", "10.0.2.5:1", true, "eth0"},
 		{"to an address that is not encrypted", "", "10.0.2.33:1", true, "eth0"},
 		{"to a node that does not encrypt", "", "10.0.3.5:1", true, "eth0"},
 	} {

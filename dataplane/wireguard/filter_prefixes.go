@@ -13,21 +13,22 @@ import (
 // filterPrefixes are the prefixes in the sets of the table. Each list is sorted. The prefixes of
 // own are disjoint, and so are those of remote.
 type filterPrefixes struct {
-	// own are the prefixes of this node to which other nodes encrypt. hosts are its addresses to
-	// which they send unencrypted packets. Both are for RequireEncryption.
+	// own are the prefixes of this node to which other nodes encrypt. hosts are this node's
+	// addresses to which other nodes send unencrypted packets; there are none with HostEncryption.
+	// Both are for RequireEncryption.
 	own, hosts []netip.Prefix
 	// remote are the prefixes to which this node encrypts, for HostEncryption.
 	remote []netip.Prefix
 }
 
-// filterPrefixes returns the prefixes that follow from the last desired objects, and sets
-// s.ownEncrypted.
+// filterPrefixes returns the desired prefixes. The method desiredObjects must be called before it.
+// With RequireEncryption, it also sets s.ownEncrypted.
 func (s *state) filterPrefixes() (p filterPrefixes) {
 	if s.cfg.RequireEncryption {
 		p.own, p.hosts = s.findOwnPrefixes()
 	}
 	if s.cfg.HostEncryption {
-		p.remote = parts(slices.Collect(maps.Keys(s.encrypted)), s.throws)
+		p.remote = includedParts(slices.Collect(maps.Keys(s.encrypted)), s.throws)
 	}
 	return p
 }
@@ -52,9 +53,10 @@ func (s *state) findOwnPrefixes() (own, hosts []netip.Prefix) {
 	return own, hosts
 }
 
-// parts returns disjoint prefixes, sorted, that contain exactly the addresses whose longest prefix
-// of both lists is one of included. No prefix may be in both lists.
-func parts(included, excluded []netip.Prefix) (list []netip.Prefix) {
+// includedParts returns disjoint prefixes of all included addresses, sorted. An address is included
+// if the longest prefix of both lists that contains it is in the list included. No prefix may be in
+// both lists.
+func includedParts(included, excluded []netip.Prefix) (list []netip.Prefix) {
 	isIncluded := map[netip.Prefix]bool{}
 	for _, p := range excluded {
 		isIncluded[p.Masked()] = false
@@ -62,19 +64,19 @@ func parts(included, excluded []netip.Prefix) (list []netip.Prefix) {
 	for _, p := range included {
 		isIncluded[p.Masked()] = true
 	}
-	// add appends those parts of p that are included. inside are the prefixes in p, sorted. outer
-	// says whether the longest prefix around p is included.
-	var add func(p netip.Prefix, inside []netip.Prefix, outer bool)
-	add = func(p netip.Prefix, inside []netip.Prefix, outer bool) {
+	// add appends those parts of p that are included. inside are the prefixes in p, sorted.
+	// included is the state of the addresses of p that are in none of them.
+	var add func(p netip.Prefix, inside []netip.Prefix, included bool)
+	add = func(p netip.Prefix, inside []netip.Prefix, included bool) {
 		if len(inside) > 0 && inside[0] == p {
-			inside, outer = inside[1:], isIncluded[p]
+			inside, included = inside[1:], isIncluded[p]
 		}
-		if slices.ContainsFunc(inside, func(q netip.Prefix) bool { return isIncluded[q] != outer }) {
+		if slices.ContainsFunc(inside, func(q netip.Prefix) bool { return isIncluded[q] != included }) {
 			low, high := halves(p)
 			before, after := cut(inside, func(q netip.Prefix) bool { return high.Contains(q.Addr()) })
-			add(low, before, outer)
-			add(high, after, outer)
-		} else if outer {
+			add(low, before, included)
+			add(high, after, included)
+		} else if included {
 			list = append(list, p)
 		}
 	}

@@ -9,10 +9,12 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 )
 
-// Priorities of the chains. The first is that of NF_IP_PRI_RAW, before connection tracking. The
-// second is the next one after NF_IP_PRI_NAT_DST (-100), the translation of destinations. The third
-// is the last one before NF_IP_PRI_NAT_SRC (100), the translation of sources.
-const rawPriority, translatedPriority, sentPriority = -300, -99, 99
+// Priorities of the base chains.
+const (
+	preroutingPriority  = -300 // NF_IP_PRI_RAW: before connection tracking
+	translatedPriority  = -99  // after NF_IP_PRI_NAT_DST, the translation of destinations
+	postroutingPriority = 99   // before NF_IP_PRI_NAT_SRC, the translation of sources
+)
 
 // Numbers of the kernel.
 const (
@@ -43,32 +45,33 @@ func filterFamilies() []filterFamily {
 	}
 }
 
-// table returns the nftables table, with the chains of the required options.
+// table returns the nftables table, with the chains of the options that are set.
 func (f *filter) table(p filterPrefixes) *ruleset.Table {
 	t := &ruleset.Table{Name: f.cfg.FilterTable}
 	if f.cfg.RequireEncryption {
-		f.addReceived(t, p)
+		f.addPrerouting(t, p)
 	}
 	if f.cfg.HostEncryption {
-		f.addSent(t, p)
+		f.addPostrouting(t, p)
 	}
 	return t
 }
 
-// addReceived adds what RequireEncryption needs. The chains drop a packet if all of this holds:
+// addPrerouting adds the chains and sets of RequireEncryption. The chains drop a packet if all of
+// this holds:
 //
 //   - The packet did not enter by a WireGuard device.
 //   - The packet's destination is in one of the own prefixes.
 //   - This node's route to the packet's source is over a WireGuard device.
 //
 // The chain called translated checks the same after the translation of the destination.
-func (f *filter) addReceived(t *ruleset.Table, p filterPrefixes) {
-	encrypted := rule(oneOf(ruleset.IIFName, append(f.deviceNames(), ruleset.Ifname(loopback))...))
-	raw := chain(ruleset.Prerouting, "prerouting", rawPriority)
-	raw.Rules = append([]ruleset.Rule{encrypted}, f.hostRules()...)
+func (f *filter) addPrerouting(t *ruleset.Table, p filterPrefixes) {
+	fromDevices := rule(oneOf(ruleset.IIFName, append(f.deviceNames(), ruleset.Ifname(loopback))...))
+	prerouting := chain(ruleset.Prerouting, "prerouting", preroutingPriority)
+	prerouting.Rules = append([]ruleset.Rule{fromDevices}, f.hostRules()...)
 	translated := chain(ruleset.Prerouting, "translated", translatedPriority)
-	translated.Rules = []ruleset.Rule{encrypted}
-	t.Chains = append(t.Chains, raw, translated)
+	translated.Rules = []ruleset.Rule{fromDevices}
+	t.Chains = append(t.Chains, prerouting, translated)
 	// Packets without a connection, such as those of neighbour discovery, have no status and do not
 	// match.
 	isTranslated := equals(ruleset.CtStatus, ruleset.Uint32(ruleset.CtSNAT|ruleset.CtDNAT))
@@ -82,40 +85,48 @@ func (f *filter) addReceived(t *ruleset.Table, p filterPrefixes) {
 		}
 		drop := dropRule("unencrypted packet from a node that encrypts",
 			append(family.in(family.daddr, ownSet), oneOf(ruleset.FibSaddrOIFName, f.deviceNames()...))...)
-		raw.Rules = append(raw.Rules, drop)
+		prerouting.Rules = append(prerouting.Rules, drop)
 		drop.Matches = append([]ruleset.Match{isTranslated}, drop.Matches...)
 		translated.Rules = append(translated.Rules, drop)
 	}
 }
 
-// addSent adds what HostEncryption needs. The chains drop a packet of this node itself if its
-// destination is in one of the remote prefixes, and it does not leave by a WireGuard device. The
-// kernel ignores the routes for a socket that is bound to another interface.
+// addPostrouting adds the chains and sets of HostEncryption. If a socket is bound to an interface,
+// the kernel ignores the routes over other interfaces, so also those over the WireGuard devices.
+// The chains drop a packet if all of this holds:
 //
-// The packet's interface and destination are final in the hook postrouting. The packet is of this
-// node if its source is an address of this node. Packets that the node forwards take the routes. A
-// bridge may pass packets of other hosts to this hook, and must not lose them.
-func (f *filter) addSent(t *ruleset.Table, p filterPrefixes) {
-	sent := chain(ruleset.Postrouting, "postrouting", sentPriority)
-	sent.Rules = []ruleset.Rule{rule(oneOf(ruleset.OIFName, append(f.deviceNames(), ruleset.Ifname(loopback))...))}
+//   - The packet's source is an address of this node. So the packet is the node's own.
+//   - The packet's destination is in one of the remote prefixes.
+//   - The packet does not leave by a WireGuard device.
+//
+// The chain called unencrypted first accepts neighbour discovery, packets that are encrypted
+// already, and packets from and to UnencryptedHosts.
+//
+// In the hook postrouting, the packet's interface and destination are final. Forwarded packets are
+// not checked, because they take the routes over the WireGuard devices. With br_netfilter, the hook
+// also sees packets that a bridge forwards between other hosts. The chains must not drop these.
+func (f *filter) addPostrouting(t *ruleset.Table, p filterPrefixes) {
+	toDevices := rule(oneOf(ruleset.OIFName, append(f.deviceNames(), ruleset.Ifname(loopback))...))
+	postrouting := chain(ruleset.Postrouting, "postrouting", postroutingPriority)
+	postrouting.Rules = []ruleset.Rule{toDevices}
 	unencrypted := &ruleset.Chain{Name: "unencrypted"}
 	unencrypted.Rules = []ruleset.Rule{
 		neighbourDiscovery(),
 		rule(equals(ruleset.L4Proto, ruleset.Byte(protocolUDP)), oneOf(ruleset.Sport, f.ports()...)),
 	}
-	t.Chains = append(t.Chains, sent, unencrypted)
+	t.Chains = append(t.Chains, postrouting, unencrypted)
 	for _, family := range filterFamilies() {
 		remote := family.set(remoteSetName, p.remote)
 		t.Sets = append(t.Sets, remote)
-		sent.Rules = append(sent.Rules, ruleset.Rule{
+		postrouting.Rules = append(postrouting.Rules, ruleset.Rule{
 			Matches:    family.in(family.daddr, remote),
 			Statements: []ruleset.Statement{ruleset.Verdict{Kind: ruleset.Goto, Chain: unencrypted.Name}},
 		})
-		hosts := family.set("unencrypted", parts(f.cfg.UnencryptedHosts, nil))
-		if len(hosts.Elements) > 0 {
-			t.Sets = append(t.Sets, hosts)
+		exempt := family.set("exempt", includedParts(f.cfg.UnencryptedHosts, nil))
+		if len(exempt.Elements) > 0 {
+			t.Sets = append(t.Sets, exempt)
 			unencrypted.Rules = append(unencrypted.Rules,
-				rule(family.in(family.saddr, hosts)...), rule(family.in(family.daddr, hosts)...))
+				rule(family.in(family.saddr, exempt)...), rule(family.in(family.daddr, exempt)...))
 		}
 	}
 	unencrypted.Rules = append(unencrypted.Rules, dropRule("packet of this node that leaves unencrypted",
@@ -138,9 +149,9 @@ func (f *filter) ports() (ports []ruleset.Value) {
 	return ports
 }
 
-// hostRules returns the rules that HostEncryption needs. These rules accept neighbour discovery and
-// the outer, encrypted packets. Nodes send both kinds of packets by other interfaces, although the
-// route to the address of a node is over a WireGuard device.
+// hostRules returns the rules that the chain prerouting needs with HostEncryption. They accept
+// neighbour discovery and the outer, encrypted packets. Nodes send both kinds of packets by other
+// interfaces, although the route to the address of a node is over a WireGuard device.
 func (f *filter) hostRules() []ruleset.Rule {
 	if !f.cfg.HostEncryption {
 		return nil

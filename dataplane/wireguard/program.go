@@ -102,13 +102,13 @@ func (r *result) addPeers(anyRefused bool, err error) {
 	r.device = errors.Join(r.device, err)
 }
 
-// Finish implements dataplane.Finisher. It removes what is unwanted, in this order:
+// Finish implements dataplane.Finisher. It removes unwanted objects in this order:
 //
-//  1. from the nftables table, prefixes of other nodes, so that no packet is dropped that takes a
-//     new, unencrypted route;
+//  1. prefixes of other nodes from the nftables table, which would otherwise drop packets that take
+//     a new, unencrypted route;
 //  2. routes and rules;
 //  3. peers;
-//  4. from the nftables table, prefixes that no longer belong to this node.
+//  4. prefixes that no longer belong to this node, from the nftables table.
 //
 // Finish removes nothing while a rule, a blackhole route or the nftables table cannot be installed.
 // In this case, the Driver withholds new and changed routes from the dataplanes after this one.
@@ -135,10 +135,10 @@ func (d *Dataplane) Finish(ctx context.Context) error {
 
 // removeUnwanted does the work of Finish. It returns the errors of the keeper only if reportKeeper
 // is set; otherwise Apply has reported them. If it cannot remove prefixes of other nodes from the
-// table, it leaves the rest: packets to these prefixes are still encrypted.
+// table, it removes nothing else: without the routes, the table would drop packets to them.
 func (d *Dataplane) removeUnwanted(ctx context.Context, reportKeeper bool) error {
 	p := d.state.filterPrefixes()
-	if err := d.filter.removeRemote(ctx, p); err != nil {
+	if err := d.filter.setRemote(ctx, p); err != nil {
 		return err
 	}
 	err := d.reconciler.finish(ctx)
@@ -220,7 +220,7 @@ func (d *Dataplane) faults() error {
 		add(d.nodeObject(), "change device", d.last.device)
 	}
 	if d.last.removal != nil {
-		add(d.nodeObject(), "remove peers", d.last.removal)
+		add(d.nodeObject(), "remove unwanted objects", d.last.removal)
 	}
 	if d.last.filter != nil {
 		add(policy.Key{}, "program table "+d.cfg.FilterTable, d.last.filter)

@@ -30,9 +30,9 @@ type state struct {
 	// encrypting is set once this node's Node resource has had keys, even keys of an earlier
 	// process.
 	encrypting bool
-	// encrypted has the prefixes behind nodes with keys, and throws the unencrypted prefixes inside
-	// these. ownEncrypted has this node's prefixes to which packets must be encrypted
-	// (Config.RequireEncryption). All describe the last desired state.
+	// encrypted has the prefixes behind nodes with keys. The list throws has the unencrypted
+	// prefixes inside of encrypted ones. ownEncrypted has this node's prefixes to which packets
+	// must be encrypted (Config.RequireEncryption). All describe the last desired state.
 	encrypted, ownEncrypted map[netip.Prefix]struct{}
 	throws                  []netip.Prefix
 }

@@ -280,8 +280,8 @@ type joinedErrors []error
 func (j joinedErrors) Error() string   { return "joined" }
 func (j joinedErrors) Unwrap() []error { return j }
 
-// The set has the addresses whose longest prefix is encrypted, even if prefixes are nested.
-func TestParts(t *testing.T) {
+// The longest prefix that contains an address decides whether the address is included.
+func TestIncludedParts(t *testing.T) {
 	for _, tt := range []struct{ included, excluded, want []string }{
 		{nil, nil, nil},
 		{[]string{"10.0.0.0/24"}, nil, []string{"10.0.0.0/24"}},
@@ -294,7 +294,8 @@ func TestParts(t *testing.T) {
 		{[]string{"fd00::/127", "10.0.0.0/8"}, []string{"fd00::1/128"}, []string{"10.0.0.0/8", "fd00::/128"}},
 		{[]string{"192.0.2.77/24"}, nil, []string{"192.0.2.0/24"}},
 	} {
-		require.Equal(t, prefixes(tt.want...), parts(prefixes(tt.included...), prefixes(tt.excluded...)), "%+v", tt)
+		got := includedParts(prefixes(tt.included...), prefixes(tt.excluded...))
+		require.Equal(t, prefixes(tt.want...), got, "%+v", tt)
 	}
 }
 

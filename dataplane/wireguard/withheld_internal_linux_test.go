@@ -110,47 +110,46 @@ func TestFilterFaultPostponesFinish(t *testing.T) {
 	require.NoError(t, m.Teardown(t.Context()))
 }
 
-// The nftables table drops unencrypted packets of this node to exactly the encrypted prefixes.
-// Until Finish, it also drops those to prefixes whose encryption ends (S173), even after a restart.
-func TestSentPacketsAreDroppedUntilFinish(t *testing.T) {
+// The set of the table has exactly the encrypted prefixes. Until Finish, it keeps prefixes whose
+// encryption ends (S173), even after a restart.
+func TestRemotePrefixesStayUntilFinish(t *testing.T) {
 	m := newMovingNode(t)
 	m.cfg.HostEncryption = true
 	m.apply()
-	checked := func(address string) bool {
+	inRemoteSet := func(address string) bool {
 		element := fmt.Sprintf("{ %s }", address)
 		get := exec.Command("nft", "get", "element", "inet", m.cfg.FilterTable, "remote4", element)
 		return m.ns.Do(get.Run) == nil
 	}
-	require.True(t, checked(movingAddress))
-	require.True(t, checked("192.0.2.2"), "b")
-	require.False(t, checked("192.0.2.4"), "d has no keys")
+	require.True(t, inRemoteSet(movingAddress))
+	require.True(t, inRemoteSet("192.0.2.2"), "b")
+	require.False(t, inRemoteSet("192.0.2.4"), "d has no keys")
 	_ = m.applyVisible(m.moved)
-	require.True(t, checked(movingAddress))
+	require.True(t, inRemoteSet(movingAddress))
 	require.NoError(t, m.Finish(t.Context()))
-	require.False(t, checked(movingAddress))
-	require.True(t, checked("10.0.2.13"))
+	require.False(t, inRemoteSet(movingAddress))
+	require.True(t, inRemoteSet("10.0.2.13"))
 	_ = m.applyVisible(&dataplane.RouteRemove{Dst: m.moved.Route.Dst})
-	require.True(t, checked(movingAddress))
+	require.True(t, inRemoteSet(movingAddress))
 	_ = m.applyVisible(&dataplane.RouteRemove{Dst: netip.MustParsePrefix("10.0.2.0/26")})
-	require.True(t, checked("10.0.2.13"))
+	require.True(t, inRemoteSet("10.0.2.13"))
 	m.restart()
 	m.cfg.HostEncryption = true
 	_ = m.applyVisible(
 		nodeUpdate("a", "192.0.2.1", testKey(1)), nodeUpdate("b", "192.0.2.2", testKey(2)),
 		routeUpdate("10.0.5.0/26", "b", dataplane.RouteRemoteWorkload), &dataplane.InSync{},
 	)
-	require.True(t, checked("10.0.2.13"))
-	require.True(t, checked("10.0.5.1"))
+	require.True(t, inRemoteSet("10.0.2.13"))
+	require.True(t, inRemoteSet("10.0.5.1"))
 	require.NoError(t, m.Finish(t.Context()))
-	require.False(t, checked("10.0.2.13"))
-	require.True(t, checked("10.0.5.1"))
+	require.False(t, inRemoteSet("10.0.2.13"))
+	require.True(t, inRemoteSet("10.0.5.1"))
 	require.NoError(t, m.Teardown(t.Context()))
 	require.Empty(t, m.nft("list", "tables"))
 }
 
-// When the encryption of packets to an address begins or ends, the table of HostEncryption drops
-// none of the packets that take the unencrypted route until then, or from then on. This also holds
-// for Teardown.
+// When the encryption of an address begins or ends, the table drops no packet to it, neither at
+// Finish nor at Teardown.
 func TestMovesOfEncryptionDropNothing(t *testing.T) {
 	const address = "10.0.2.13"
 	for name, end := range map[string]func(*movingNode) error{
@@ -202,7 +201,7 @@ func TestMovesOfEncryptionDropNothing(t *testing.T) {
 			close(ended)
 			errs := <-results
 			require.NoError(t, socket.Close())
-			require.NotZero(t, errs[syscall.Errno(0).Error()], "sent unencrypted")
+			require.NotZero(t, errs[syscall.Errno(0).Error()], "no packet was sent")
 			require.Zero(t, errs[syscall.EPERM.Error()], "dropped by the table")
 		})
 	}
