@@ -144,8 +144,11 @@ func (d *Dataplane) Teardown(ctx context.Context) error {
 	d.rotation = rotation{device: noDevice}
 	d.applyTimer.schedule(time.Time{})
 	d.devices.forget()
-	// Without the routes, the table would drop this node's packets.
-	if err := errors.Join(d.filter.remove(ctx), d.reconciler.keeper.Teardown(ctx)); err != nil {
+	err := d.filter.remove(ctx)
+	if err == nil { // without the routes, the table would drop this node's packets
+		err = d.reconciler.keeper.Teardown(ctx)
+	}
+	if err != nil {
 		return &dataplane.ApplyError{Backend: backend, Op: "remove", Err: err}
 	}
 	return nil

@@ -20,62 +20,70 @@ type filter struct {
 	applier *applier.Applier // nil if it is not open
 	// absent is set once no table of an earlier process is left.
 	absent bool
-	// last are the prefixes of the last apply or add. Before the first one, readLast reads own and
-	// remote of an earlier process into last, and sets read.
+	// last are the prefixes of the last change of the table, or, once read is set, those of an
+	// earlier process.
 	last filterPrefixes
 	read bool
 }
 
-// add does the same as apply, but keeps the last prefixes own and remote, too, even those of an
-// earlier process. Later dataplanes may still have routes for them. The next apply removes them.
-func (f *filter) add(ctx context.Context, p filterPrefixes) error {
-	if err := f.readLast(ctx); err != nil {
-		return err
+// prepare must be called before the desired routes and rules are programmed, by which more packets
+// may leave unencrypted. The first call reads the prefixes of an earlier process, adds the exempt
+// prefixes, and removes what no option needs any more.
+func (f *filter) prepare(ctx context.Context, p filterPrefixes) error {
+	if f.needed() {
+		if f.read {
+			return nil
+		}
+		if err := f.readLast(ctx); err != nil {
+			return err
+		}
+		p.own, p.remote, p.exempt = f.last.own, f.last.remote, union(f.last.exempt, p.exempt)
 	}
-	p.own, p.remote = union(p.own, f.last.own), union(p.remote, f.last.remote)
 	return f.apply(ctx, p)
 }
 
-// setRemote does the same as apply for the prefixes remote, and keeps the others.
-func (f *filter) setRemote(ctx context.Context, p filterPrefixes) error {
-	if slices.Equal(f.last.remote, p.remote) {
+// add does the same as apply, but keeps the last prefixes own and remote, too, even those of an
+// earlier process. Later dataplanes may still have routes for them. The next apply removes them.
+//
+// If stale is set, the kernel may still have rules and throw routes of an earlier process, by which
+// packets to remote prefixes leave unencrypted. In this case, add changes neither remote nor
+// exempt, so that it drops no such packet. The next apply changes them.
+func (f *filter) add(ctx context.Context, p filterPrefixes, stale bool) error {
+	p.own, p.remote = union(p.own, f.last.own), union(p.remote, f.last.remote)
+	if stale {
+		p.remote, p.exempt = f.last.remote, f.last.exempt
+	}
+	return f.apply(ctx, p)
+}
+
+// shrinkRemote removes the addresses from the prefixes remote that p does not have.
+func (f *filter) shrinkRemote(ctx context.Context, p filterPrefixes) error {
+	last := f.last
+	if last.remote = intersection(last.remote, p.remote); slices.Equal(f.last.remote, last.remote) {
 		return nil
 	}
-	last := f.last
-	last.remote = p.remote
 	return f.apply(ctx, last)
 }
 
-// union returns the prefixes of both lists, sorted, without those that are inside another one.
-func union(a, b []netip.Prefix) (list []netip.Prefix) {
-	all := append(slices.Clone(a), b...)
-	slices.SortFunc(all, dataplane.ComparePrefixes)
-	seen := map[netip.Prefix]struct{}{}
-	for _, p := range slices.Compact(all) {
-		if !hasShorterPrefix(seen, p) {
-			seen[p] = struct{}{}
-			list = append(list, p)
-		}
-	}
-	return list
-}
-
-// readLast reads the prefixes own and remote of an earlier process from the kernel.
+// readLast reads the prefixes of an earlier process from the kernel, except hosts.
 func (f *filter) readLast(ctx context.Context) error {
-	if f.read || !f.needed() {
-		return nil
+	names := map[string]*[]netip.Prefix{
+		ownSetName: &f.last.own, remoteSetName: &f.last.remote, exemptSetName: &f.last.exempt,
 	}
 	t := &ruleset.Table{Name: f.cfg.FilterTable}
 	for _, family := range filterFamilies() {
-		t.Sets = append(t.Sets, family.set(ownSetName, nil), family.set(remoteSetName, nil))
+		for name := range names {
+			t.Sets = append(t.Sets, family.set(name, nil))
+		}
 	}
 	sets, err := applier.Elements(ctx, f.cfg.NetNS, t)
 	if err != nil {
 		return err
 	}
 	for _, family := range filterFamilies() {
-		f.last.own = append(f.last.own, elementPrefixes(sets[family.setName(ownSetName)])...)
-		f.last.remote = append(f.last.remote, elementPrefixes(sets[family.setName(remoteSetName)])...)
+		for name, list := range names {
+			*list = append(*list, elementPrefixes(sets[family.setName(name)])...)
+		}
 	}
 	f.read = true
 	return nil
@@ -109,8 +117,7 @@ func elementPrefixes(elements []ruleset.Element) (list []netip.Prefix) {
 func (f *filter) needed() bool { return f.cfg.RequireEncryption || f.cfg.HostEncryption }
 
 // apply brings the table to the desired state. If no option needs the table, it removes the table
-// of an earlier process. If that fails, it returns no error, because the kernel may have no
-// nf_tables. The next call tries again.
+// of an earlier process.
 func (f *filter) apply(ctx context.Context, p filterPrefixes) error {
 	f.last = p
 	if f.needed() {
@@ -119,13 +126,10 @@ func (f *filter) apply(ctx context.Context, p filterPrefixes) error {
 		}
 		return f.explain(f.applier.Apply(ctx, f.table(p)))
 	}
-	if !f.absent {
-		err := f.remove(ctx)
-		if f.absent = err == nil; err != nil {
-			f.cfg.Logger.Debug("cannot remove the table of an earlier process", "table", f.cfg.FilterTable, "err", err)
-		}
+	if f.absent {
+		return nil
 	}
-	return nil
+	return f.remove(ctx)
 }
 
 // explain returns a *dataplane.FeatureError if the kernel does not know the expression fib. If an
@@ -164,16 +168,24 @@ func (f *filter) open() (err error) {
 	return err
 }
 
-// remove deletes the table, and closes the connection.
+// remove deletes the table, and closes the connection. If no option needs the table, it is no error
+// that the kernel cannot be asked for the table, because the kernel may have no nf_tables.
 func (f *filter) remove(ctx context.Context) error {
 	f.last, f.read = filterPrefixes{}, false
-	if err := f.open(); err != nil {
-		return err
+	err := f.open()
+	exists := false
+	if err == nil {
+		exists, err = f.applier.Exists()
 	}
-	if exists, err := f.applier.Exists(); err != nil || !exists {
-		return errors.Join(err, f.close())
+	if err != nil && !f.needed() {
+		f.cfg.Logger.Debug("cannot look for the table of an earlier process", "table", f.cfg.FilterTable, "err", err)
+		return f.close()
 	}
-	return errors.Join(f.applier.Teardown(ctx), f.close())
+	if exists {
+		err = f.applier.Teardown(ctx)
+	}
+	f.absent = err == nil
+	return errors.Join(err, f.close())
 }
 
 func (f *filter) close() error {

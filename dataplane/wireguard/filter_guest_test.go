@@ -116,13 +116,22 @@ func dropped(c *cluster, from *netns.NS, to netip.Addr) bool {
 }
 
 // Without the module nft_fib_inet, which RequireEncryption and HostEncryption need, the error names
-// it, and the dataplanes after this one get no new routes. Once the module is loaded, the table is
-// made.
+// it, no table is made, and the dataplanes after this one get no new routes. Once the module is
+// loaded, the table is made.
 func TestMissingModuleOfFilterTable(t *testing.T) {
+	for name, change := range map[string]func(*wireguard.Config){
+		"RequireEncryption": func(cfg *wireguard.Config) { cfg.RequireEncryption = true },
+		"HostEncryption":    func(cfg *wireguard.Config) { cfg.HostEncryption = true },
+	} {
+		t.Run(name, func(t *testing.T) { testMissingModule(t, change) })
+	}
+}
+
+func testMissingModule(t *testing.T, change func(*wireguard.Config)) {
 	const helper = "/proc/sys/kernel/modprobe" // the program with which the kernel loads modules
 	former, err := os.ReadFile(helper)
 	require.NoError(t, err)
-	c := newUnderlay(t, 2, func(cfg *wireguard.Config) { cfg.RequireEncryption = true })
+	c := newUnderlay(t, 2, change)
 	n1 := c.nodes[0]
 	require.NoError(t, os.WriteFile(helper, []byte("/bin/false"), 0))
 	t.Cleanup(func() { require.NoError(t, os.WriteFile(helper, former, 0)) })

@@ -5,8 +5,10 @@ package wireguard
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/netip"
+	"os"
 	"os/exec"
 	"slices"
 	"strings"
@@ -38,69 +40,10 @@ func TestFilterTable(t *testing.T) {
 	plan, err := a.Plan(t.Context(), dataplane.Batch{Events: events})
 	require.NoError(t, err)
 	require.Contains(t, plan, "nft -f - <<'END'\ntable inet wayleave-wireguard {\n")
-	_ = a.applyVisible(events...)
-	const drop = `fib saddr oifname { "wg.way" } counter packets 0 bytes 0 ` +
-		`drop comment "unencrypted packet from a node that encrypts"`
-	const sent = `counter packets 0 bytes 0 drop comment "packet of this node that leaves unencrypted"`
-	want := `table inet wayleave-wireguard {
-	set own4 {
-		type ipv4_addr
-		flags interval
-		elements = { 10.0.1.0/26, 10.0.2.8,
-			     192.0.2.1 }
-	}
-
-	set own6 {
-		type ipv6_addr
-		flags interval
-		elements = { fd00:1::/122 }
-	}
-
-	set remote4 {
-		type ipv4_addr
-		flags interval
-		elements = { 10.0.2.0/29, 10.0.2.10/31,
-			     10.0.2.12/30, 10.0.2.16/28,
-			     10.0.2.32/27, 192.0.2.2 }
-	}
-
-	set remote6 {
-		type ipv6_addr
-		flags interval
-		elements = { fd00:2::/122 }
-	}
-
-	chain unencrypted {
-		icmpv6 type 133-137 accept
-		udp sport { 51820 } accept
-		fib saddr type local ` + sent + `
-	}
-
-	chain postrouting {
-		type filter hook postrouting priority srcnat - 1; policy accept;
-		oifname { "lo", "wg.way" } accept
-		ip daddr @remote4 goto unencrypted
-		ip6 daddr @remote6 goto unencrypted
-	}
-
-	chain prerouting {
-		type filter hook prerouting priority raw; policy accept;
-		iifname { "lo", "wg.way" } accept
-		icmpv6 type 133-137 accept
-		fib daddr type local udp dport { 51820 } accept
-		ip daddr @own4 ` + drop + `
-		ip6 daddr @own6 ` + drop + `
-	}
-
-	chain translated {
-		type filter hook prerouting priority dstnat + 1; policy accept;
-		iifname { "lo", "wg.way" } accept
-		ct status snat,dnat ip daddr @own4 ` + drop + `
-		ct status snat,dnat ip6 daddr @own6 ` + drop + `
-	}
-}
-`
-	require.Equal(t, want, list())
+	_ = a.Apply(t.Context(), dataplane.Batch{Events: events})
+	want, err := os.ReadFile("testdata/table.nft")
+	require.NoError(t, err)
+	require.Equal(t, string(want), list())
 	plan, err = a.Plan(t.Context(), dataplane.Batch{})
 	require.NoError(t, err)
 	require.NotContains(t, plan, "nft")
@@ -271,8 +214,15 @@ func TestTranslatedPacketsAreDropped(t *testing.T) {
 func TestUnencryptedPacketsOfNodeAreDropped(t *testing.T) {
 	node, _, _ := newTranslatingNode(t)
 	workload := nstest.NewWorkload(t, node, "way2", "10.0.1.6", "fd00:1::6")
+	nstest.NewPeer(t, node, "wg2.way", "198.51.100.1/24")
 	const gateway = "lladdr 02:00:00:00:00:01 nud permanent dev"
 	for command := range strings.Lines(`addr add 192.0.2.77/32 dev lo
+		link add br0 type bridge
+		addr add fd00:9::1/64 dev br0 nodad
+		link set br0 up
+		addr add fd00:9::/128 dev wg.way nodad
+		route add 10.0.2.7/32 dev wg2.way
+		neigh replace 10.0.2.7 ` + gateway + ` wg2.way
 		route replace default via 192.0.2.2
 		route replace default via 2001:db8::2
 		route add 10.0.2.6/32 via 192.0.2.2
@@ -292,21 +242,21 @@ func TestUnencryptedPacketsOfNodeAreDropped(t *testing.T) {
 }
 `, "-f", "-")
 	cfg := Config{
-		NetNS: node.FD(), HostEncryption: true, UnencryptedHosts: prefixes("10.0.2.9/31", "192.0.2.77/32"),
-		Devices: []Device{{Name: "wg.way"}},
+		NetNS: node.FD(), HostEncryption: true, Devices: []Device{{Name: "wg.way"}, {Name: "wg2.way"}},
 	}.withDefaults()
 	f := filter{cfg: &cfg}
 	t.Cleanup(func() { require.NoError(t, f.close()) })
 	require.NoError(t, f.apply(t.Context(), filterPrefixes{
 		remote: includedParts(prefixes("10.0.2.0/26", "fd00:2::/122"), prefixes("10.0.2.32/27")),
+		exempt: prefixes("10.0.2.8/31", "192.0.2.77/32", "fd00:2::9/128"),
 	}))
 	captures := map[string]*nstest.Capture{}
-	for _, name := range []string{"eth0", "wg.way"} {
+	for _, name := range []string{"eth0", "wg.way", "wg2.way"} {
 		captures[name] = nstest.NewCapture(t, node, name)
 	}
 	// devices returns the devices by which datagrams have left.
 	devices := func() (names []string) {
-		for _, name := range []string{"eth0", "wg.way"} {
+		for _, name := range slices.Sorted(maps.Keys(captures)) {
 			for _, b := range captures[name].Packets() {
 				if p, ok := nstest.ParseIP(b); ok && p.Protocol == unix.IPPROTO_UDP {
 					names = append(names, name)
@@ -323,26 +273,32 @@ func TestUnencryptedPacketsOfNodeAreDropped(t *testing.T) {
 		{"IPv4", "", "10.0.2.5:1", true, ""},
 		{"IPv6", "", "[fd00:2::5]:1", true, ""},
 		{"from a link-local address", linkLocal(t, node, "eth0"), "[fd00:2::5]:1", true, ""},
-		{"from an address of another interface", "192.0.2.1:0", "10.0.2.6:1", false, ""},
+		{"from an address that is anycast, too", "[fd00:9::]:0", "[fd00:2::5]:1", true, ""},
+		{"from an address of another interface", "198.51.100.1:0", "10.0.2.5:1", true, ""},
 		{"translated", "", "10.96.0.2:1", true, ""},
 		{"translated IPv6", "", "[fd00:96::2]:1", true, ""},
 		{"not bound", "", "10.0.2.5:1", false, "wg.way"},
 		{"not bound, IPv6", "", "[fd00:2::5]:1", false, "wg.way"},
 		{"not bound, translated", "", "10.96.0.2:1", false, "wg.way"},
 		{"not bound, translated IPv6", "", "[fd00:96::2]:1", false, "wg.way"},
+		{"not bound, by another device", "", "10.0.2.7:1", false, "wg2.way"},
 		{"not bound, by another route", "", "10.0.2.6:1", false, ""},
 		{"encrypted already", "192.0.2.1:51820", "10.0.2.5:1", true, "eth0"},
+		{"encrypted already by another device", "192.0.2.1:51821", "10.0.2.5:1", true, "eth0"},
 		{"to an address of UnencryptedHosts", "", "10.0.2.9:1", true, "eth0"},
+		{"to an IPv6 address of UnencryptedHosts", "", "[fd00:2::9]:1", true, "eth0"},
 		{"from an address of UnencryptedHosts", "192.0.2.77:0", "10.0.2.5:1", true, "eth0"},
 		{"to an address that is not encrypted", "", "10.0.2.33:1", true, "eth0"},
 		{"to a node that does not encrypt", "", "10.0.3.5:1", true, "eth0"},
 	} {
-		require.NoError(t, node.Do(func() error { return sendDatagram(tt.from, tt.to, tt.bound) }), tt.name)
-		var want []string
-		if tt.device != "" {
-			want = []string{tt.device}
+		err := node.Do(func() error { return sendDatagram(tt.from, tt.to, tt.bound) })
+		if tt.device == "" {
+			require.ErrorIs(t, err, unix.EPERM, tt.name)
+			require.Empty(t, devices(), tt.name)
+			continue
 		}
-		require.Equal(t, want, devices(), tt.name)
+		require.NoError(t, err, tt.name)
+		require.Equal(t, []string{tt.device}, devices(), tt.name)
 	}
 	require.NoError(t, workload.NS.Do(func() error { return sendDatagram("", "10.0.2.6:1", false) }))
 	require.Eventually(t, func() bool { return slices.Equal(devices(), []string{"eth0"}) }, 5*time.Second,
@@ -369,8 +325,8 @@ func linkLocal(t *testing.T, ns *netns.NS, name string) (address string) {
 	return address
 }
 
-// sendDatagram sends a datagram from an address, if it is not empty. The socket can be bound to
-// eth0. It is no error if the node drops the datagram.
+// sendDatagram sends a datagram, from a given address unless it is empty. The socket can be bound
+// to eth0. If nftables drops the datagram, the error is EPERM.
 func sendDatagram(from, to string, bound bool) error {
 	dialer := net.Dialer{Control: func(_, _ string, raw syscall.RawConn) (err error) {
 		if bound {
@@ -390,8 +346,6 @@ func sendDatagram(from, to string, bound bool) error {
 	if err != nil {
 		return err
 	}
-	if _, err = conn.Write([]byte("hello")); errors.Is(err, unix.EPERM) {
-		err = nil
-	}
+	_, err = conn.Write([]byte("hello"))
 	return errors.Join(err, conn.Close())
 }

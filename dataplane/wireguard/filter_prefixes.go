@@ -10,15 +10,16 @@ import (
 	"github.com/wayleave/wayleave/dataplane"
 )
 
-// filterPrefixes are the prefixes in the sets of the table. Each list is sorted. The prefixes of
-// own are disjoint, and so are those of remote.
+// filterPrefixes are the prefixes in the sets of the table. Each list is sorted, and its prefixes
+// are disjoint.
 type filterPrefixes struct {
 	// own are the prefixes of this node to which other nodes encrypt. hosts are this node's
 	// addresses to which other nodes send unencrypted packets; there are none with HostEncryption.
 	// Both are for RequireEncryption.
 	own, hosts []netip.Prefix
-	// remote are the prefixes to which this node encrypts, for HostEncryption.
-	remote []netip.Prefix
+	// remote are the prefixes to which this node encrypts. exempt are Config.UnencryptedHosts. Both
+	// are for HostEncryption.
+	remote, exempt []netip.Prefix
 }
 
 // filterPrefixes returns the desired prefixes. The method desiredObjects must be called before it.
@@ -29,6 +30,7 @@ func (s *state) filterPrefixes() (p filterPrefixes) {
 	}
 	if s.cfg.HostEncryption {
 		p.remote = includedParts(slices.Collect(maps.Keys(s.encrypted)), s.throws)
+		p.exempt = includedParts(s.cfg.UnencryptedHosts, nil)
 	}
 	return p
 }
@@ -73,26 +75,60 @@ func includedParts(included, excluded []netip.Prefix) (list []netip.Prefix) {
 		}
 		if slices.ContainsFunc(inside, func(q netip.Prefix) bool { return isIncluded[q] != included }) {
 			low, high := halves(p)
-			before, after := cut(inside, func(q netip.Prefix) bool { return high.Contains(q.Addr()) })
-			add(low, before, included)
-			add(high, after, included)
+			middle := firstFrom(inside, high.Addr())
+			add(low, inside[:middle], included)
+			add(high, inside[middle:], included)
 		} else if included {
 			list = append(list, p)
 		}
 	}
 	all := slices.SortedFunc(maps.Keys(isIncluded), dataplane.ComparePrefixes)
-	ipv4, ipv6 := cut(all, func(p netip.Prefix) bool { return p.Addr().Is6() })
-	add(netip.PrefixFrom(netip.IPv4Unspecified(), 0), ipv4, false)
-	add(netip.PrefixFrom(netip.IPv6Unspecified(), 0), ipv6, false)
+	firstIPv6 := firstFrom(all, netip.IPv6Unspecified())
+	add(netip.PrefixFrom(netip.IPv4Unspecified(), 0), all[:firstIPv6], false)
+	add(netip.PrefixFrom(netip.IPv6Unspecified(), 0), all[firstIPv6:], false)
 	return list
 }
 
-// cut splits a list before the first prefix for which begins is true.
-func cut(list []netip.Prefix, begins func(netip.Prefix) bool) (before, after []netip.Prefix) {
-	if i := slices.IndexFunc(list, begins); i >= 0 {
-		return list[:i], list[i:]
+// firstFrom returns the index of the first prefix of a sorted list whose address is at least from.
+func firstFrom(list []netip.Prefix, from netip.Addr) int {
+	i, _ := slices.BinarySearchFunc(list, from, func(p netip.Prefix, a netip.Addr) int { return p.Addr().Compare(a) })
+	return i
+}
+
+// union returns the prefixes of both lists, sorted, without those that are inside another one.
+func union(a, b []netip.Prefix) (list []netip.Prefix) {
+	all := append(slices.Clone(a), b...)
+	slices.SortFunc(all, dataplane.ComparePrefixes)
+	seen := map[netip.Prefix]struct{}{}
+	for _, p := range slices.Compact(all) {
+		if !hasShorterPrefix(seen, p) {
+			seen[p] = struct{}{}
+			list = append(list, p)
+		}
 	}
-	return list, nil
+	return list
+}
+
+// intersection returns disjoint prefixes, sorted, of the addresses that are in both lists. The
+// prefixes of each list are disjoint.
+func intersection(a, b []netip.Prefix) (list []netip.Prefix) {
+	inA, inB := map[netip.Prefix]struct{}{}, map[netip.Prefix]struct{}{}
+	for _, p := range a {
+		inA[p] = struct{}{}
+	}
+	for _, p := range b {
+		inB[p] = struct{}{}
+		if _, same := inA[p]; same || hasShorterPrefix(inA, p) {
+			list = append(list, p)
+		}
+	}
+	for _, p := range a {
+		if hasShorterPrefix(inB, p) {
+			list = append(list, p)
+		}
+	}
+	slices.SortFunc(list, dataplane.ComparePrefixes)
+	return list
 }
 
 // halves returns the two halves of a prefix that is not a single address.

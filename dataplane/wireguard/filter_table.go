@@ -27,8 +27,8 @@ const (
 	routerSolicitation, redirect = 133, 137
 )
 
-// The names of the sets of filterPrefixes.own and remote, without the IP version.
-const ownSetName, remoteSetName = "own", "remote"
+// The names of sets, which are those of the fields of filterPrefixes, without the IP version.
+const ownSetName, remoteSetName, exemptSetName = "own", "remote", "exempt"
 
 // filterFamily has the constants of an IP version in the table.
 type filterFamily struct {
@@ -91,46 +91,42 @@ func (f *filter) addPrerouting(t *ruleset.Table, p filterPrefixes) {
 	}
 }
 
-// addPostrouting adds the chains and sets of HostEncryption. If a socket is bound to an interface,
+// addPostrouting adds the chain and sets of HostEncryption. If a socket is bound to an interface,
 // the kernel ignores the routes over other interfaces, so also those over the WireGuard devices.
-// The chains drop a packet if all of this holds:
+// The chain drops a packet if all of this holds:
 //
 //   - The packet's source is an address of this node. So the packet is the node's own.
 //   - The packet's destination is in one of the remote prefixes.
 //   - The packet does not leave by a WireGuard device.
 //
-// The chain called unencrypted first accepts neighbour discovery, packets that are encrypted
-// already, and packets from and to UnencryptedHosts.
+// Neighbour discovery, packets that are encrypted already, and packets from and to exempt prefixes
+// pass.
 //
 // In the hook postrouting, the packet's interface and destination are final. Forwarded packets are
 // not checked, because they take the routes over the WireGuard devices. With br_netfilter, the hook
-// also sees packets that a bridge forwards between other hosts. The chains must not drop these.
+// also sees packets that a bridge forwards between other hosts. The chain must not drop these.
+//
+// There is one base chain and no other: if the kernel refuses a rule, the applier then writes
+// nothing. It would replace another chain by one that drops all packets.
 func (f *filter) addPostrouting(t *ruleset.Table, p filterPrefixes) {
-	toDevices := rule(oneOf(ruleset.OIFName, append(f.deviceNames(), ruleset.Ifname(loopback))...))
 	postrouting := chain(ruleset.Postrouting, "postrouting", postroutingPriority)
-	postrouting.Rules = []ruleset.Rule{toDevices}
-	unencrypted := &ruleset.Chain{Name: "unencrypted"}
-	unencrypted.Rules = []ruleset.Rule{
+	postrouting.Rules = []ruleset.Rule{
+		rule(oneOf(ruleset.OIFName, append(f.deviceNames(), ruleset.Ifname(loopback))...)),
 		neighbourDiscovery(),
 		rule(equals(ruleset.L4Proto, ruleset.Byte(protocolUDP)), oneOf(ruleset.Sport, f.ports()...)),
 	}
-	t.Chains = append(t.Chains, postrouting, unencrypted)
+	t.Chains = append(t.Chains, postrouting)
+	// The first address of an IPv6 subnet can be both: an address of this node, and the anycast
+	// address of the subnet's routers (RFC 4291, section 2.6.1).
+	local, anycast := ruleset.Uint32(ruleset.FibTypeLocal), ruleset.Uint32(ruleset.FibTypeAnycast)
+	fromNode := oneOf(ruleset.FibSaddrType, local, anycast)
 	for _, family := range filterFamilies() {
-		remote := family.set(remoteSetName, p.remote)
-		t.Sets = append(t.Sets, remote)
-		postrouting.Rules = append(postrouting.Rules, ruleset.Rule{
-			Matches:    family.in(family.daddr, remote),
-			Statements: []ruleset.Statement{ruleset.Verdict{Kind: ruleset.Goto, Chain: unencrypted.Name}},
-		})
-		exempt := family.set("exempt", includedParts(f.cfg.UnencryptedHosts, nil))
-		if len(exempt.Elements) > 0 {
-			t.Sets = append(t.Sets, exempt)
-			unencrypted.Rules = append(unencrypted.Rules,
-				rule(family.in(family.saddr, exempt)...), rule(family.in(family.daddr, exempt)...))
-		}
+		remote, exempt := family.set(remoteSetName, p.remote), family.set(exemptSetName, p.exempt)
+		t.Sets = append(t.Sets, remote, exempt)
+		postrouting.Rules = append(postrouting.Rules,
+			rule(family.in(family.saddr, exempt)...), rule(family.in(family.daddr, exempt)...),
+			dropRule("unencrypted packet of this node", append(family.in(family.daddr, remote), fromNode)...))
 	}
-	unencrypted.Rules = append(unencrypted.Rules, dropRule("packet of this node that leaves unencrypted",
-		equals(ruleset.FibSaddrType, ruleset.Uint32(ruleset.FibTypeLocal))))
 }
 
 // deviceNames returns the names of the devices, as values of the table.

@@ -86,8 +86,14 @@ func (d *Dataplane) programAll(ctx context.Context, resync, installed bool, r *r
 	if installed {
 		r.addPeers(d.devices.addPeers(d.remoteNodes, d.outDevices))
 	}
-	r.keeper = d.reconciler.apply(ctx, d.desiredObjects(), resync)
-	if r.filter = d.filter.add(ctx, d.state.filterPrefixes()); resync && r.filter == nil {
+	desired := d.desiredObjects()
+	prefixes := d.state.filterPrefixes()
+	r.filter = d.filter.prepare(ctx, prefixes)
+	r.keeper = d.reconciler.apply(ctx, desired, resync)
+	if r.filter == nil {
+		r.filter = d.filter.add(ctx, prefixes, !d.reconciler.finished)
+	}
+	if resync && r.filter == nil {
 		r.filter = d.filter.verify(ctx)
 	}
 	if installed {
@@ -109,6 +115,9 @@ func (r *result) addPeers(anyRefused bool, err error) {
 //  2. routes and rules;
 //  3. peers;
 //  4. prefixes that no longer belong to this node, from the nftables table.
+//
+// The first Finish also adds the prefixes of other nodes to the table: until then, packets to them
+// may take rules and routes of an earlier process.
 //
 // Finish removes nothing while a rule, a blackhole route or the nftables table cannot be installed.
 // In this case, the Driver withholds new and changed routes from the dataplanes after this one.
@@ -138,7 +147,7 @@ func (d *Dataplane) Finish(ctx context.Context) error {
 // table, it removes nothing else: without the routes, the table would drop packets to them.
 func (d *Dataplane) removeUnwanted(ctx context.Context, reportKeeper bool) error {
 	p := d.state.filterPrefixes()
-	if err := d.filter.setRemote(ctx, p); err != nil {
+	if err := d.filter.shrinkRemote(ctx, p); err != nil {
 		return err
 	}
 	err := d.reconciler.finish(ctx)

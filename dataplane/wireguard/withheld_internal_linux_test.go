@@ -4,14 +4,9 @@ package wireguard
 
 import (
 	"errors"
-	"fmt"
-	"net"
 	"net/netip"
-	"os/exec"
 	"strings"
-	"syscall"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	"golang.zx2c4.com/wireguard/wgctrl/wgtypes"
@@ -108,103 +103,6 @@ func TestFilterFaultPostponesFinish(t *testing.T) {
 	require.NoError(t, m.Finish(t.Context()))
 	require.Contains(t, m.ip("route show table 22361"), "throw "+movingAddress)
 	require.NoError(t, m.Teardown(t.Context()))
-}
-
-// The set of the table has exactly the encrypted prefixes. Until Finish, it keeps prefixes whose
-// encryption ends (S173), even after a restart.
-func TestRemotePrefixesStayUntilFinish(t *testing.T) {
-	m := newMovingNode(t)
-	m.cfg.HostEncryption = true
-	m.apply()
-	inRemoteSet := func(address string) bool {
-		element := fmt.Sprintf("{ %s }", address)
-		get := exec.Command("nft", "get", "element", "inet", m.cfg.FilterTable, "remote4", element)
-		return m.ns.Do(get.Run) == nil
-	}
-	require.True(t, inRemoteSet(movingAddress))
-	require.True(t, inRemoteSet("192.0.2.2"), "b")
-	require.False(t, inRemoteSet("192.0.2.4"), "d has no keys")
-	_ = m.applyVisible(m.moved)
-	require.True(t, inRemoteSet(movingAddress))
-	require.NoError(t, m.Finish(t.Context()))
-	require.False(t, inRemoteSet(movingAddress))
-	require.True(t, inRemoteSet("10.0.2.13"))
-	_ = m.applyVisible(&dataplane.RouteRemove{Dst: m.moved.Route.Dst})
-	require.True(t, inRemoteSet(movingAddress))
-	_ = m.applyVisible(&dataplane.RouteRemove{Dst: netip.MustParsePrefix("10.0.2.0/26")})
-	require.True(t, inRemoteSet("10.0.2.13"))
-	m.restart()
-	m.cfg.HostEncryption = true
-	_ = m.applyVisible(
-		nodeUpdate("a", "192.0.2.1", testKey(1)), nodeUpdate("b", "192.0.2.2", testKey(2)),
-		routeUpdate("10.0.5.0/26", "b", dataplane.RouteRemoteWorkload), &dataplane.InSync{},
-	)
-	require.True(t, inRemoteSet("10.0.2.13"))
-	require.True(t, inRemoteSet("10.0.5.1"))
-	require.NoError(t, m.Finish(t.Context()))
-	require.False(t, inRemoteSet("10.0.2.13"))
-	require.True(t, inRemoteSet("10.0.5.1"))
-	require.NoError(t, m.Teardown(t.Context()))
-	require.Empty(t, m.nft("list", "tables"))
-}
-
-// When the encryption of an address begins or ends, the table drops no packet to it, neither at
-// Finish nor at Teardown.
-func TestMovesOfEncryptionDropNothing(t *testing.T) {
-	const address = "10.0.2.13"
-	for name, end := range map[string]func(*movingNode) error{
-		"Finish": func(m *movingNode) (err error) {
-			for range 10 {
-				for node, gateway := range map[string]string{"b": "192.0.2.2", "d": "192.0.2.4"} {
-					b := dataplane.Batch{Events: []dataplane.Event{direct(address, node, gateway)}}
-					_ = m.ApplyVisible(m.Context(), b)
-					_ = m.routing.Apply(m.Context(), b)
-					err = errors.Join(err, m.Finish(m.Context()))
-				}
-			}
-			return err
-		},
-		"Teardown": func(m *movingNode) error { return m.Teardown(m.Context()) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			m := newMovingNode(t)
-			m.cfg.HostEncryption = true
-			m.apply(direct(address, "b", "192.0.2.2"))
-			for _, gateway := range []string{"192.0.2.2", "192.0.2.4"} {
-				m.ip("neigh replace " + gateway + " lladdr 02:00:00:00:00:01 dev eth0 nud permanent")
-			}
-			var socket net.PacketConn
-			require.NoError(t, m.ns.Do(func() (err error) {
-				socket, err = net.ListenPacket("udp4", ":0")
-				return err
-			}))
-			to := net.UDPAddrFromAddrPort(netip.MustParseAddrPort(address + ":1"))
-			ended, results := make(chan struct{}), make(chan map[string]int)
-			go func() {
-				errs := map[string]int{}
-				for {
-					_, err := socket.WriteTo([]byte("hello"), to)
-					var errno syscall.Errno
-					errors.As(err, &errno)
-					errs[errno.Error()]++
-					select {
-					case <-ended:
-						results <- errs
-						return
-					default:
-					}
-				}
-			}()
-			time.Sleep(10 * time.Millisecond)
-			require.NoError(t, end(m))
-			time.Sleep(10 * time.Millisecond)
-			close(ended)
-			errs := <-results
-			require.NoError(t, socket.Close())
-			require.NotZero(t, errs[syscall.Errno(0).Error()], "no packet was sent")
-			require.Zero(t, errs[syscall.EPERM.Error()], "dropped by the table")
-		})
-	}
 }
 
 // Packets to a node at fault are dropped, even if the table has an old throw route to the address.

@@ -48,6 +48,7 @@ const (
 	FibTypeUnicast   uint32 = 1
 	FibTypeLocal     uint32 = 2
 	FibTypeBroadcast uint32 = 3
+	FibTypeAnycast   uint32 = 4
 	FibTypeMulticast uint32 = 5
 )
 
