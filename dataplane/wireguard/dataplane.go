@@ -145,8 +145,8 @@ func (d *Dataplane) Teardown(ctx context.Context) error {
 	d.applyTimer.schedule(time.Time{})
 	d.devices.forget()
 	err := d.filter.remove(ctx)
-	if err == nil { // without the routes, the table would drop this node's packets
-		err = d.reconciler.keeper.Teardown(ctx)
+	if err == nil || !d.filter.exists() { // without the routes, the table would drop this node's packets
+		err = errors.Join(err, d.reconciler.keeper.Teardown(ctx))
 	}
 	if err != nil {
 		return &dataplane.ApplyError{Backend: backend, Op: "remove", Err: err}

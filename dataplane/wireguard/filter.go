@@ -22,24 +22,27 @@ type filter struct {
 	absent bool
 	// last are the prefixes of the last change of the table, or, once read is set, those of an
 	// earlier process.
-	last filterPrefixes
-	read bool
+	last           filterPrefixes
+	read, prepared bool
 }
 
 // prepare must be called before the desired routes and rules are programmed, by which more packets
-// may leave unencrypted. The first call reads the prefixes of an earlier process, adds the exempt
-// prefixes, and removes what no option needs any more.
+// may leave unencrypted. Until it has succeeded once, it reads the prefixes of an earlier process,
+// adds the exempt prefixes, and removes what no option needs any more.
 func (f *filter) prepare(ctx context.Context, p filterPrefixes) error {
-	if f.needed() {
-		if f.read {
-			return nil
-		}
-		if err := f.readLast(ctx); err != nil {
-			return err
-		}
-		p.own, p.remote, p.exempt = f.last.own, f.last.remote, union(f.last.exempt, p.exempt)
+	if !f.needed() {
+		return f.apply(ctx, p)
 	}
-	return f.apply(ctx, p)
+	if f.prepared {
+		return nil
+	}
+	if err := f.readLast(ctx); err != nil {
+		return err
+	}
+	p.own, p.remote, p.exempt = f.lastOwn(p.hosts), f.last.remote, union(f.last.exempt, p.exempt)
+	err := f.apply(ctx, p)
+	f.prepared = err == nil
+	return err
 }
 
 // add does the same as apply, but keeps the last prefixes own and remote, too, even those of an
@@ -49,11 +52,20 @@ func (f *filter) prepare(ctx context.Context, p filterPrefixes) error {
 // packets to remote prefixes leave unencrypted. In this case, add changes neither remote nor
 // exempt, so that it drops no such packet. The next apply changes them.
 func (f *filter) add(ctx context.Context, p filterPrefixes, stale bool) error {
-	p.own, p.remote = union(p.own, f.last.own), union(p.remote, f.last.remote)
+	p.own, p.remote = union(p.own, f.lastOwn(p.hosts)), union(p.remote, f.last.remote)
 	if stale {
 		p.remote, p.exempt = f.last.remote, f.last.exempt
 	}
 	return f.apply(ctx, p)
+}
+
+// lastOwn returns the last prefixes own without hosts. They are in own if HostEncryption was set:
+// then rules accept the encrypted packets that other nodes send to these addresses.
+func (f *filter) lastOwn(hosts []netip.Prefix) []netip.Prefix {
+	if len(hosts) == 0 {
+		return f.last.own
+	}
+	return includedParts(f.last.own, hosts)
 }
 
 // shrinkRemote removes the addresses from the prefixes remote that p does not have.
@@ -67,25 +79,27 @@ func (f *filter) shrinkRemote(ctx context.Context, p filterPrefixes) error {
 
 // readLast reads the prefixes of an earlier process from the kernel, except hosts.
 func (f *filter) readLast(ctx context.Context) error {
-	names := map[string]*[]netip.Prefix{
-		ownSetName: &f.last.own, remoteSetName: &f.last.remote, exemptSetName: &f.last.exempt,
+	if f.read {
+		return nil
 	}
-	t := &ruleset.Table{Name: f.cfg.FilterTable}
-	for _, family := range filterFamilies() {
-		for name := range names {
+	var last filterPrefixes
+	for name, list := range map[string]*[]netip.Prefix{
+		ownSetName: &last.own, remoteSetName: &last.remote, exemptSetName: &last.exempt,
+	} {
+		t := &ruleset.Table{Name: f.cfg.FilterTable}
+		for _, family := range filterFamilies() {
 			t.Sets = append(t.Sets, family.set(name, nil))
 		}
-	}
-	sets, err := applier.Elements(ctx, f.cfg.NetNS, t)
-	if err != nil {
-		return err
-	}
-	for _, family := range filterFamilies() {
-		for name, list := range names {
-			*list = append(*list, elementPrefixes(sets[family.setName(name)])...)
+		sets, err := applier.Elements(ctx, f.cfg.NetNS, t)
+		if err != nil {
+			return err
 		}
+		for _, elements := range sets {
+			*list = append(*list, elementPrefixes(elements)...)
+		}
+		slices.SortFunc(*list, dataplane.ComparePrefixes)
 	}
-	f.read = true
+	f.last, f.read = last, true
 	return nil
 }
 
@@ -171,7 +185,7 @@ func (f *filter) open() (err error) {
 // remove deletes the table, and closes the connection. If no option needs the table, it is no error
 // that the kernel cannot be asked for the table, because the kernel may have no nf_tables.
 func (f *filter) remove(ctx context.Context) error {
-	f.last, f.read = filterPrefixes{}, false
+	f.last, f.read, f.prepared = filterPrefixes{}, false, false
 	err := f.open()
 	exists := false
 	if err == nil {
@@ -186,6 +200,18 @@ func (f *filter) remove(ctx context.Context) error {
 	}
 	f.absent = err == nil
 	return errors.Join(err, f.close())
+}
+
+// exists reports whether the kernel has the table. It reports false if that cannot be found out.
+func (f *filter) exists() bool {
+	if f.applier == nil {
+		defer func() { _ = f.close() }()
+	}
+	if err := f.open(); err != nil {
+		return false
+	}
+	exists, err := f.applier.Exists()
+	return exists && err == nil
 }
 
 func (f *filter) close() error {

@@ -349,3 +349,25 @@ func sendDatagram(from, to string, bound bool) error {
 	_, err = conn.Write([]byte("hello"))
 	return errors.Join(err, conn.Close())
 }
+
+// If HostEncryption ends and RequireEncryption stays, encrypted packets of other nodes to the
+// addresses of this node pass from the first change of the table on.
+func TestHostsLeaveOwnPrefixesAtOnce(t *testing.T) {
+	ns := nstest.New(t)
+	hosts := prefixes("192.0.2.1/32")
+	cfg := Config{NetNS: ns.FD(), RequireEncryption: true, HostEncryption: true, Devices: []Device{{}}}.withDefaults()
+	f := filter{cfg: &cfg}
+	require.NoError(t, f.apply(t.Context(), filterPrefixes{own: prefixes("10.0.1.0/26", "192.0.2.1/32")}))
+	require.NoError(t, f.close())
+	cfg.HostEncryption = false
+	f = filter{cfg: &cfg}
+	t.Cleanup(func() { require.NoError(t, f.close()) })
+	own := func() string { return nstest.NFT(t, ns, "", "list", "set", "inet", cfg.FilterTable, "own4") }
+	require.NoError(t, f.prepare(t.Context(), filterPrefixes{hosts: hosts}))
+	require.Contains(t, own(), "10.0.1.0/26")
+	require.NotContains(t, own(), "192.0.2.1")
+	require.NoError(t, f.add(t.Context(), filterPrefixes{own: prefixes("10.0.5.0/26"), hosts: hosts}, true))
+	require.Contains(t, own(), "10.0.1.0/26")
+	require.Contains(t, own(), "10.0.5.0/26")
+	require.NotContains(t, own(), "192.0.2.1")
+}

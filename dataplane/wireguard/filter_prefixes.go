@@ -56,15 +56,15 @@ func (s *state) findOwnPrefixes() (own, hosts []netip.Prefix) {
 }
 
 // includedParts returns disjoint prefixes of all included addresses, sorted. An address is included
-// if the longest prefix of both lists that contains it is in the list included. No prefix may be in
-// both lists.
+// if the longest prefix of both lists that contains it is in the list included, and not in the list
+// excluded.
 func includedParts(included, excluded []netip.Prefix) (list []netip.Prefix) {
 	isIncluded := map[netip.Prefix]bool{}
-	for _, p := range excluded {
-		isIncluded[p.Masked()] = false
-	}
 	for _, p := range included {
 		isIncluded[p.Masked()] = true
+	}
+	for _, p := range excluded {
+		isIncluded[p.Masked()] = false
 	}
 	// add appends those parts of p that are included. inside are the prefixes in p, sorted.
 	// included is the state of the addresses of p that are in none of them.
@@ -97,6 +97,9 @@ func firstFrom(list []netip.Prefix, from netip.Addr) int {
 
 // union returns the prefixes of both lists, sorted, without those that are inside another one.
 func union(a, b []netip.Prefix) (list []netip.Prefix) {
+	if slices.Equal(a, b) {
+		return a
+	}
 	all := append(slices.Clone(a), b...)
 	slices.SortFunc(all, dataplane.ComparePrefixes)
 	seen := map[netip.Prefix]struct{}{}
@@ -112,6 +115,9 @@ func union(a, b []netip.Prefix) (list []netip.Prefix) {
 // intersection returns disjoint prefixes, sorted, of the addresses that are in both lists. The
 // prefixes of each list are disjoint.
 func intersection(a, b []netip.Prefix) (list []netip.Prefix) {
+	if slices.Equal(a, b) {
+		return a
+	}
 	inA, inB := map[netip.Prefix]struct{}{}, map[netip.Prefix]struct{}{}
 	for _, p := range a {
 		inA[p] = struct{}{}

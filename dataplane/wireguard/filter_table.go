@@ -45,19 +45,24 @@ func filterFamilies() []filterFamily {
 	}
 }
 
-// table returns the nftables table, with the chains of the options that are set.
+// table returns the nftables table, with the rules of the options that are set. It always has all
+// base chains: while the applier adds or removes some of several, it drops all packets at their
+// hooks.
 func (f *filter) table(p filterPrefixes) *ruleset.Table {
-	t := &ruleset.Table{Name: f.cfg.FilterTable}
+	prerouting := chain(ruleset.Prerouting, "prerouting", preroutingPriority)
+	translated := chain(ruleset.Prerouting, "translated", translatedPriority)
+	postrouting := chain(ruleset.Postrouting, "postrouting", postroutingPriority)
+	t := &ruleset.Table{Name: f.cfg.FilterTable, Chains: []*ruleset.Chain{prerouting, translated, postrouting}}
 	if f.cfg.RequireEncryption {
-		f.addPrerouting(t, p)
+		f.fillPrerouting(t, prerouting, translated, p)
 	}
 	if f.cfg.HostEncryption {
-		f.addPostrouting(t, p)
+		f.fillPostrouting(t, postrouting, p)
 	}
 	return t
 }
 
-// addPrerouting adds the chains and sets of RequireEncryption. The chains drop a packet if all of
+// fillPrerouting adds the rules and sets of RequireEncryption. The chains drop a packet if all of
 // this holds:
 //
 //   - The packet did not enter by a WireGuard device.
@@ -65,13 +70,10 @@ func (f *filter) table(p filterPrefixes) *ruleset.Table {
 //   - This node's route to the packet's source is over a WireGuard device.
 //
 // The chain called translated checks the same after the translation of the destination.
-func (f *filter) addPrerouting(t *ruleset.Table, p filterPrefixes) {
+func (f *filter) fillPrerouting(t *ruleset.Table, prerouting, translated *ruleset.Chain, p filterPrefixes) {
 	fromDevices := rule(oneOf(ruleset.IIFName, append(f.deviceNames(), ruleset.Ifname(loopback))...))
-	prerouting := chain(ruleset.Prerouting, "prerouting", preroutingPriority)
 	prerouting.Rules = append([]ruleset.Rule{fromDevices}, f.hostRules()...)
-	translated := chain(ruleset.Prerouting, "translated", translatedPriority)
 	translated.Rules = []ruleset.Rule{fromDevices}
-	t.Chains = append(t.Chains, prerouting, translated)
 	// Packets without a connection, such as those of neighbour discovery, have no status and do not
 	// match.
 	isTranslated := equals(ruleset.CtStatus, ruleset.Uint32(ruleset.CtSNAT|ruleset.CtDNAT))
@@ -91,7 +93,7 @@ func (f *filter) addPrerouting(t *ruleset.Table, p filterPrefixes) {
 	}
 }
 
-// addPostrouting adds the chain and sets of HostEncryption. If a socket is bound to an interface,
+// fillPostrouting adds the rules and sets of HostEncryption. If a socket is bound to an interface,
 // the kernel ignores the routes over other interfaces, so also those over the WireGuard devices.
 // The chain drops a packet if all of this holds:
 //
@@ -106,16 +108,14 @@ func (f *filter) addPrerouting(t *ruleset.Table, p filterPrefixes) {
 // not checked, because they take the routes over the WireGuard devices. With br_netfilter, the hook
 // also sees packets that a bridge forwards between other hosts. The chain must not drop these.
 //
-// There is one base chain and no other: if the kernel refuses a rule, the applier then writes
-// nothing. It would replace another chain by one that drops all packets.
-func (f *filter) addPostrouting(t *ruleset.Table, p filterPrefixes) {
-	postrouting := chain(ruleset.Postrouting, "postrouting", postroutingPriority)
+// All rules are in the base chain: if the kernel refuses one, the applier writes nothing. If the
+// rule were in another chain, the applier would let that chain drop all packets.
+func (f *filter) fillPostrouting(t *ruleset.Table, postrouting *ruleset.Chain, p filterPrefixes) {
 	postrouting.Rules = []ruleset.Rule{
 		rule(oneOf(ruleset.OIFName, append(f.deviceNames(), ruleset.Ifname(loopback))...)),
 		neighbourDiscovery(),
 		rule(equals(ruleset.L4Proto, ruleset.Byte(protocolUDP)), oneOf(ruleset.Sport, f.ports()...)),
 	}
-	t.Chains = append(t.Chains, postrouting)
 	// The first address of an IPv6 subnet can be both: an address of this node, and the anycast
 	// address of the subnet's routers (RFC 4291, section 2.6.1).
 	local, anycast := ruleset.Uint32(ruleset.FibTypeLocal), ruleset.Uint32(ruleset.FibTypeAnycast)

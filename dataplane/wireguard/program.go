@@ -88,7 +88,9 @@ func (d *Dataplane) programAll(ctx context.Context, resync, installed bool, r *r
 	}
 	desired := d.desiredObjects()
 	prefixes := d.state.filterPrefixes()
-	r.filter = d.filter.prepare(ctx, prefixes)
+	if r.filter = d.filter.prepare(ctx, prefixes); r.filter != nil && d.filter.exists() {
+		d.reconciler.withholdExceptions(desired) // the table would drop the packets that match one
+	}
 	r.keeper = d.reconciler.apply(ctx, desired, resync)
 	if r.filter == nil {
 		r.filter = d.filter.add(ctx, prefixes, !d.reconciler.finished)

@@ -84,6 +84,16 @@ func (r *reconciler) postponeThrows(desired objects) {
 	}
 }
 
+// withholdExceptions removes new exception rules from the desired objects: those by which packets
+// skip the table of encrypted routes.
+func (r *reconciler) withholdExceptions(desired objects) {
+	for id, o := range desired {
+		if rule, ok := o.(routes.Rule); ok && rule.Goto != 0 && r.desired[id] == nil {
+			delete(desired, id)
+		}
+	}
+}
+
 // asThrow reports whether an object is a throw route.
 func asThrow(o routes.Object) (routes.Route, bool) {
 	route, ok := o.(routes.Route)
