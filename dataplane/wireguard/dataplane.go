@@ -135,8 +135,9 @@ func (d *Dataplane) Keys() []policy.WireguardKey {
 // cannot decrypt packets: if another node still encrypts to it, the packets are lost. Teardown
 // keeps the key files.
 //
-// Errors: a *dataplane.ApplyError whose field Object is empty. After an error, Teardown may be
-// called again.
+// Errors: a *dataplane.ApplyError whose field Object is empty. If the nftables table cannot be
+// removed, Teardown removes nothing: without the routes, the table would drop packets of this node.
+// After an error, Teardown may be called again.
 func (d *Dataplane) Teardown(ctx context.Context) error {
 	d.state, d.outDevices = newState(&d.cfg), outDevices{}
 	d.reconciler.forget() // Watch uses the keeper
@@ -145,8 +146,8 @@ func (d *Dataplane) Teardown(ctx context.Context) error {
 	d.applyTimer.schedule(time.Time{})
 	d.devices.forget()
 	err := d.filter.remove(ctx)
-	if err == nil || !d.filter.exists() { // without the routes, the table would drop this node's packets
-		err = errors.Join(err, d.reconciler.keeper.Teardown(ctx))
+	if err == nil {
+		err = d.reconciler.keeper.Teardown(ctx)
 	}
 	if err != nil {
 		return &dataplane.ApplyError{Backend: backend, Op: "remove", Err: err}

@@ -20,37 +20,44 @@ type filter struct {
 	applier *applier.Applier // nil if it is not open
 	// absent is set once no table of an earlier process is left.
 	absent bool
-	// last are the prefixes of the last change of the table, or, once read is set, those of an
-	// earlier process.
-	last           filterPrefixes
-	read, prepared bool
+	// prepared is set once prepare has succeeded.
+	prepared bool
+	// last are the prefixes of the last call of apply, or those that prepare has read.
+	last filterPrefixes
 }
 
-// prepare must be called before the desired routes and rules are programmed, by which more packets
-// may leave unencrypted. Until it has succeeded once, it reads the prefixes of an earlier process,
-// adds the exempt prefixes, and removes what no option needs any more.
-func (f *filter) prepare(ctx context.Context, p filterPrefixes) error {
-	if !f.needed() {
+// prepare must be called before the desired routes and rules are programmed: they may let more
+// packets leave unencrypted, and the table must not drop these. The first call programs the rules
+// of the options, with the prefixes of an earlier process and the new exempt ones. If no option
+// needs the table, prepare removes it.
+func (f *filter) prepare(ctx context.Context, p filterPrefixes) (err error) {
+	switch {
+	case !f.needed():
 		return f.apply(ctx, p)
-	}
-	if f.prepared {
+	case f.prepared:
 		return nil
 	}
-	if err := f.readLast(ctx); err != nil {
+	if f.last, err = f.readPrefixes(ctx); err != nil {
 		return err
 	}
 	p.own, p.remote, p.exempt = f.lastOwn(p.hosts), f.last.remote, union(f.last.exempt, p.exempt)
-	err := f.apply(ctx, p)
+	err = f.apply(ctx, p)
 	f.prepared = err == nil
 	return err
 }
 
-// add does the same as apply, but keeps the last prefixes own and remote, too, even those of an
+// mayDropOwn reports whether the table in the kernel may drop unencrypted packets of this node.
+func (f *filter) mayDropOwn(ctx context.Context) bool {
+	p, err := f.readPrefixes(ctx)
+	return len(p.remote) > 0 || ignoreMissingNFTables(err) != nil
+}
+
+// add does the same as apply, but also keeps the last prefixes own and remote, even those of an
 // earlier process. Later dataplanes may still have routes for them. The next apply removes them.
 //
 // If stale is set, the kernel may still have rules and throw routes of an earlier process, by which
-// packets to remote prefixes leave unencrypted. In this case, add changes neither remote nor
-// exempt, so that it drops no such packet. The next apply changes them.
+// packets to remote prefixes leave unencrypted. The table must not drop these packets, so add
+// changes neither remote nor exempt. The next apply changes them.
 func (f *filter) add(ctx context.Context, p filterPrefixes, stale bool) error {
 	p.own, p.remote = union(p.own, f.lastOwn(p.hosts)), union(p.remote, f.last.remote)
 	if stale {
@@ -59,8 +66,9 @@ func (f *filter) add(ctx context.Context, p filterPrefixes, stale bool) error {
 	return f.apply(ctx, p)
 }
 
-// lastOwn returns the last prefixes own without hosts. They are in own if HostEncryption was set:
-// then rules accept the encrypted packets that other nodes send to these addresses.
+// lastOwn returns the last prefixes own without hosts. If an earlier process had HostEncryption,
+// own contains hosts. Without HostEncryption, no rule accepts the encrypted packets that other
+// nodes send to hosts. So hosts must leave own at once.
 func (f *filter) lastOwn(hosts []netip.Prefix) []netip.Prefix {
 	if len(hosts) == 0 {
 		return f.last.own
@@ -68,7 +76,7 @@ func (f *filter) lastOwn(hosts []netip.Prefix) []netip.Prefix {
 	return includedParts(f.last.own, hosts)
 }
 
-// shrinkRemote removes the addresses from the prefixes remote that p does not have.
+// shrinkRemote removes from the prefixes remote the addresses that are not in p.remote.
 func (f *filter) shrinkRemote(ctx context.Context, p filterPrefixes) error {
 	last := f.last
 	if last.remote = intersection(last.remote, p.remote); slices.Equal(f.last.remote, last.remote) {
@@ -77,14 +85,10 @@ func (f *filter) shrinkRemote(ctx context.Context, p filterPrefixes) error {
 	return f.apply(ctx, last)
 }
 
-// readLast reads the prefixes of an earlier process from the kernel, except hosts.
-func (f *filter) readLast(ctx context.Context) error {
-	if f.read {
-		return nil
-	}
-	var last filterPrefixes
+// readPrefixes reads the prefixes of the kernel's table, except hosts.
+func (f *filter) readPrefixes(ctx context.Context) (p filterPrefixes, err error) {
 	for name, list := range map[string]*[]netip.Prefix{
-		ownSetName: &last.own, remoteSetName: &last.remote, exemptSetName: &last.exempt,
+		ownSetName: &p.own, remoteSetName: &p.remote, exemptSetName: &p.exempt,
 	} {
 		t := &ruleset.Table{Name: f.cfg.FilterTable}
 		for _, family := range filterFamilies() {
@@ -92,15 +96,14 @@ func (f *filter) readLast(ctx context.Context) error {
 		}
 		sets, err := applier.Elements(ctx, f.cfg.NetNS, t)
 		if err != nil {
-			return err
+			return filterPrefixes{}, err
 		}
 		for _, elements := range sets {
 			*list = append(*list, elementPrefixes(elements)...)
 		}
 		slices.SortFunc(*list, dataplane.ComparePrefixes)
 	}
-	f.last, f.read = last, true
-	return nil
+	return p, nil
 }
 
 // elementPrefixes returns the prefixes of the elements of a set of addresses.
@@ -182,19 +185,10 @@ func (f *filter) open() (err error) {
 	return err
 }
 
-// remove deletes the table, and closes the connection. If no option needs the table, it is no error
-// that the kernel cannot be asked for the table, because the kernel may have no nf_tables.
+// remove deletes the table, and closes the connection.
 func (f *filter) remove(ctx context.Context) error {
-	f.last, f.read, f.prepared = filterPrefixes{}, false, false
-	err := f.open()
-	exists := false
-	if err == nil {
-		exists, err = f.applier.Exists()
-	}
-	if err != nil && !f.needed() {
-		f.cfg.Logger.Debug("cannot look for the table of an earlier process", "table", f.cfg.FilterTable, "err", err)
-		return f.close()
-	}
+	f.last, f.prepared = filterPrefixes{}, false
+	exists, err := f.exists()
 	if exists {
 		err = f.applier.Teardown(ctx)
 	}
@@ -202,16 +196,25 @@ func (f *filter) remove(ctx context.Context) error {
 	return errors.Join(err, f.close())
 }
 
-// exists reports whether the kernel has the table. It reports false if that cannot be found out.
-func (f *filter) exists() bool {
-	if f.applier == nil {
-		defer func() { _ = f.close() }()
-	}
+// exists reports whether the kernel has the table, and may open the connection.
+func (f *filter) exists() (bool, error) {
 	if err := f.open(); err != nil {
-		return false
+		return false, ignoreMissingNFTables(err)
 	}
 	exists, err := f.applier.Exists()
-	return exists && err == nil
+	return exists, ignoreMissingNFTables(err)
+}
+
+// ignoreMissingNFTables returns nil if the error is that of a kernel without nf_tables: there is no
+// socket for the protocol (EPROTONOSUPPORT), no subsystem for a request (EINVAL), or none for a
+// transaction (EOPNOTSUPP).
+func ignoreMissingNFTables(err error) error {
+	for _, missing := range []error{syscall.EPROTONOSUPPORT, syscall.EINVAL, syscall.EOPNOTSUPP} {
+		if errors.Is(err, missing) {
+			return nil
+		}
+	}
+	return err
 }
 
 func (f *filter) close() error {
@@ -237,10 +240,7 @@ func (f *filter) planRemoval() (string, error) {
 	if f.applier == nil {
 		defer func() { _ = f.close() }()
 	}
-	if err := f.open(); err != nil {
-		return "", err
-	}
-	exists, err := f.applier.Exists()
+	exists, err := f.exists()
 	if err != nil || !exists {
 		return "", err
 	}

@@ -115,7 +115,7 @@ func dropped(c *cluster, from *netns.NS, to netip.Addr) bool {
 	return nstest.Dropped(c.T, from, netip.AddrPortFrom(to, port).String())
 }
 
-// Without the module nft_fib_inet, which RequireEncryption and HostEncryption need, the error names
+// RequireEncryption and HostEncryption need the module nft_fib_inet. Without it, the error names
 // it, no table is made, and the dataplanes after this one get no new routes. Once the module is
 // loaded, the table is made.
 func TestMissingModuleOfFilterTable(t *testing.T) {

@@ -209,8 +209,8 @@ func TestTranslatedPacketsAreDropped(t *testing.T) {
 }
 
 // A packet that the node itself sends to an encrypted prefix leaves by a WireGuard device, or not
-// at all, even if its socket is bound to another interface. The table accepts packets that are
-// encrypted already, packets from and to UnencryptedHosts, and forwarded packets.
+// at all, even if its socket is bound to another interface. The table accepts packets from the port
+// of a device, packets from and to UnencryptedHosts, and forwarded packets.
 func TestUnencryptedPacketsOfNodeAreDropped(t *testing.T) {
 	node, _, _ := newTranslatingNode(t)
 	workload := nstest.NewWorkload(t, node, "way2", "10.0.1.6", "fd00:1::6")
@@ -283,8 +283,8 @@ func TestUnencryptedPacketsOfNodeAreDropped(t *testing.T) {
 		{"not bound, translated IPv6", "", "[fd00:96::2]:1", false, "wg.way"},
 		{"not bound, by another device", "", "10.0.2.7:1", false, "wg2.way"},
 		{"not bound, by another route", "", "10.0.2.6:1", false, ""},
-		{"encrypted already", "192.0.2.1:51820", "10.0.2.5:1", true, "eth0"},
-		{"encrypted already by another device", "192.0.2.1:51821", "10.0.2.5:1", true, "eth0"},
+		{"from the port of a device", "192.0.2.1:51820", "10.0.2.5:1", true, "eth0"},
+		{"from the port of the other device", "192.0.2.1:51821", "10.0.2.5:1", true, "eth0"},
 		{"to an address of UnencryptedHosts", "", "10.0.2.9:1", true, "eth0"},
 		{"to an IPv6 address of UnencryptedHosts", "", "[fd00:2::9]:1", true, "eth0"},
 		{"from an address of UnencryptedHosts", "192.0.2.77:0", "10.0.2.5:1", true, "eth0"},
@@ -325,8 +325,8 @@ func linkLocal(t *testing.T, ns *netns.NS, name string) (address string) {
 	return address
 }
 
-// sendDatagram sends a datagram, from a given address unless it is empty. The socket can be bound
-// to eth0. If nftables drops the datagram, the error is EPERM.
+// sendDatagram sends a datagram. If from is not empty, it is the source. If bound is set, the
+// socket is bound to eth0. If nftables drops the datagram, the error is EPERM.
 func sendDatagram(from, to string, bound bool) error {
 	dialer := net.Dialer{Control: func(_, _ string, raw syscall.RawConn) (err error) {
 		if bound {
@@ -350,9 +350,9 @@ func sendDatagram(from, to string, bound bool) error {
 	return errors.Join(err, conn.Close())
 }
 
-// If HostEncryption ends and RequireEncryption stays, encrypted packets of other nodes to the
-// addresses of this node pass from the first change of the table on.
-func TestHostsLeaveOwnPrefixesAtOnce(t *testing.T) {
+// If HostEncryption ends and RequireEncryption stays, the first change of the table removes this
+// node's addresses from the set own.
+func TestHostsLeaveOwnSetAtOnce(t *testing.T) {
 	ns := nstest.New(t)
 	hosts := prefixes("192.0.2.1/32")
 	cfg := Config{NetNS: ns.FD(), RequireEncryption: true, HostEncryption: true, Devices: []Device{{}}}.withDefaults()

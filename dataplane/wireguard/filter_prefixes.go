@@ -75,7 +75,7 @@ func includedParts(included, excluded []netip.Prefix) (list []netip.Prefix) {
 		}
 		if slices.ContainsFunc(inside, func(q netip.Prefix) bool { return isIncluded[q] != included }) {
 			low, high := halves(p)
-			middle := firstFrom(inside, high.Addr())
+			middle := indexFrom(inside, high.Addr())
 			add(low, inside[:middle], included)
 			add(high, inside[middle:], included)
 		} else if included {
@@ -83,14 +83,15 @@ func includedParts(included, excluded []netip.Prefix) (list []netip.Prefix) {
 		}
 	}
 	all := slices.SortedFunc(maps.Keys(isIncluded), dataplane.ComparePrefixes)
-	firstIPv6 := firstFrom(all, netip.IPv6Unspecified())
+	firstIPv6 := indexFrom(all, netip.IPv6Unspecified())
 	add(netip.PrefixFrom(netip.IPv4Unspecified(), 0), all[:firstIPv6], false)
 	add(netip.PrefixFrom(netip.IPv6Unspecified(), 0), all[firstIPv6:], false)
 	return list
 }
 
-// firstFrom returns the index of the first prefix of a sorted list whose address is at least from.
-func firstFrom(list []netip.Prefix, from netip.Addr) int {
+// indexFrom returns the index of the first prefix of a sorted list whose address is at least from,
+// or the length of the list.
+func indexFrom(list []netip.Prefix, from netip.Addr) int {
 	i, _ := slices.BinarySearchFunc(list, from, func(p netip.Prefix, a netip.Addr) int { return p.Addr().Compare(a) })
 	return i
 }

@@ -27,7 +27,7 @@ const (
 	routerSolicitation, redirect = 133, 137
 )
 
-// The names of sets, which are those of the fields of filterPrefixes, without the IP version.
+// The names of sets, without the IP version. Each is the name of a field of filterPrefixes.
 const ownSetName, remoteSetName, exemptSetName = "own", "remote", "exempt"
 
 // filterFamily has the constants of an IP version in the table.
@@ -46,8 +46,8 @@ func filterFamilies() []filterFamily {
 }
 
 // table returns the nftables table, with the rules of the options that are set. It always has all
-// base chains: while the applier adds or removes some of several, it drops all packets at their
-// hooks.
+// base chains: while the applier deletes a base chain of an earlier process, it drops all packets
+// at the hooks of the table.
 func (f *filter) table(p filterPrefixes) *ruleset.Table {
 	prerouting := chain(ruleset.Prerouting, "prerouting", preroutingPriority)
 	translated := chain(ruleset.Prerouting, "translated", translatedPriority)
@@ -109,7 +109,7 @@ func (f *filter) fillPrerouting(t *ruleset.Table, prerouting, translated *rulese
 // also sees packets that a bridge forwards between other hosts. The chain must not drop these.
 //
 // All rules are in the base chain: if the kernel refuses one, the applier writes nothing. If the
-// rule were in another chain, the applier would let that chain drop all packets.
+// refused rule were in another chain, the applier would let that chain drop all packets.
 func (f *filter) fillPostrouting(t *ruleset.Table, postrouting *ruleset.Chain, p filterPrefixes) {
 	postrouting.Rules = []ruleset.Rule{
 		rule(oneOf(ruleset.OIFName, append(f.deviceNames(), ruleset.Ifname(loopback))...)),

@@ -88,8 +88,8 @@ func (d *Dataplane) programAll(ctx context.Context, resync, installed bool, r *r
 	}
 	desired := d.desiredObjects()
 	prefixes := d.state.filterPrefixes()
-	if r.filter = d.filter.prepare(ctx, prefixes); r.filter != nil && d.filter.exists() {
-		d.reconciler.withholdExceptions(desired) // the table would drop the packets that match one
+	if r.filter = d.filter.prepare(ctx, prefixes); r.filter != nil && d.filter.mayDropOwn(ctx) {
+		d.reconciler.omitNewExceptions(desired) // the table would drop the packets
 	}
 	r.keeper = d.reconciler.apply(ctx, desired, resync)
 	if r.filter == nil {
@@ -116,10 +116,11 @@ func (r *result) addPeers(anyRefused bool, err error) {
 //     a new, unencrypted route;
 //  2. routes and rules;
 //  3. peers;
-//  4. prefixes that no longer belong to this node, from the nftables table.
+//  4. prefixes that no longer belong to this node, and old exempt prefixes, from the nftables
+//     table.
 //
-// The first Finish also adds the prefixes of other nodes to the table: until then, packets to them
-// may take rules and routes of an earlier process.
+// The first Finish also adds the prefixes of other nodes to the table. Until then, packets to these
+// prefixes may take rules and routes of an earlier process.
 //
 // Finish removes nothing while a rule, a blackhole route or the nftables table cannot be installed.
 // In this case, the Driver withholds new and changed routes from the dataplanes after this one.

@@ -84,11 +84,11 @@ func (r *reconciler) postponeThrows(desired objects) {
 	}
 }
 
-// withholdExceptions removes new exception rules from the desired objects: those by which packets
-// skip the table of encrypted routes.
-func (r *reconciler) withholdExceptions(desired objects) {
+// omitNewExceptions removes from the desired objects the exception rules that this process has not
+// set yet, except those for encrypted packets.
+func (r *reconciler) omitNewExceptions(desired objects) {
 	for id, o := range desired {
-		if rule, ok := o.(routes.Rule); ok && rule.Goto != 0 && r.desired[id] == nil {
+		if rule, ok := o.(routes.Rule); ok && rule.Goto != 0 && rule.UDPSourcePort == 0 && r.desired[id] == nil {
 			delete(desired, id)
 		}
 	}

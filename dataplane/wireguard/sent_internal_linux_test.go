@@ -4,6 +4,7 @@ package wireguard
 
 import (
 	"errors"
+	"fmt"
 	"net"
 	"net/netip"
 	"os/exec"
@@ -18,17 +19,17 @@ import (
 	"github.com/wayleave/wayleave/internal/netns/nstest"
 )
 
-// The results of sending a packet from a movingNode. Packets that must be encrypted are not sent: a
-// blackhole route drops them because there is no WireGuard device, or, if the kernel has the
-// module, the device drops them because it has no peer (ENOKEY).
+// The results of sending a packet from a movingNode. Packets that must be encrypted are not sent.
+// If the kernel has no WireGuard, there is no device, and a blackhole route drops the packets.
+// Otherwise the device drops them because it has no peer (ENOKEY).
 const (
 	sentUnencrypted = syscall.Errno(0)
 	notSent         = syscall.EINVAL
 	droppedByTable  = syscall.EPERM
 )
 
-// startSending sends datagrams to an address. The returned function waits for a result, ends the
-// sending, and returns the number of each result.
+// startSending sends datagrams to an address. The returned function waits up to 10 s for the result
+// want, ends the sending, and returns the number of each result.
 func (m *movingNode) startSending(address string) (end func(want syscall.Errno) map[syscall.Errno]int) {
 	m.Helper()
 	for _, gateway := range []string{"192.0.2.2", "192.0.2.4"} {
@@ -41,7 +42,7 @@ func (m *movingNode) startSending(address string) (end func(want syscall.Errno) 
 	}))
 	m.Cleanup(func() { _ = socket.Close() })
 	to := net.UDPAddrFromAddrPort(netip.AddrPortFrom(netip.MustParseAddr(address), 1))
-	asked, results := make(chan syscall.Errno), make(chan map[syscall.Errno]int)
+	wanted, results := make(chan syscall.Errno), make(chan map[syscall.Errno]int)
 	go func() {
 		counts := map[syscall.Errno]int{}
 		send := func() syscall.Errno {
@@ -57,8 +58,8 @@ func (m *movingNode) startSending(address string) (end func(want syscall.Errno) 
 		for {
 			send()
 			select {
-			case want := <-asked:
-				for end := time.Now().Add(10 * time.Second); send() != want && time.Now().Before(end); {
+			case want := <-wanted:
+				for deadline := time.Now().Add(10 * time.Second); send() != want && time.Now().Before(deadline); {
 				}
 				results <- counts
 				return
@@ -67,7 +68,7 @@ func (m *movingNode) startSending(address string) (end func(want syscall.Errno) 
 		}
 	}()
 	return func(want syscall.Errno) map[syscall.Errno]int {
-		asked <- want
+		wanted <- want
 		return <-results
 	}
 }
@@ -78,8 +79,8 @@ func (m *movingNode) inRemoteSet(address string) bool {
 	return m.ns.Do(get.Run) == nil
 }
 
-// The set of the table has exactly the encrypted prefixes. Until Finish, it keeps prefixes whose
-// encryption ends (S173), even after a restart.
+// After Finish, the set of the table has exactly the encrypted prefixes. Until then, it keeps
+// prefixes whose encryption ends (S173), even after a restart.
 func TestRemotePrefixesStayUntilFinish(t *testing.T) {
 	m := newMovingNode(t)
 	m.cfg.HostEncryption = true
@@ -140,7 +141,7 @@ func TestMovesOfEncryptionDropNothing(t *testing.T) {
 	}
 }
 
-// optionChange is a restart with other options, or after other events.
+// optionChange is a restart that changes options or events.
 type optionChange struct {
 	name, address string
 	// former and next change the configuration of the earlier process and of the next one.
@@ -154,8 +155,8 @@ type optionChange struct {
 
 // Until Finish, the kernel may have rules and routes of an earlier process, by which packets leave
 // unencrypted. Even if they are not desired any more, the table drops no such packet before Finish.
-// In no case does it drop packets from and to an address that is added to UnencryptedHosts.
-func TestOptionsChange(t *testing.T) {
+// In no case does it drop packets to an address that is added to UnencryptedHosts.
+func TestChangedOptionsDropNoPackets(t *testing.T) {
 	hosts := prefixes("192.0.2.2/32")
 	for _, tt := range []optionChange{
 		{
@@ -234,14 +235,11 @@ func (c optionChange) test(t *testing.T) {
 	require.NoError(t, m.Teardown(t.Context()))
 }
 
-// While the table cannot be changed, packets to encrypted prefixes do not take unencrypted routes,
-// on which the table would drop them: neither Teardown nor the end of HostEncryption has an effect,
-// and an address that is added to UnencryptedHosts is encrypted.
-func TestTableThatCannotBeChanged(t *testing.T) {
-	m := newMovingNode(t)
-	m.cfg.HostEncryption = true
-	m.apply()
-	nstest.SkipUnlessOwned(t, m.filter.applier.Stats().Owned)
+// While another process owns the table, packets stay encrypted: HostEncryption does not end,
+// Teardown fails, and an address that is added to UnencryptedHosts has no effect. Otherwise,
+// packets would take unencrypted routes, on which the table drops them. Later, the change takes
+// effect.
+func TestPacketsStayEncryptedWhileTableCannotChange(t *testing.T) {
 	for name, change := range map[string]func(*Config){
 		"HostEncryption ends": func(c *Config) { c.HostEncryption = false },
 		"HostEncryption ends, RequireEncryption stays": func(c *Config) {
@@ -249,30 +247,66 @@ func TestTableThatCannotBeChanged(t *testing.T) {
 		},
 		"an unencrypted host is added": func(c *Config) { c.UnencryptedHosts = prefixes("192.0.2.2/32") },
 	} {
-		cfg := Config{Node: "a", NetNS: m.ns.FD(), HostEncryption: true, Devices: []Device{{KeyFile: m.key}}}
-		change(&cfg)
-		d, err := New(cfg)
-		require.NoError(t, err)
-		d.devices.kernel = m.kernel
-		end := m.startSending("192.0.2.2")
-		for range 2 {
-			m.requireGeneral(true, d.ApplyVisible(t.Context(), dataplane.Batch{Events: m.events}))
-			require.NoError(t, d.Finish(t.Context()))
-		}
-		require.Error(t, d.Teardown(t.Context()), name)
-		counts := end(notSent)
-		require.NotZero(t, counts[notSent], name)
-		require.Len(t, counts, 1, "%s: %v", name, counts)
-		require.NoError(t, d.Close())
+		t.Run(name, func(t *testing.T) {
+			m := newMovingNode(t)
+			m.cfg.HostEncryption = true
+			m.apply()
+			nstest.SkipUnlessOwned(t, m.filter.applier.Stats().Owned)
+			cfg := Config{Node: "a", NetNS: m.ns.FD(), HostEncryption: true, Devices: []Device{{KeyFile: m.key}}}
+			change(&cfg)
+			d, err := New(cfg)
+			require.NoError(t, err)
+			t.Cleanup(func() { require.NoError(t, d.Close()) })
+			d.devices.kernel = m.kernel
+			require.Error(t, d.Teardown(t.Context()))
+			end := m.startSending("192.0.2.2")
+			for range 2 {
+				m.requireGeneral(true, d.ApplyVisible(t.Context(), dataplane.Batch{Events: m.events}))
+				require.NoError(t, d.Finish(t.Context()))
+			}
+			counts := end(notSent)
+			require.NotZero(t, counts[notSent])
+			require.Len(t, counts, 1, "%v", counts)
+
+			require.NoError(t, m.Close())
+			end = m.startSending("192.0.2.2")
+			m.requireGeneral(false, d.Apply(t.Context(), dataplane.Batch{}))
+			counts = end(sentUnencrypted)
+			require.NotZero(t, counts[sentUnencrypted])
+			require.Zero(t, counts[droppedByTable], "%v", counts)
+			require.NoError(t, d.Teardown(t.Context()))
+		})
 	}
-	require.NoError(t, m.Teardown(t.Context()))
 }
 
-// Without nf_tables, Teardown returns an error, but removes routes and rules.
-func TestTeardownWithoutTables(t *testing.T) {
-	m := newMovingNode(t)
-	m.cfg.HostEncryption, m.cfg.FilterTable = true, strings.Repeat("x", 300) // as if nf_tables were missing
-	require.Error(t, m.Teardown(t.Context()))
-	require.Empty(t, m.ip("route show table 22361"))
-	require.NotContains(t, m.ip("rule"), "22361")
+// A table that drops no packets of this node does not delay exceptions, even if it cannot be
+// changed. The exception for encrypted packets is never delayed.
+func TestExceptionsThatTableDoesNotDelay(t *testing.T) {
+	const forEncrypted = "ipproto udp sport 51820"
+	for _, remote := range []bool{false, true} {
+		m := newMovingNode(t)
+		m.cfg.HostEncryption = remote
+		m.cfg.RequireEncryption = true
+		m.apply()
+		nstest.SkipUnlessOwned(t, m.filter.applier.Stats().Owned)
+		m.ip("rule del priority 99")
+		d, err := New(Config{
+			Node: "a", NetNS: m.ns.FD(), HostEncryption: true, UnencryptedHosts: prefixes("192.0.2.2/32"),
+			Devices: []Device{{KeyFile: m.key}},
+		})
+		require.NoError(t, err)
+		d.devices.kernel = m.kernel
+		m.requireGeneral(true, d.ApplyVisible(t.Context(), dataplane.Batch{Events: m.events}))
+		rules := m.ip("rule")
+		require.Contains(t, rules, forEncrypted)
+		require.Equal(t, !remote, strings.Contains(rules, "from all to 192.0.2.2 goto 101"), rules)
+		require.NoError(t, d.Close())
+	}
+}
+
+// On a kernel without nf_tables, there is no table to remove.
+func TestMissingNFTables(t *testing.T) {
+	require.NoError(t, ignoreMissingNFTables(nil))
+	require.NoError(t, ignoreMissingNFTables(fmt.Errorf("applier: %w", syscall.EPROTONOSUPPORT)))
+	require.ErrorIs(t, ignoreMissingNFTables(syscall.EMFILE), syscall.EMFILE)
 }
