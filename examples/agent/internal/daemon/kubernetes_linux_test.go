@@ -255,7 +255,7 @@ func TestPodsOfTheAPI(t *testing.T) {
 
 	// While the API does not have the pod, ADD waits, and the pod's packets are dropped. Then it
 	// fails. The agent must answer before that, also in a slow guest.
-	err := n.cni("ADD", web, "id-web", "10.0.0.1", "K8S_POD_NAMESPACE=shop;K8S_POD_NAME=web;K8S_POD_UID=uid-web", "3s")
+	err := n.cni("ADD", web, "id-web", "10.0.0.1", "K8S_POD_NAMESPACE=shop;K8S_POD_NAME=web;K8S_POD_UID=uid-web", "8s")
 	require.ErrorContains(t, err, "the Kubernetes API has no pod shop/web with the UID uid-web on node n")
 	_, err = web.Link("eth0")
 	require.Error(t, err, "the interface is removed")
