@@ -22,7 +22,8 @@ type filter struct {
 	absent bool
 	// prepared is set once prepare has succeeded.
 	prepared bool
-	// last are the prefixes of the last call of apply, or those that prepare has read.
+	// last has the prefixes of the last call of apply. Before the first one, prepare sets it to the
+	// prefixes of an earlier process.
 	last filterPrefixes
 }
 

@@ -66,19 +66,19 @@ func includedParts(included, excluded []netip.Prefix) (list []netip.Prefix) {
 	for _, p := range excluded {
 		isIncluded[p.Masked()] = false
 	}
-	// add appends those parts of p that are included. inside are the prefixes in p, sorted.
-	// included is the state of the addresses of p that are in none of them.
-	var add func(p netip.Prefix, inside []netip.Prefix, included bool)
-	add = func(p netip.Prefix, inside []netip.Prefix, included bool) {
+	// add appends the included parts of p. The list inside has the prefixes in p, sorted. The
+	// addresses of p that are in none of them are included if rest is set.
+	var add func(p netip.Prefix, inside []netip.Prefix, rest bool)
+	add = func(p netip.Prefix, inside []netip.Prefix, rest bool) {
 		if len(inside) > 0 && inside[0] == p {
-			inside, included = inside[1:], isIncluded[p]
+			inside, rest = inside[1:], isIncluded[p]
 		}
-		if slices.ContainsFunc(inside, func(q netip.Prefix) bool { return isIncluded[q] != included }) {
+		if slices.ContainsFunc(inside, func(q netip.Prefix) bool { return isIncluded[q] != rest }) {
 			low, high := halves(p)
 			middle := indexFrom(inside, high.Addr())
-			add(low, inside[:middle], included)
-			add(high, inside[middle:], included)
-		} else if included {
+			add(low, inside[:middle], rest)
+			add(high, inside[middle:], rest)
+		} else if rest {
 			list = append(list, p)
 		}
 	}
@@ -96,7 +96,7 @@ func indexFrom(list []netip.Prefix, from netip.Addr) int {
 	return i
 }
 
-// union returns the prefixes of both lists, sorted, without those that are inside another one.
+// union returns the prefixes of both lists, sorted. It omits each prefix that is inside another.
 func union(a, b []netip.Prefix) (list []netip.Prefix) {
 	if slices.Equal(a, b) {
 		return a
