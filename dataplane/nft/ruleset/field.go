@@ -214,19 +214,105 @@ type Load struct {
 type fieldInfo struct {
 	name string
 	typ  Type
-	load Load
+	// ether is the EtherType of packets that have the field, if it is in a header of ARP, IPv4 or
+	// IPv6. Otherwise it is zero.
+	ether uint16
+	load  Load
 }
 
 // info returns the description of the field. For an unknown field, its name is empty.
 func (f Field) info() fieldInfo {
-	for _, group := range []func(Field) fieldInfo{
-		metaField, ipv4Field, ipv6Field, transportField, ctField, routeField, linkField, arpField,
-	} {
-		if info := group(f); info.name != "" {
-			return info
-		}
+	if f > lastField {
+		return fieldInfo{}
 	}
-	return fieldInfo{}
+	const original = directionOriginal
+	// The compiler keeps the array in read-only memory, because it is indexed at once and has no
+	// calls. If it were a variable, each call would copy it.
+	return [lastField + 1]fieldInfo{
+		IIFName:  {"iifname", TypeIfname, 0, Load{Origin: FromMeta, Key: 6}},
+		OIFName:  {"oifname", TypeIfname, 0, Load{Origin: FromMeta, Key: 7}},
+		NFProto:  {"meta nfproto", TypeNFProto, 0, Load{Origin: FromMeta, Key: 15}},
+		L4Proto:  {"meta l4proto", TypeProto, 0, Load{Origin: FromMeta, Key: 16}},
+		Mark:     {"meta mark", TypeMark, 0, Load{Origin: FromMeta, Key: 3}},
+		Priority: {"meta priority", TypeClassID, 0, Load{Origin: FromMeta, Key: 2}},
+		Protocol: {"meta protocol", TypeEtherType, 0, Load{Origin: FromMeta, Key: 1}},
+
+		IPSaddr: {"ip saddr", TypeIPv4, etherIPv4, Load{Origin: FromPayload, Base: networkHeader, Offset: 12}},
+		IPDaddr: {"ip daddr", TypeIPv4, etherIPv4, Load{Origin: FromPayload, Base: networkHeader, Offset: 16}},
+		IPDSCP: {"ip dscp", TypeDSCP, etherIPv4, Load{
+			Origin: FromPayload, Base: networkHeader, Offset: 1, Mask: 0xfc, Shift: 2,
+		}},
+
+		IP6Saddr: {"ip6 saddr", TypeIPv6, etherIPv6, Load{Origin: FromPayload, Base: networkHeader, Offset: 8}},
+		IP6Daddr: {"ip6 daddr", TypeIPv6, etherIPv6, Load{Origin: FromPayload, Base: networkHeader, Offset: 24}},
+		IP6DSCP: {"ip6 dscp", TypeDSCP, etherIPv6, Load{
+			Origin: FromPayload, Base: networkHeader, Mask: 0x0fc0, Shift: 6, Size: 2,
+		}},
+		FragmentHeader: {"exthdr frag", TypeBool, etherIPv6, Load{Origin: FromExthdr, Key: extensionFragment}},
+
+		Sport: {"th sport", TypeService, 0, Load{Origin: FromPayload, Base: transportHeader}},
+		Dport: {"th dport", TypeService, 0, Load{Origin: FromPayload, Base: transportHeader, Offset: 2}},
+		ICMPType: {"icmp type", TypeICMP, 0, Load{
+			Origin: FromPayload, Base: transportHeader, Protocol: protoICMP,
+		}},
+		ICMPCode: {"icmp code", TypeICMPCode, 0, Load{
+			Origin: FromPayload, Base: transportHeader, Offset: 1, Protocol: protoICMP,
+		}},
+		ICMPv6Type: {"icmpv6 type", TypeICMPv6, 0, Load{
+			Origin: FromPayload, Base: transportHeader, Protocol: protoICMPv6,
+		}},
+		ICMPv6Code: {"icmpv6 code", TypeICMPv6Code, 0, Load{
+			Origin: FromPayload, Base: transportHeader, Offset: 1, Protocol: protoICMPv6,
+		}},
+		TCPFlags: {"tcp flags", TypeTCPFlag, 0, Load{
+			Origin: FromPayload, Base: transportHeader, Offset: 13, Protocol: protoTCP,
+		}},
+		// nft derives no protocol from raw bytes.
+		NDTarget: {"@th,64,128", TypeIPv6, 0, Load{Origin: FromPayload, Base: transportHeader, Offset: 8}},
+
+		CtState:     {"ct state", TypeCtState, 0, Load{Origin: FromCt, Key: 0, Direction: DirectionNone}},
+		CtDirection: {"ct direction", TypeCtDir, 0, Load{Origin: FromCt, Key: 1, Direction: DirectionNone}},
+		CtStatus:    {"ct status", TypeCtStatus, 0, Load{Origin: FromCt, Key: 2, Direction: DirectionNone}},
+		CtMark:      {"ct mark", TypeMark, 0, Load{Origin: FromCt, Key: 3, Direction: DirectionNone}},
+
+		CtOriginalSaddr:  {"ct original ip saddr", TypeIPv4, 0, Load{Origin: FromCt, Key: 19, Direction: original}},
+		CtOriginalDaddr:  {"ct original ip daddr", TypeIPv4, 0, Load{Origin: FromCt, Key: 20, Direction: original}},
+		CtOriginalSaddr6: {"ct original ip6 saddr", TypeIPv6, 0, Load{Origin: FromCt, Key: 21, Direction: original}},
+		CtOriginalDaddr6: {"ct original ip6 daddr", TypeIPv6, 0, Load{Origin: FromCt, Key: 22, Direction: original}},
+		CtOriginalDport:  {"ct original proto-dst", TypeService, 0, Load{Origin: FromCt, Key: 12, Direction: original}},
+		CtReplySaddr:     {"ct reply ip saddr", TypeIPv4, 0, Load{Origin: FromCt, Key: 19, Direction: DirectionReply}},
+		CtReplyDaddr:     {"ct reply ip daddr", TypeIPv4, 0, Load{Origin: FromCt, Key: 20, Direction: DirectionReply}},
+		CtReplySaddr6:    {"ct reply ip6 saddr", TypeIPv6, 0, Load{Origin: FromCt, Key: 21, Direction: DirectionReply}},
+		CtReplyDaddr6:    {"ct reply ip6 daddr", TypeIPv6, 0, Load{Origin: FromCt, Key: 22, Direction: DirectionReply}},
+
+		FibSource: {"fib saddr . iif oif", TypeBool, 0, Load{
+			Origin: FromFib, Key: fibResultOIF, Flags: fibSaddr | fibIIF | FibPresent,
+		}},
+		FibSaddrType: {"fib saddr type", TypeFibAddr, 0, Load{
+			Origin: FromFib, Key: fibResultAddrType, Flags: fibSaddr,
+		}},
+		FibDaddrType: {"fib daddr type", TypeFibAddr, 0, Load{
+			Origin: FromFib, Key: fibResultAddrType, Flags: fibDaddr,
+		}},
+		FibSaddrOIFName: {"fib saddr oifname", TypeIfname, 0, Load{
+			Origin: FromFib, Key: fibResultOIFName, Flags: fibSaddr,
+		}},
+
+		// If the device or the kernel has removed a VLAN tag, the kernel loads bytes of the link
+		// layer as if the tag were still there.
+		EtherSaddr: {"ether saddr", TypeEtherAddr, 0, Load{Origin: FromPayload, Base: linkHeader, Offset: 6}},
+		EtherType:  {"ether type", TypeEtherType, 0, Load{Origin: FromPayload, Base: linkHeader, Offset: 12}},
+		VLANTag:    {"@ll,112,16", TypeUint16, 0, Load{Origin: FromPayload, Base: linkHeader, Offset: 14}},
+
+		// ARP for Ethernet and IPv4.
+		ARPHlen: {"arp hlen", TypeUint8, etherARP, Load{Origin: FromPayload, Base: networkHeader, Offset: 4}},
+		ARPPlen: {"arp plen", TypeUint8, etherARP, Load{Origin: FromPayload, Base: networkHeader, Offset: 5}},
+		ARPSaddrEther: {"arp saddr ether", TypeEtherAddr, etherARP, Load{
+			Origin: FromPayload, Base: networkHeader, Offset: 8,
+		}},
+		ARPSaddrIP: {"arp saddr ip", TypeIPv4, etherARP, Load{Origin: FromPayload, Base: networkHeader, Offset: 14}},
+		ARPDaddrIP: {"arp daddr ip", TypeIPv4, etherARP, Load{Origin: FromPayload, Base: networkHeader, Offset: 24}},
+	}[f]
 }
 
 // String returns the field's nft name.
@@ -247,177 +333,9 @@ func Fields() []Field {
 	return fields
 }
 
-func meta(key uint32) Load { return Load{Origin: FromMeta, Key: key} }
-
-func payload(base, offset uint32) Load { return Load{Origin: FromPayload, Base: base, Offset: offset} }
-
-// inHeader returns a load from the header of one transport protocol.
-func inHeader(protocol uint8, offset uint32) Load {
-	return Load{Origin: FromPayload, Base: transportHeader, Offset: offset, Protocol: protocol}
+// onlyBridge reports whether the field is only for tables of family bridge: it belongs to the link
+// layer or to ARP.
+func (f Field) onlyBridge() bool {
+	info := f.info()
+	return info.ether == etherARP || info.load.Origin == FromPayload && info.load.Base == linkHeader
 }
-
-func ct(key uint32, direction uint8) Load {
-	return Load{Origin: FromCt, Key: key, Direction: direction}
-}
-
-func fib(result, flags uint32) Load { return Load{Origin: FromFib, Key: result, Flags: flags} }
-
-func metaField(f Field) fieldInfo {
-	switch f {
-	case IIFName:
-		return fieldInfo{"iifname", TypeIfname, meta(6)}
-	case OIFName:
-		return fieldInfo{"oifname", TypeIfname, meta(7)}
-	case NFProto:
-		return fieldInfo{"meta nfproto", TypeNFProto, meta(15)}
-	case L4Proto:
-		return fieldInfo{"meta l4proto", TypeProto, meta(16)}
-	case Mark:
-		return fieldInfo{"meta mark", TypeMark, meta(3)}
-	case Priority:
-		return fieldInfo{"meta priority", TypeClassID, meta(2)}
-	case Protocol:
-		return fieldInfo{"meta protocol", TypeEtherType, meta(1)}
-	default:
-		return fieldInfo{}
-	}
-}
-
-func ipv4Field(f Field) fieldInfo {
-	switch f {
-	case IPSaddr:
-		return fieldInfo{"ip saddr", TypeIPv4, payload(networkHeader, 12)}
-	case IPDaddr:
-		return fieldInfo{"ip daddr", TypeIPv4, payload(networkHeader, 16)}
-	case IPDSCP:
-		return fieldInfo{"ip dscp", TypeDSCP, Load{
-			Origin: FromPayload, Base: networkHeader, Offset: 1, Mask: 0xfc, Shift: 2,
-		}}
-	default:
-		return fieldInfo{}
-	}
-}
-
-func ipv6Field(f Field) fieldInfo {
-	switch f {
-	case IP6Saddr:
-		return fieldInfo{"ip6 saddr", TypeIPv6, payload(networkHeader, 8)}
-	case IP6Daddr:
-		return fieldInfo{"ip6 daddr", TypeIPv6, payload(networkHeader, 24)}
-	case IP6DSCP:
-		return fieldInfo{"ip6 dscp", TypeDSCP, Load{
-			Origin: FromPayload, Base: networkHeader, Mask: 0x0fc0, Shift: 6, Size: 2,
-		}}
-	case FragmentHeader:
-		return fieldInfo{"exthdr frag", TypeBool, Load{Origin: FromExthdr, Key: extensionFragment}}
-	default:
-		return fieldInfo{}
-	}
-}
-
-func transportField(f Field) fieldInfo {
-	switch f {
-	case Sport:
-		return fieldInfo{"th sport", TypeService, payload(transportHeader, 0)}
-	case Dport:
-		return fieldInfo{"th dport", TypeService, payload(transportHeader, 2)}
-	case ICMPType:
-		return fieldInfo{"icmp type", TypeICMP, inHeader(protoICMP, 0)}
-	case ICMPCode:
-		return fieldInfo{"icmp code", TypeICMPCode, inHeader(protoICMP, 1)}
-	case ICMPv6Type:
-		return fieldInfo{"icmpv6 type", TypeICMPv6, inHeader(protoICMPv6, 0)}
-	case ICMPv6Code:
-		return fieldInfo{"icmpv6 code", TypeICMPv6Code, inHeader(protoICMPv6, 1)}
-	case TCPFlags:
-		return fieldInfo{"tcp flags", TypeTCPFlag, inHeader(protoTCP, 13)}
-	case NDTarget: // nft derives no protocol from raw bytes
-		return fieldInfo{"@th,64,128", TypeIPv6, payload(transportHeader, 8)}
-	default:
-		return fieldInfo{}
-	}
-}
-
-func ctField(f Field) fieldInfo {
-	switch f {
-	case CtState:
-		return fieldInfo{"ct state", TypeCtState, ct(0, DirectionNone)}
-	case CtDirection:
-		return fieldInfo{"ct direction", TypeCtDir, ct(1, DirectionNone)}
-	case CtStatus:
-		return fieldInfo{"ct status", TypeCtStatus, ct(2, DirectionNone)}
-	case CtMark:
-		return fieldInfo{"ct mark", TypeMark, ct(3, DirectionNone)}
-	case CtOriginalSaddr, CtReplySaddr:
-		return tuple(f == CtReplySaddr, "ip saddr", TypeIPv4, 19)
-	case CtOriginalDaddr, CtReplyDaddr:
-		return tuple(f == CtReplyDaddr, "ip daddr", TypeIPv4, 20)
-	case CtOriginalSaddr6, CtReplySaddr6:
-		return tuple(f == CtReplySaddr6, "ip6 saddr", TypeIPv6, 21)
-	case CtOriginalDaddr6, CtReplyDaddr6:
-		return tuple(f == CtReplyDaddr6, "ip6 daddr", TypeIPv6, 22)
-	case CtOriginalDport:
-		return fieldInfo{"ct original proto-dst", TypeService, ct(12, directionOriginal)}
-	default:
-		return fieldInfo{}
-	}
-}
-
-// tuple describes a part of a connection's addresses and ports, in one direction.
-func tuple(reply bool, name string, typ Type, key uint32) fieldInfo {
-	if reply {
-		return fieldInfo{"ct reply " + name, typ, ct(key, DirectionReply)}
-	}
-	return fieldInfo{"ct original " + name, typ, ct(key, directionOriginal)}
-}
-
-func routeField(f Field) fieldInfo {
-	switch f {
-	case FibSource:
-		return fieldInfo{"fib saddr . iif oif", TypeBool, fib(fibResultOIF, fibSaddr|fibIIF|FibPresent)}
-	case FibSaddrType:
-		return fieldInfo{"fib saddr type", TypeFibAddr, fib(fibResultAddrType, fibSaddr)}
-	case FibDaddrType:
-		return fieldInfo{"fib daddr type", TypeFibAddr, fib(fibResultAddrType, fibDaddr)}
-	case FibSaddrOIFName:
-		return fieldInfo{"fib saddr oifname", TypeIfname, fib(fibResultOIFName, fibSaddr)}
-	default:
-		return fieldInfo{}
-	}
-}
-
-// linkField describes a field of the link-layer header. If the device or the kernel has removed a
-// VLAN tag, the kernel loads the bytes as if the tag were still there.
-func linkField(f Field) fieldInfo {
-	switch f {
-	case EtherSaddr:
-		return fieldInfo{"ether saddr", TypeEtherAddr, payload(linkHeader, 6)}
-	case EtherType:
-		return fieldInfo{"ether type", TypeEtherType, payload(linkHeader, 12)}
-	case VLANTag:
-		return fieldInfo{"@ll,112,16", TypeUint16, payload(linkHeader, 14)}
-	default:
-		return fieldInfo{}
-	}
-}
-
-// arpField describes a field of ARP packets for Ethernet and IPv4.
-func arpField(f Field) fieldInfo {
-	switch f {
-	case ARPHlen:
-		return fieldInfo{"arp hlen", TypeUint8, payload(networkHeader, 4)}
-	case ARPPlen:
-		return fieldInfo{"arp plen", TypeUint8, payload(networkHeader, 5)}
-	case ARPSaddrEther:
-		return fieldInfo{"arp saddr ether", TypeEtherAddr, payload(networkHeader, 8)}
-	case ARPSaddrIP:
-		return fieldInfo{"arp saddr ip", TypeIPv4, payload(networkHeader, 14)}
-	case ARPDaddrIP:
-		return fieldInfo{"arp daddr ip", TypeIPv4, payload(networkHeader, 24)}
-	default:
-		return fieldInfo{}
-	}
-}
-
-// onlyBridge reports whether the field is only for tables of family bridge.
-func (f Field) onlyBridge() bool { return linkField(f).name != "" || arpField(f).name != "" }

@@ -92,7 +92,7 @@ func (p *ruleParser) fieldItem(r *Rule) {
 // derive adds the matches that nft derives from the fields that follow.
 func (p *ruleParser) derive(r *Rule, at token, named []phrase) {
 	for _, n := range named {
-		needed, proto := headerEther(n.field), n.proto
+		needed, proto := n.field.info().ether, n.proto
 		current := etherOf(p.family, r.Matches)
 		have, known := lastEquals(r.Matches, L4Proto)
 		if needed == 0 && current == 0 && !known {

@@ -110,27 +110,12 @@ func implied(family Family, ms []Match, i int) bool {
 // first field of the second match.
 func impliesEther(family Family, ms []Match, next Field) uint16 {
 	if next != L4Proto {
-		return headerEther(next)
+		return next.info().ether
 	}
 	if proto, ok := equals(ms[1], L4Proto); ok && implied(family, ms, 1) {
 		return protoEther(proto)
 	}
 	return 0
-}
-
-// headerEther returns the EtherType of packets that have the header of the field; zero if all
-// packets may have it.
-func headerEther(f Field) uint16 {
-	switch {
-	case ipv4Field(f).name != "":
-		return etherIPv4
-	case ipv6Field(f).name != "":
-		return etherIPv6
-	case arpField(f).name != "":
-		return etherARP
-	default:
-		return 0
-	}
 }
 
 // protoEther returns the EtherType that nft derives from a field of the protocol; zero if it

@@ -32,6 +32,7 @@ const (
 	TypeEtherAddr                  // ether_addr
 	TypeUint8                      // integer of one byte; not for sets
 	TypeUint16                     // integer of two bytes; not for sets
+	lastType       = TypeUint16
 )
 
 // typeInfo describes a type.
@@ -47,58 +48,37 @@ type typeInfo struct {
 	noSet bool
 }
 
-// info returns the description of the type. For an unknown type, its size is zero.
+// info returns the description of the type. For an unknown type, its size is zero. The array is
+// written like that of Field.info.
 func (t Type) info() typeInfo {
-	switch t {
-	case TypeIPv4:
-		return typeInfo{name: "ipv4_addr", size: 4, number: 7}
-	case TypeIPv6:
-		return typeInfo{name: "ipv6_addr", size: 16, number: 8}
-	case TypeProto:
-		return typeInfo{name: "inet_proto", size: 1, number: 12}
-	case TypeService:
-		return typeInfo{name: "inet_service", size: 2, number: 13}
-	case TypeIfname:
-		return typeInfo{name: "ifname", size: IfnameSize, number: 41, host: true}
-	case TypeICMP:
-		return typeInfo{name: "icmp_type", size: 1, number: 14}
-	case TypeICMPv6:
-		return typeInfo{name: "icmpv6_type", size: 1, number: 29}
-	case TypeICMPCode:
-		return typeInfo{name: "icmp_code", size: 1, number: 32}
-	case TypeICMPv6Code:
-		return typeInfo{name: "icmpv6_code", size: 1, number: 33}
-	case TypeNFProto:
-		return typeInfo{name: "nf_proto", size: 1, number: 2}
-	case TypeCtState:
-		return typeInfo{name: "ct_state", size: 4, number: 26, host: true, bits: true}
-	case TypeCtStatus:
-		return typeInfo{name: "ct_status", size: 4, number: 28, host: true, bits: true}
-	case TypeCtDir:
-		return typeInfo{name: "ct_dir", size: 1, number: 27}
-	case TypeMark:
-		return typeInfo{name: "mark", size: 4, number: 19, host: true}
-	case TypeClassID:
-		return typeInfo{name: "classid", size: 4, number: 23, host: true}
-	case TypeEtherType:
-		return typeInfo{name: "ether_type", size: 2, number: 10}
-	case TypeTCPFlag:
-		return typeInfo{name: "tcp_flag", size: 1, number: 15, bits: true}
-	case TypeDSCP:
-		return typeInfo{name: "dscp", size: 1, number: 36, most: 63}
-	case TypeFibAddr:
-		return typeInfo{name: "fib_addrtype", size: 4, number: 38, host: true}
-	case TypeBool:
-		return typeInfo{name: "boolean", size: 1, number: 39, host: true}
-	case TypeEtherAddr:
-		return typeInfo{name: "ether_addr", size: 6, number: 9}
-	case TypeUint8:
-		return typeInfo{name: "integer", size: 1, number: 4, noSet: true}
-	case TypeUint16:
-		return typeInfo{name: "integer", size: 2, number: 4, noSet: true}
-	default:
+	if t > lastType {
 		return typeInfo{}
 	}
+	return [lastType + 1]typeInfo{
+		TypeIPv4:       {name: "ipv4_addr", size: 4, number: 7},
+		TypeIPv6:       {name: "ipv6_addr", size: 16, number: 8},
+		TypeProto:      {name: "inet_proto", size: 1, number: 12},
+		TypeService:    {name: "inet_service", size: 2, number: 13},
+		TypeIfname:     {name: "ifname", size: IfnameSize, number: 41, host: true},
+		TypeICMP:       {name: "icmp_type", size: 1, number: 14},
+		TypeICMPv6:     {name: "icmpv6_type", size: 1, number: 29},
+		TypeICMPCode:   {name: "icmp_code", size: 1, number: 32},
+		TypeICMPv6Code: {name: "icmpv6_code", size: 1, number: 33},
+		TypeNFProto:    {name: "nf_proto", size: 1, number: 2},
+		TypeCtState:    {name: "ct_state", size: 4, number: 26, host: true, bits: true},
+		TypeCtStatus:   {name: "ct_status", size: 4, number: 28, host: true, bits: true},
+		TypeCtDir:      {name: "ct_dir", size: 1, number: 27},
+		TypeMark:       {name: "mark", size: 4, number: 19, host: true},
+		TypeClassID:    {name: "classid", size: 4, number: 23, host: true},
+		TypeEtherType:  {name: "ether_type", size: 2, number: 10},
+		TypeTCPFlag:    {name: "tcp_flag", size: 1, number: 15, bits: true},
+		TypeDSCP:       {name: "dscp", size: 1, number: 36, most: 63},
+		TypeFibAddr:    {name: "fib_addrtype", size: 4, number: 38, host: true},
+		TypeBool:       {name: "boolean", size: 1, number: 39, host: true},
+		TypeEtherAddr:  {name: "ether_addr", size: 6, number: 9},
+		TypeUint8:      {name: "integer", size: 1, number: 4, noSet: true},
+		TypeUint16:     {name: "integer", size: 2, number: 4, noSet: true},
+	}[t]
 }
 
 // String returns the type's nft name.
