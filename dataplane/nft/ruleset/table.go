@@ -165,55 +165,28 @@ func (s *Set) Timed() bool { return s.Timeouts || s.Timeout != 0 || s.GCInterval
 
 // Number returns the kernel's number of the family (NFPROTO_...).
 func (f Family) Number() uint8 {
-	switch f {
-	case FamilyINet:
-		return 1
-	case FamilyIPv4:
-		return 2
-	case FamilyBridge:
-		return 7
-	case FamilyIPv6:
-		return 10
-	default:
+	if f > FamilyBridge {
 		return 0
 	}
+	return [...]uint8{FamilyINet: 1, FamilyIPv4: 2, FamilyIPv6: 10, FamilyBridge: 7}[f]
 }
 
 // String returns the family's nft name.
-func (f Family) String() string {
-	switch f {
-	case FamilyINet:
-		return "inet"
-	case FamilyIPv4:
-		return "ip"
-	case FamilyIPv6:
-		return "ip6"
-	case FamilyBridge:
-		return "bridge"
-	default:
-		return "?"
-	}
-}
+func (f Family) String() string { return nameOf(f, "inet", "ip", "ip6", "bridge") }
 
 // String returns the nft name of the type.
-func (t HookType) String() string {
-	switch t {
-	case HookFilter:
-		return "filter"
-	case HookRoute:
-		return "route"
-	case HookNAT:
-		return "nat"
-	default:
-		return "?"
-	}
-}
+func (t HookType) String() string { return nameOf(t, "filter", "route", "nat") }
 
 // String returns the hook's nft name.
 func (p HookPoint) String() string {
-	names := [...]string{"prerouting", "input", "forward", "output", "postrouting"}
-	if int(p) < len(names) {
-		return names[p]
+	return nameOf(p, "prerouting", "input", "forward", "output", "postrouting")
+}
+
+// nameOf returns the name of a constant: the names are in the order of the constants, from zero on.
+// For an unknown number, it returns "?".
+func nameOf[T ~uint8](n T, names ...string) string {
+	if int(n) < len(names) {
+		return names[n]
 	}
 	return "?"
 }

@@ -40,20 +40,11 @@ func statementText(family Family, s Statement, th string) string {
 
 // String returns the verdict in nft syntax.
 func (v Verdict) String() string {
-	switch v.Kind {
-	case Accept:
-		return "accept"
-	case Drop:
-		return "drop"
-	case Return:
-		return "return"
-	case Jump:
-		return "jump " + v.Chain
-	case Goto:
-		return "goto " + v.Chain
-	default:
-		return "?"
+	name := nameOf(v.Kind, "?", "accept", "drop", "return", "jump", "goto")
+	if v.Kind == Jump || v.Kind == Goto {
+		name += " " + v.Chain
 	}
+	return name
 }
 
 func (s Log) text() string {
@@ -92,11 +83,7 @@ func (s Reject) text() string {
 
 // String returns the translation's nft name.
 func (k NATKind) String() string {
-	names := [...]string{"?", "snat", "dnat", "masquerade", "redirect"}
-	if int(k) < len(names) {
-		return names[k]
-	}
-	return "?"
+	return nameOf(k, "?", "snat", "dnat", "masquerade", "redirect")
 }
 
 func (s NAT) text(family Family) string {

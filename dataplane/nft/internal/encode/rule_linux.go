@@ -295,25 +295,21 @@ func (e *ruleEncoder) lookupAnonymous(fields []ruleset.Field, elements []ruleset
 	e.ids = append(e.ids, idAt{e.exprs.lookup(s.Name, id, to, not), id})
 }
 
+// VerdictCode returns the kernel's number of a kind of verdicts, and whether the kind is known.
+func VerdictCode(kind ruleset.VerdictKind) (code int32, known bool) {
+	if kind == 0 || kind > ruleset.Goto {
+		return 0, false
+	}
+	return [...]int32{
+		ruleset.Accept: 1, ruleset.Drop: 0,
+		ruleset.Return: unix.NFT_RETURN, ruleset.Jump: unix.NFT_JUMP, ruleset.Goto: unix.NFT_GOTO,
+	}[kind], true
+}
+
 // verdictCode returns the kernel's number of a verdict.
 func (e *Encoder) verdictCode(object nfnl.Object, v ruleset.Verdict) int32 {
-	var code int32
-	chain := false
-	switch v.Kind {
-	case ruleset.Accept:
-		code = 1
-	case ruleset.Drop:
-		code = 0
-	case ruleset.Return:
-		code = unix.NFT_RETURN
-	case ruleset.Jump:
-		code, chain = unix.NFT_JUMP, true
-	case ruleset.Goto:
-		code, chain = unix.NFT_GOTO, true
-	default:
-		e.fail(object, "unknown verdict %d with chain %q", v.Kind, v.Chain)
-	}
-	if chain != (v.Chain != "") {
+	code, known := VerdictCode(v.Kind)
+	if chain := v.Kind == ruleset.Jump || v.Kind == ruleset.Goto; !known || chain != (v.Chain != "") {
 		e.fail(object, "unknown verdict %d with chain %q", v.Kind, v.Chain)
 	}
 	return code

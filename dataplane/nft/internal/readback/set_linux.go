@@ -255,18 +255,12 @@ func (s *setComparer) value(nest []byte, p *ruleset.Packed) bool {
 	return ok
 }
 
+// verdictOf returns the kind of the verdict with the kernel's number, or zero if there is none.
 func verdictOf(code int32) ruleset.VerdictKind {
-	switch code {
-	case 0:
-		return ruleset.Drop
-	case 1:
-		return ruleset.Accept
-	case unix.NFT_RETURN:
-		return ruleset.Return
-	case unix.NFT_JUMP:
-		return ruleset.Jump
-	case unix.NFT_GOTO:
-		return ruleset.Goto
+	for kind := ruleset.Accept; kind <= ruleset.Goto; kind++ {
+		if c, _ := encode.VerdictCode(kind); c == code {
+			return kind
+		}
 	}
 	return 0
 }
