@@ -3,7 +3,6 @@
 package applier
 
 import (
-	"iter"
 	"slices"
 
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
@@ -81,7 +80,7 @@ func (d *depths) of(chain string) int {
 	follow := func(to string) { depth = max(depth, 1+d.of(to)) }
 	for _, form := range d.forms[chain] {
 		for i := range form.Rules {
-			for to := range chainsOf(&form.Rules[i]) {
+			for to := range form.Rules[i].Chains() {
 				follow(to)
 			}
 			for _, s := range form.Rules[i].Statements {
@@ -98,31 +97,4 @@ func (d *depths) of(chain string) int {
 	}
 	d.known[chain] = depth
 	return depth
-}
-
-// chainsOf returns the chains to which a rule leads, except for those in the elements of a named
-// map.
-func chainsOf(r *ruleset.Rule) iter.Seq[string] {
-	return func(yield func(string) bool) {
-		for _, s := range r.Statements {
-			var chains []string
-			switch s := s.(type) {
-			case ruleset.Verdict:
-				chains = []string{s.Chain}
-			case ruleset.VMap:
-				for k := range s.Elements {
-					if v := s.Elements[k].Verdict; v != nil {
-						chains = append(chains, v.Chain)
-					}
-				}
-			case ruleset.Raw:
-				chains = s.Chains
-			}
-			for _, c := range chains {
-				if c != "" && !yield(c) {
-					return
-				}
-			}
-		}
-	}
 }

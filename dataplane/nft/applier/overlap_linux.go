@@ -55,21 +55,13 @@ func overlap(a, b []ruleset.Element) bool {
 	a, b = slices.SortedFunc(slices.Values(a), byKey), slices.SortedFunc(slices.Values(b), byKey)
 	for len(a) > 0 && len(b) > 0 {
 		switch {
-		case bytes.Compare(lastOf(a[0]), b[0].Key[0]) < 0:
+		case bytes.Compare(a[0].End(0), b[0].Key[0]) < 0:
 			a = a[1:]
-		case bytes.Compare(lastOf(b[0]), a[0].Key[0]) < 0:
+		case bytes.Compare(b[0].End(0), a[0].Key[0]) < 0:
 			b = b[1:]
 		default:
 			return true
 		}
 	}
 	return false
-}
-
-// lastOf returns the last value of an element with one field.
-func lastOf(e ruleset.Element) ruleset.Value {
-	if e.Last != nil {
-		return e.Last
-	}
-	return e.Key[0]
 }

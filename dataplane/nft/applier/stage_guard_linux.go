@@ -233,7 +233,7 @@ func (g *stageGuard) reach(chain string, r *stageReach) {
 				}
 			}
 		}
-		for to := range chainsOf(&c.Rules[i]) {
+		for to := range c.Rules[i].Chains() {
 			g.reach(to, r)
 		}
 	}
@@ -280,7 +280,7 @@ func (g *stageGuard) copyChain(name string) string {
 		for set := range r.Sets() {
 			copied = g.copySet(set) != set || copied
 		}
-		for to := range chainsOf(r) {
+		for to := range r.Chains() {
 			copied = g.copyChain(to) != to || copied
 		}
 	}

@@ -91,28 +91,16 @@ func (t *addressTests) elements(name string, key []ruleset.Type, elements []rule
 			t.buf = append(fmt.Appendf(t.buf[:0], "%d %q", part, name), 0)
 			for j, v := range e.Key {
 				if j != part {
-					t.buf = fmt.Appendf(t.buf, " %x-%x", v, lastOf(e, j))
+					t.buf = fmt.Appendf(t.buf, " %x-%x", v, e.End(j))
 				}
 			}
 			t.buf = fmt.Appendf(t.buf, " %x", e.Data)
 			if e.Verdict != nil {
 				t.buf = fmt.Appendf(t.buf, " %d %q", e.Verdict.Kind, e.Verdict.Chain)
 			}
-			t.add(e.Key[part], lastOf(e, part))
+			t.add(e.Key[part], e.End(part))
 		}
 	}
-}
-
-// lastOf returns the last value of a part of an element. Unless the part is a range, that is its
-// only value.
-func lastOf(e *ruleset.Element, part int) ruleset.Value {
-	switch {
-	case e.Ends != nil:
-		return e.Ends[part]
-	case e.Last != nil && len(e.Key) == 1:
-		return e.Last
-	}
-	return e.Key[part]
 }
 
 func (t *addressTests) compare(m ruleset.Compare) {

@@ -144,7 +144,7 @@ func mentionsOf(fields []ruleset.Field, elements []ruleset.Element) *mentions {
 	for part, f := range fields {
 		for _, to := range m.of(f) {
 			for i := range elements {
-				to.add(number(elements[i].Key[part]), number(lastOf(&elements[i], part)))
+				to.add(number(elements[i].Key[part]), number(elements[i].End(part)))
 			}
 		}
 	}
@@ -192,5 +192,5 @@ func (x *reading) possible(m ruleset.Match) bool {
 
 // contains reports whether the first part of an element contains a value.
 func contains(e *ruleset.Element, v ruleset.Value) bool {
-	return bytes.Compare(e.Key[0], v) <= 0 && bytes.Compare(v, lastOf(e, 0)) <= 0
+	return bytes.Compare(e.Key[0], v) <= 0 && bytes.Compare(v, e.End(0)) <= 0
 }

@@ -123,15 +123,16 @@ func (e Element) Equal(o Element) bool {
 
 func (e Element) sameEnds(o Element) bool {
 	for i := range e.Key {
-		if !equalValue(e.end(i), o.end(i)) {
+		if !equalValue(e.End(i), o.End(i)) {
 			return false
 		}
 	}
 	return true
 }
 
-// end returns the last value of field i of the key.
-func (e *Element) end(i int) Value {
+// End returns the last value of field i of the key. Unless the field is a range, that is its only
+// value.
+func (e *Element) End(i int) Value {
 	switch {
 	case e.Last != nil:
 		return e.Last
@@ -141,6 +142,8 @@ func (e *Element) end(i int) Value {
 		return e.Key[i]
 	}
 }
+
+func (e *Element) end(i int) Value { return e.End(i) }
 
 func equalValue(a, b Value) bool { return bytes.Equal(a, b) }
 

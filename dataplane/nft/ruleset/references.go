@@ -13,10 +13,17 @@ type reference struct {
 
 // Sets returns the names of the sets and maps that the rule looks up, in order. A name occurs once
 // for each lookup.
-func (r *Rule) Sets() iter.Seq[string] {
+func (r *Rule) Sets() iter.Seq[string] { return r.names(true) }
+
+// Chains returns the names of the chains to which the rule leads, in order, except for those in the
+// elements of a named map. A name may occur several times.
+func (r *Rule) Chains() iter.Seq[string] { return r.names(false) }
+
+// names returns the names of the rule's references: either those to sets or those to chains.
+func (r *Rule) names(sets bool) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		more := true
-		r.references(func(ref reference) { more = more && (!ref.set || yield(ref.name)) })
+		r.references(func(ref reference) { more = more && (ref.set != sets || yield(ref.name)) })
 	}
 }
 
