@@ -143,7 +143,7 @@ func (be *backend) batch(b Batch, faults *roundResult) Batch {
 		}
 		be.inSync = false
 	}
-	sortEvents(after)
+	SortEvents(after)
 	return Batch{Events: slices.Concat(before, be.updates(faults), after)}
 }
 

@@ -87,7 +87,7 @@ func (p *pipeline) firstBatch(b Batch) Batch {
 			events = append(events, &EndpointRemove{Key: k})
 		}
 	}
-	sortEvents(events)
+	SortEvents(events)
 	return Batch{Events: events}
 }
 

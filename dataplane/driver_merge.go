@@ -75,7 +75,7 @@ func (m *merger) fold(batches []Batch) Batch {
 		}
 	}
 	events := slices.Collect(maps.Values(last))
-	sortEvents(events)
+	SortEvents(events)
 	return Batch{Events: events}
 }
 

@@ -68,13 +68,35 @@ func (s step) removes() bool {
 	return false
 }
 
-// sortEvents puts the events of a batch into its order.
-func sortEvents(events []Event) {
-	slices.SortFunc(events, func(a, b Event) int {
-		p, q := a.position(), b.position()
-		return cmp.Or(
-			cmp.Compare(p.step, q.step), p.id.key.Compare(q.id.key), ComparePrefixes(p.id.route, q.id.route))
-	})
+// compare compares two positions: first their steps, then the identities of their objects.
+func (p *position) compare(q *position) (step, id int) {
+	return cmp.Compare(p.step, q.step), cmp.Or(p.id.key.Compare(q.id.key), ComparePrefixes(p.id.route, q.id.route))
+}
+
+// CompareEvents compares the places of two events in a batch (see Batch). step orders them by their
+// types, and id by their objects. id has no meaning unless step is 0. No object of an event may be
+// nil.
+func CompareEvents(a, b Event) (step, id int) {
+	p, q := a.position(), b.position()
+	return p.compare(&q)
+}
+
+// SortEvents puts the events of a batch into its order (see Batch). No object of an event may be
+// nil.
+func SortEvents(events []Event) {
+	type placed struct {
+		*position // made once for each event, because it is large
+		event     Event
+	}
+	list, positions := make([]placed, len(events)), make([]position, len(events))
+	for i, e := range events {
+		positions[i] = e.position()
+		list[i] = placed{&positions[i], e}
+	}
+	slices.SortFunc(list, func(a, b placed) int { return cmp.Or(a.compare(b.position)) })
+	for i, p := range list {
+		events[i] = p.event
+	}
 }
 
 func keyed(s step, k policy.Key) position { return position{s, identity{key: k}} }

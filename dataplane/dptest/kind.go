@@ -7,7 +7,6 @@ import (
 	"maps"
 	"net/netip"
 	"reflect"
-	"slices"
 	"strings"
 
 	"github.com/wayleave/wayleave/dataplane"
@@ -19,8 +18,7 @@ type kind interface {
 	// cloneMap replaces the map of the kind by a copy.
 	cloneMap(s *State)
 	equal(a, b *State) bool
-	// changes returns the events that lead from one state to the other. Events of one type are in
-	// the order of their ids.
+	// changes returns the events that lead from one state to the other, in no order.
 	changes(from, to *State) []dataplane.Event
 	// play adds, replaces or removes the object p.about. It returns the reason why the event is
 	// wrong, or "".
@@ -60,36 +58,21 @@ func kinds() map[string]kind {
 	}
 }
 
-// steps returns the number of each event type's step in a batch, from 1: see dataplane.Batch.
-func steps() map[reflect.Type]int {
-	steps := map[reflect.Type]int{}
-	for i, e := range []dataplane.Event{
-		&dataplane.IPSetUpdate{}, &dataplane.IPSetDelta{}, &dataplane.PolicyUpdate{}, &dataplane.ProfileUpdate{},
-		&dataplane.EndpointUpdate{}, &dataplane.HostEndpointUpdate{},
-		&dataplane.EndpointRemove{}, &dataplane.HostEndpointRemove{}, &dataplane.ProfileRemove{},
-		&dataplane.PolicyRemove{}, &dataplane.IPSetRemove{},
-		&dataplane.RouteRemove{}, &dataplane.TunnelRemove{}, &dataplane.TunnelUpdate{}, &dataplane.RouteUpdate{},
-		&dataplane.NodeUpdate{}, &dataplane.NodeRemove{}, &dataplane.PoolUpdate{}, &dataplane.PoolRemove{},
-		&dataplane.ServiceUpdate{}, &dataplane.ServiceRemove{}, &dataplane.NamespaceUpdate{},
-		&dataplane.NamespaceRemove{}, &dataplane.ServiceAccountUpdate{}, &dataplane.ServiceAccountRemove{},
-		&dataplane.InSync{},
-	} {
-		steps[reflect.TypeOf(e)] = i + 1
-	}
-	return steps
-}
-
 // object identifies an object: the name of its kind, as in "Policy", and its id.
 type object struct {
 	kind string
 	id   any
 }
 
-// objectOf returns the identity of an event's object. ok is false if the event has a nil object.
+// objectOf returns the identity of an event's object. ok is false if the event or its object is
+// nil, or if another package defines the event's type.
 //
 // The first field of an event is the id of its object, or the object, whose first field is the id.
 func objectOf(e dataplane.Event) (o object, ok bool) {
-	v := reflect.ValueOf(e).Elem()
+	v := reflect.Indirect(reflect.ValueOf(e))
+	if !v.IsValid() || v.Type().PkgPath() != reflect.TypeFor[dataplane.Event]().PkgPath() {
+		return o, false
+	}
 	o.kind = v.Type().Name()
 	for _, suffix := range []string{"Update", "Delta", "Remove"} {
 		o.kind = strings.TrimSuffix(o.kind, suffix)
@@ -109,21 +92,6 @@ func objectOf(e dataplane.Event) (o object, ok bool) {
 		}
 	}
 	return o, true
-}
-
-// compareIDs compares the ids of two objects of one kind.
-func compareIDs(a, b any) int {
-	switch b := b.(type) {
-	case policy.Key:
-		return a.(policy.Key).Compare(b)
-	case netip.Prefix:
-		return dataplane.ComparePrefixes(a.(netip.Prefix), b)
-	case dataplane.TunnelKey:
-		return a.(dataplane.TunnelKey).Compare(b)
-	case dataplane.ServiceAccountKey:
-		return a.(dataplane.ServiceAccountKey).Compare(b)
-	}
-	return strings.Compare(reflect.ValueOf(a).String(), reflect.ValueOf(b).String())
 }
 
 // objects is the kind of the objects of type V with ids of type K.
@@ -172,17 +140,14 @@ func (o objects[K, V]) equal(a, b *State) bool { return maps.EqualFunc(*o.of(a),
 
 func (o objects[K, V]) changes(from, to *State) (events []dataplane.Event) {
 	before, after := *o.of(from), *o.of(to)
-	sorted := func(m map[K]V) []K {
-		return slices.SortedFunc(maps.Keys(m), func(a, b K) int { return compareIDs(a, b) })
-	}
-	for _, k := range sorted(after) {
+	for k, v := range after {
 		if old, ok := before[k]; !ok {
-			events = append(events, o.update(k, nil, after[k]))
-		} else if !old.Equal(after[k]) {
-			events = append(events, o.update(k, &old, after[k]))
+			events = append(events, o.update(k, nil, v))
+		} else if !old.Equal(v) {
+			events = append(events, o.update(k, &old, v))
 		}
 	}
-	for _, k := range sorted(before) {
+	for k := range before {
 		if _, ok := after[k]; !ok {
 			events = append(events, o.remove(k))
 		}

@@ -71,7 +71,7 @@ func (m *Mirror) playLocked(b dataplane.Batch) error {
 	}
 	p := player{
 		state: &m.state, refs: m.refs, complete: m.state.InSync || b.CarriesInSync(),
-		kinds: kinds(), steps: steps(), seen: map[object]bool{},
+		kinds: kinds(), seen: map[object]bool{},
 	}
 	for i, e := range b.Events {
 		msg := p.order(e)

@@ -101,6 +101,8 @@ func requireRefused(t *testing.T, start func(*testing.T) *dptest.Mirror, refusal
 func TestMirrorRefusesOrder(t *testing.T) {
 	requireRefused(t, base, []refusal{
 		{"nil event", "unknown event", []dataplane.Event{nil}},
+		{"nil pointer", "unknown event", []dataplane.Event{(*dataplane.RouteUpdate)(nil)}},
+		{"embedded event", "unknown event", []dataplane.Event{struct{ dataplane.Event }{&dataplane.InSync{}}}},
 		{"phases", "out of order", []dataplane.Event{profile("q"), pol(polKey)}},
 		{"remove before update", "out of order", []dataplane.Event{
 			&dataplane.EndpointRemove{Key: endpointKey}, set("s:b"),

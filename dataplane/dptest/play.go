@@ -4,7 +4,6 @@ package dptest
 
 import (
 	"fmt"
-	"reflect"
 	"slices"
 	"strings"
 
@@ -19,9 +18,8 @@ type player struct {
 	complete bool // in sync, or will be after this batch
 
 	kinds map[string]kind
-	steps map[reflect.Type]int
-	step  int    // of the latest event
-	about object // what the latest event is about
+	last  dataplane.Event // before this one
+	about object          // what the latest event is about
 	seen  map[object]bool
 	// tunnels that the batch removes.
 	tunnels []dataplane.TunnelKey
@@ -29,10 +27,6 @@ type player struct {
 
 // order checks the event's place in the batch.
 func (p *player) order(e dataplane.Event) string {
-	step := p.steps[reflect.TypeOf(e)]
-	if step == 0 {
-		return "unknown event"
-	}
 	about, ok := objectOf(e)
 	if !ok {
 		return "unknown event"
@@ -41,13 +35,14 @@ func (p *player) order(e dataplane.Event) string {
 		return "second event of the same object in a batch"
 	}
 	p.seen[about] = true
-	if step < p.step {
-		return "out of order"
+	if p.last != nil {
+		if step, id := dataplane.CompareEvents(p.last, e); step > 0 {
+			return "out of order"
+		} else if step == 0 && id >= 0 {
+			return "not sorted by id"
+		}
 	}
-	if step == p.step && compareIDs(p.about.id, about.id) >= 0 {
-		return "not sorted by id"
-	}
-	p.step, p.about = step, about
+	p.last, p.about = e, about
 	return ""
 }
 

@@ -3,9 +3,7 @@
 package dptest
 
 import (
-	"cmp"
 	"net/netip"
-	"reflect"
 	"slices"
 	"strings"
 
@@ -100,10 +98,7 @@ func Transition(from, to State) dataplane.Batch {
 	if to.InSync && !from.InSync {
 		events = append(events, &dataplane.InSync{})
 	}
-	steps := steps()
-	slices.SortStableFunc(events, func(a, b dataplane.Event) int {
-		return cmp.Compare(steps[reflect.TypeOf(a)], steps[reflect.TypeOf(b)])
-	})
+	dataplane.SortEvents(events)
 	return dataplane.Batch{Events: events}
 }
 

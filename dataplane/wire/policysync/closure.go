@@ -3,7 +3,6 @@
 package policysync
 
 import (
-	"cmp"
 	"iter"
 	"maps"
 	"slices"
@@ -125,7 +124,7 @@ func (v *view) update(s *desired, b dataplane.Batch, changed bool) dataplane.Bat
 		return !ok
 	})
 	events = append(events, dptest.Transition(v.held, next).Events...)
-	slices.SortStableFunc(events, compareSetEvents)
+	dataplane.SortEvents(events)
 	v.held = withoutMembers(next)
 	return dataplane.Batch{Events: events}
 }
@@ -139,20 +138,6 @@ func setID(e dataplane.Event) dataplane.IPSetID {
 		return e.ID
 	}
 	return ""
-}
-
-// compareSetEvents orders updates of sets, then deltas, then all other events, which are equal.
-func compareSetEvents(a, b dataplane.Event) int {
-	step := func(e dataplane.Event) int {
-		switch e.(type) {
-		case *dataplane.IPSetUpdate:
-			return 0
-		case *dataplane.IPSetDelta:
-			return 1
-		}
-		return 2
-	}
-	return cmp.Or(cmp.Compare(step(a), step(b)), cmp.Compare(setID(a), setID(b)))
 }
 
 // sizeOf returns the number of events and members of sets in a batch.
