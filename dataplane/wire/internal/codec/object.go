@@ -9,6 +9,8 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"google.golang.org/protobuf/reflect/protoreflect"
+
 	"github.com/wayleave/wayleave/dataplane/wire/wirepb"
 )
 
@@ -28,70 +30,43 @@ func object(m *wirepb.Event) string {
 	return strings.TrimSuffix(kind+" "+identity, " ")
 }
 
-// kindAndIdentity returns the kind and the identity of a message's object.
+// kindAndIdentity returns the kind and the identity of a message's object. The kind is in the name
+// of the field that has the object.
 func kindAndIdentity(m *wirepb.Event) (kind, identity string) {
-	switch m := m.GetEvent().(type) {
-	case *wirepb.Event_IpSetUpdate:
-		return "ipset", m.IpSetUpdate.GetId()
-	case *wirepb.Event_IpSetDelta:
-		return "ipset", m.IpSetDelta.GetId()
-	case *wirepb.Event_IpSetRemove:
-		return "remove ipset", m.IpSetRemove
-	case *wirepb.Event_PolicyUpdate:
-		return "policy", keyText(m.PolicyUpdate.GetKey())
-	case *wirepb.Event_PolicyRemove:
-		return "remove policy", keyText(m.PolicyRemove)
-	case *wirepb.Event_ProfileUpdate:
-		return "profile", m.ProfileUpdate.GetName()
-	case *wirepb.Event_ProfileRemove:
-		return "remove profile", m.ProfileRemove
-	case *wirepb.Event_EndpointUpdate:
-		return "endpoint", keyText(m.EndpointUpdate.GetKey())
-	case *wirepb.Event_EndpointRemove:
-		return "remove endpoint", keyText(m.EndpointRemove)
-	case *wirepb.Event_HostEndpointUpdate:
-		return "host endpoint", keyText(m.HostEndpointUpdate.GetKey())
-	case *wirepb.Event_HostEndpointRemove:
-		return "remove host endpoint", keyText(m.HostEndpointRemove)
-	case *wirepb.Event_InSync:
-		return "in-sync", ""
-	default:
-		return networkIdentity(m)
+	message := m.ProtoReflect()
+	field := message.WhichOneof(message.Descriptor().Oneofs().Get(0))
+	if field == nil {
+		return "event", ""
 	}
+	kind, remove := strings.CutSuffix(string(field.Name()), "_remove")
+	if remove {
+		kind = "remove " + kind
+	}
+	words := strings.NewReplacer("_update", "", "_delta", "", "ip_set", "ipset", "in_sync", "in-sync", "_", " ")
+	return words.Replace(kind), identityText(message.Get(field))
 }
 
-func networkIdentity(m any) (kind, identity string) {
-	switch m := m.(type) {
-	case *wirepb.Event_RouteUpdate:
-		return "route", prefixText(m.RouteUpdate.GetDestination())
-	case *wirepb.Event_RouteRemove:
-		return "remove route", prefixText(m.RouteRemove)
-	case *wirepb.Event_TunnelUpdate:
-		return "tunnel", tunnelText(m.TunnelUpdate.GetKey())
-	case *wirepb.Event_TunnelRemove:
-		return "remove tunnel", tunnelText(m.TunnelRemove)
-	case *wirepb.Event_NodeUpdate:
-		return "node", m.NodeUpdate.GetName()
-	case *wirepb.Event_NodeRemove:
-		return "remove node", m.NodeRemove
-	case *wirepb.Event_PoolUpdate:
-		return "pool", m.PoolUpdate.GetName()
-	case *wirepb.Event_PoolRemove:
-		return "remove pool", m.PoolRemove
-	case *wirepb.Event_ServiceUpdate:
-		return "service", keyText(m.ServiceUpdate.GetKey())
-	case *wirepb.Event_ServiceRemove:
-		return "remove service", keyText(m.ServiceRemove)
-	case *wirepb.Event_NamespaceUpdate:
-		return "namespace", m.NamespaceUpdate.GetName()
-	case *wirepb.Event_NamespaceRemove:
-		return "remove namespace", m.NamespaceRemove
-	case *wirepb.Event_ServiceAccountUpdate:
-		return "service account", accountText(m.ServiceAccountUpdate.GetKey())
-	case *wirepb.Event_ServiceAccountRemove:
-		return "remove service account", accountText(m.ServiceAccountRemove)
+// identityText returns the text of an identity, or of the identity of an object, which is the
+// object's first field.
+func identityText(v protoreflect.Value) string {
+	m, ok := v.Interface().(protoreflect.Message)
+	if !ok {
+		return v.String()
 	}
-	return "event", ""
+	switch m := m.Interface().(type) {
+	case *wirepb.Key:
+		return keyText(m)
+	case *wirepb.Prefix:
+		return prefixText(m)
+	case *wirepb.TunnelKey:
+		return tunnelText(m)
+	case *wirepb.ServiceAccountKey:
+		return accountText(m)
+	}
+	if first := m.Descriptor().Fields().ByNumber(1); first != nil {
+		return identityText(m.Get(first))
+	}
+	return ""
 }
 
 func keyText(m *wirepb.Key) string {
