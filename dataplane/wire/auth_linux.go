@@ -7,6 +7,8 @@ import (
 	"net"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/wayleave/wayleave/dataplane/wire/internal/sockets"
 )
 
 // peerUser returns the user that the peer of a Unix socket ran as when it connected.
@@ -15,16 +17,12 @@ func peerUser(conn net.Conn) (uint32, error) {
 	if !ok {
 		return 0, errors.New("the connection is not a Unix socket")
 	}
-	raw, err := socket.SyscallConn()
-	if err != nil {
-		return 0, err
-	}
 	var credentials *unix.Ucred
-	var failure error
-	err = raw.Control(func(fd uintptr) {
-		credentials, failure = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED)
+	err := sockets.Control(socket, func(fd int) (err error) {
+		credentials, err = unix.GetsockoptUcred(fd, unix.SOL_SOCKET, unix.SO_PEERCRED)
+		return err
 	})
-	if err = errors.Join(err, failure); err != nil {
+	if err != nil {
 		return 0, err
 	}
 	return credentials.Uid, nil

@@ -8,41 +8,21 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"path/filepath"
 	"sync/atomic"
 
 	"github.com/wayleave/wayleave/dataplane/wire/internal/sockets"
 )
 
 // Listen listens on a Unix socket to which only the user of this process and root can connect. It
-// creates the folder of the socket, and replaces a socket that no process listens on.
+// creates the folder of the socket, and replaces a socket that no process listens on. On Linux the
+// path may be longer than the 107 bytes of sun_path (unix(7)).
 //
 // Errors: another process listens on the path, or the path is not a socket; errors of system calls.
 func Listen(path string) (net.Listener, error) {
-	const onlyOwner = 0o700
-	if err := os.MkdirAll(filepath.Dir(path), onlyOwner); err != nil {
-		return nil, fmt.Errorf("wire: %w", err)
-	}
-	if err := sockets.RemoveStale(path); err != nil {
-		return nil, fmt.Errorf("wire: %w", err)
-	}
-	// The socket gets its mode first and its final name afterwards, so that no other user can
-	// connect in between.
-	temporary := fmt.Sprintf("%s.%d", path, os.Getpid())
-	if err := sockets.RemoveStale(temporary); err != nil {
-		return nil, fmt.Errorf("wire: %w", err)
-	}
-	listener, err := net.ListenUnix("unix", &net.UnixAddr{Name: temporary, Net: "unix"})
+	const folderMode, socketMode = 0o700, 0o600
+	listener, err := sockets.Listen(path, folderMode, socketMode)
 	if err != nil {
 		return nil, fmt.Errorf("wire: %w", err)
-	}
-	listener.SetUnlinkOnClose(false)
-	err = os.Chmod(temporary, 0o600)
-	if err == nil {
-		err = os.Rename(temporary, path)
-	}
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("wire: %w", err), listener.Close(), os.Remove(temporary))
 	}
 	return &socket{UnixListener: listener, path: path}, nil
 }
@@ -65,8 +45,5 @@ func (s *socket) Close() error {
 
 // Dial returns a function for Client.Run that connects to a Unix socket.
 func Dial(path string) func(context.Context) (net.Conn, error) {
-	return func(ctx context.Context) (net.Conn, error) {
-		var d net.Dialer
-		return d.DialContext(ctx, "unix", path)
-	}
+	return func(ctx context.Context) (net.Conn, error) { return sockets.Dial(ctx, path) }
 }

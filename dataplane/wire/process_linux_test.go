@@ -482,3 +482,15 @@ func TestListenWithFullBacklog(t *testing.T) {
 	_, err = os.Lstat(path)
 	require.NoError(t, err)
 }
+
+// A path may be longer than the address of a socket.
+func TestListenOnLongPath(t *testing.T) {
+	path := filepath.Join(t.TempDir(), strings.Repeat("f", 200), strings.Repeat("s", 200))
+	listener, err := wire.Listen(path)
+	require.NoError(t, err)
+	conn, err := wire.Dial(path)(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, conn.Close())
+	require.NoError(t, listener.Close())
+	require.NoFileExists(t, path)
+}

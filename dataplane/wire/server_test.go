@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -439,12 +440,17 @@ func TestAuthentication(t *testing.T) {
 
 // Listen replaces only a socket on which no process listens.
 func TestListen(t *testing.T) {
-	path := socketPath(t)
+	path := filepath.Join(socketPath(t)+".folder", "s")
 	first, err := wire.Listen(path)
 	require.NoError(t, err)
-	info, err := os.Stat(path)
+	for file, mode := range map[string]os.FileMode{path: 0o600, filepath.Dir(path): 0o700} {
+		info, err := os.Stat(file)
+		require.NoError(t, err)
+		require.Equal(t, mode, info.Mode().Perm(), file)
+	}
+	files, err := os.ReadDir(filepath.Dir(path))
 	require.NoError(t, err)
-	require.Equal(t, os.FileMode(0o600), info.Mode().Perm())
+	require.Len(t, files, 1)
 	_, err = wire.Listen(path)
 	require.ErrorContains(t, err, "another process listens on it")
 	require.NoError(t, first.Close())
@@ -463,6 +469,8 @@ func TestListen(t *testing.T) {
 	require.NoError(t, os.WriteFile(path, nil, 0o600))
 	_, err = wire.Listen(path)
 	require.ErrorContains(t, err, "is not a socket")
+	_, err = wire.Listen("@" + path)
+	require.ErrorContains(t, err, "abstract")
 }
 
 // A client ends the connection at an unknown field of a message, in the events or around them: the

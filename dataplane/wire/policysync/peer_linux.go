@@ -11,6 +11,7 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
+	"github.com/wayleave/wayleave/dataplane/wire/internal/sockets"
 	"github.com/wayleave/wayleave/internal/nsthread"
 )
 
@@ -21,7 +22,7 @@ func peerOf(conn net.Conn) (Peer, error) {
 		return Peer{}, fmt.Errorf("a connection of type %T", conn)
 	}
 	p := Peer{conn: accepted}
-	err := p.control(func(fd int) error {
+	err := sockets.Control(p.conn, func(fd int) error {
 		c, err := unix.GetsockoptUcred(fd, unix.SOL_SOCKET, unix.SO_PEERCRED)
 		if err == nil {
 			p.PID, p.User, p.Group = int(c.Pid), c.Uid, c.Gid
@@ -31,21 +32,10 @@ func peerOf(conn net.Conn) (Peer, error) {
 	return p, err
 }
 
-// control calls a function with the file descriptor of the connection.
-func (p Peer) control(do func(fd int) error) error {
-	raw, err := p.conn.SyscallConn()
-	if err != nil {
-		return err
-	}
-	var failure error
-	err = raw.Control(func(fd uintptr) { failure = do(int(fd)) })
-	return errors.Join(err, failure)
-}
-
 // process returns a file descriptor of the process.
 func (p Peer) process() (*os.File, error) {
 	pidfd := -1
-	err := p.control(func(fd int) (err error) {
+	err := sockets.Control(p.conn, func(fd int) (err error) {
 		pidfd, err = unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_PEERPIDFD)
 		return err
 	})

@@ -147,13 +147,7 @@ func (c *connection) Close() error {
 // the kernel, so that a workload cannot use up the file descriptors of the server.
 func listen(path string, limit int) (*socket, error) {
 	const folderMode, socketMode = 0o755, 0o666
-	if err := os.MkdirAll(filepath.Dir(path), folderMode); err != nil {
-		return nil, err
-	}
-	if err := sockets.RemoveStale(path); err != nil {
-		return nil, err
-	}
-	listener, err := sockets.Listen(path, socketMode)
+	listener, err := sockets.Listen(path, folderMode, socketMode)
 	if err != nil {
 		return nil, err
 	}

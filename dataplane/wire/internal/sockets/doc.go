@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package sockets listens on Unix sockets, connects to them and removes stale ones. On Linux, paths
-// may be longer than sun_path (unix(7)).
+// may be longer than sun_path (unix(7)). Control gives access to the file descriptor of a
+// connection.
 //
 // # Usage
 //
-//	err := sockets.RemoveStale(path)
-//	listener, err := sockets.Listen(path, 0o666)
+//	listener, err := sockets.Listen(path, 0o755, 0o666)
 //	conn, err := sockets.Dial(ctx, path)
+//	err := sockets.RemoveStale(path)
 //
 // # Concurrency
 //
@@ -15,6 +16,6 @@
 //
 // # Errors
 //
-// The functions return errors of system calls. RemoveStale also returns an error if the path is in
-// use.
+// The functions return errors of system calls. RemoveStale and Listen also return an error if the
+// path is in use.
 package sockets

@@ -11,19 +11,30 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 )
 
-// Listen listens on a Unix socket. It sets the mode of the socket's file before the file appears at
-// the path. So a user whom the mode excludes can never connect by this path. Listen replaces an
-// existing file at the path. Closing the listener does not remove the file. On Linux the path may
-// be longer than sun_path.
+// Listen listens on a Unix socket. It creates the folder of the socket, and replaces a socket that
+// no process listens on. It sets the mode of the socket's file before the file appears at the path.
+// So a user whom the mode excludes can never connect by this path. Closing the listener does not
+// remove the file. On Linux the path may be longer than sun_path.
 //
-// Errors: those of the system.
-func Listen(path string, mode fs.FileMode) (*net.UnixListener, error) {
+// Errors: those of RemoveStale and of the system; the path is the name of an abstract socket, which
+// has no mode.
+func Listen(path string, folderMode, mode fs.FileMode) (*net.UnixListener, error) {
+	if strings.HasPrefix(path, "@") {
+		return nil, fmt.Errorf("%s is the name of an abstract socket", path)
+	}
+	folder := filepath.Dir(path)
+	if err := os.MkdirAll(folder, folderMode); err != nil {
+		return nil, err
+	}
+	if err := RemoveStale(path); err != nil {
+		return nil, err
+	}
 	// The socket gets its final name last, because bind does not accept a long name.
 	temporary := fmt.Sprintf(".%08x.sock", rand.Uint32())
-	folder := filepath.Dir(path)
 	if len(folder)+1+len(temporary) > maxPath {
 		short, file, err := shorten(folder)
 		if err != nil {
@@ -82,4 +93,16 @@ func RemoveStale(path string) error {
 		return errors.Join(fmt.Errorf("%s: another process listens on it", path), conn.Close())
 	}
 	return fmt.Errorf("%s: another process may listen on it: %w", path, err) // for example, its backlog is full
+}
+
+// Control calls a function with the file descriptor of a connection. It returns nil only if it has
+// called the function, and the function returned nil.
+func Control(conn syscall.Conn, do func(fd int) error) error {
+	raw, err := conn.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var failure error
+	err = raw.Control(func(fd uintptr) { failure = do(int(fd)) })
+	return errors.Join(err, failure)
 }
