@@ -2,7 +2,10 @@
 
 package wire
 
-import "github.com/wayleave/wayleave/dataplane"
+import (
+	"github.com/wayleave/wayleave/dataplane"
+	"github.com/wayleave/wayleave/dataplane/wire/internal/parts"
+)
 
 // maxHistory limits the number of events and set members in a history.
 const maxHistory = 50_000
@@ -24,9 +27,9 @@ func (h *history) add(b dataplane.Batch) uint64 {
 	}
 	h.generation++
 	h.batches = append(h.batches, b)
-	h.size += sizeOf(b)
+	h.size += parts.Size(b)
 	for h.size > maxHistory {
-		h.size -= sizeOf(h.batches[0])
+		h.size -= parts.Size(h.batches[0])
 		h.batches[0] = dataplane.Batch{} // the array keeps the element, so release the batch
 		h.batches = h.batches[1:]
 	}
@@ -45,19 +48,4 @@ func (h *history) since(generation uint64) (batches []dataplane.Batch, ok bool) 
 		return nil, false
 	}
 	return h.batches[generation-first:], true
-}
-
-// sizeOf returns the number of events and members of a batch.
-func sizeOf(b dataplane.Batch) int {
-	size := 0
-	for _, e := range b.Events {
-		size++
-		switch e := e.(type) {
-		case *dataplane.IPSetUpdate:
-			size += len(e.Members)
-		case *dataplane.IPSetDelta:
-			size += len(e.Added) + len(e.Removed)
-		}
-	}
-	return size
 }

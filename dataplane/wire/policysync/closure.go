@@ -140,20 +140,6 @@ func setID(e dataplane.Event) dataplane.IPSetID {
 	return ""
 }
 
-// sizeOf returns the number of events and members of sets in a batch.
-func sizeOf(b dataplane.Batch) int {
-	size := len(b.Events)
-	for _, e := range b.Events {
-		switch e := e.(type) {
-		case *dataplane.IPSetUpdate:
-			size += len(e.Members)
-		case *dataplane.IPSetDelta:
-			size += len(e.Added) + len(e.Removed)
-		}
-	}
-	return size
-}
-
 // sortedKeys returns the keys of a map in order.
 func sortedKeys[V any](m map[policy.Key]V) []policy.Key {
 	return slices.SortedFunc(maps.Keys(m), policy.Key.Compare)

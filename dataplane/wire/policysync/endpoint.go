@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/wayleave/wayleave/dataplane"
+	"github.com/wayleave/wayleave/dataplane/wire/internal/parts"
 	"github.com/wayleave/wayleave/dataplane/wire/policysync/policysyncpb"
 	"github.com/wayleave/wayleave/policy"
 )
@@ -124,7 +125,7 @@ func (e *endpoint) publishLocked(b dataplane.Batch, changed bool) {
 	if update.Empty() {
 		return
 	}
-	size := sizeOf(update)
+	size := parts.Size(update)
 	for sub := range e.subscribers {
 		sub.add(update, size, e.server.cfg.MaxQueued)
 	}

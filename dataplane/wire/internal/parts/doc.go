@@ -13,6 +13,7 @@
 //	var assembler parts.Assembler
 //	err := assembler.Add(events) // for each message
 //	batch := assembler.Batch()   // after the last one
+//	size := parts.Size(batch)
 //
 // # Concurrency
 //

@@ -18,6 +18,20 @@ const (
 	partMembers = 10_000
 )
 
+// Size returns the number of events and set members in a batch.
+func Size(b dataplane.Batch) int {
+	size := len(b.Events)
+	for _, e := range b.Events {
+		switch e := e.(type) {
+		case *dataplane.IPSetUpdate:
+			size += len(e.Members)
+		case *dataplane.IPSetDelta:
+			size += len(e.Added) + len(e.Removed)
+		}
+	}
+	return size
+}
+
 // Part is the content of one message.
 type Part struct {
 	// Events of the message. The list is valid only until the function that receives the Part
