@@ -3,6 +3,7 @@
 package calcgraph
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -52,9 +53,7 @@ type RunnerHooks struct {
 }
 
 func (c RunnerConfig) withDefaults() RunnerConfig {
-	if c.MaxPending == 0 {
-		c.MaxPending = DefaultMaxPending
-	}
+	c.MaxPending = cmp.Or(c.MaxPending, DefaultMaxPending)
 	return c
 }
 

@@ -3,6 +3,7 @@
 package datastore
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -58,12 +59,8 @@ func (c DirConfig) withDefaults() DirConfig {
 	if c.Unreadable == nil {
 		c.Unreadable = func(error) {}
 	}
-	if c.MaxSize == 0 {
-		c.MaxSize = 64 << 20
-	}
-	if c.Recheck == 0 {
-		c.Recheck = time.Second
-	}
+	c.MaxSize = cmp.Or(c.MaxSize, 64<<20)
+	c.Recheck = cmp.Or(c.Recheck, time.Second)
 	return c
 }
 

@@ -3,6 +3,7 @@
 package nft
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -92,9 +93,7 @@ type FlowtableConfig struct {
 }
 
 func (c Config) withDefaults() Config {
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
-	}
+	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
 	return c
 }
 
@@ -102,9 +101,7 @@ func (c Config) withDefaults() Config {
 func revokeConfig(c Config, late *late.Table) revoke.Config {
 	sweeps := c.Conntrack
 	sweeps.NetNS = c.NetNS
-	if sweeps.Logger == nil {
-		sweeps.Logger = c.Logger
-	}
+	sweeps.Logger = cmp.Or(sweeps.Logger, c.Logger)
 	return revoke.Config{
 		Conntrack: sweeps, Table: c.Renderer.Table, Host: hostChains(), Late: late,
 		Encapsulations: c.Renderer.Host.NodeEncapsulations(),

@@ -3,6 +3,7 @@
 package routes
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -107,9 +108,7 @@ func (v VXLAN) fit(ls *links) (device, netlink.Link, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	if v.MTU == 0 {
-		v.MTU = mtu
-	}
+	v.MTU = cmp.Or(v.MTU, mtu)
 	attrs := netlink.NewLinkAttrs()
 	attrs.Name, attrs.MTU, attrs.HardwareAddr = v.Name, int(v.MTU), v.MAC[:]
 	return v, &netlink.Vxlan{

@@ -182,9 +182,7 @@ func (r *Route) canonicalise(table uint32) {
 	}
 	r.Dst = r.Dst.Masked()
 	r.Gateway, r.Source = plainAddr(r.Gateway), plainAddr(r.Source)
-	if r.Table == 0 {
-		r.Table = table
-	}
+	r.Table = cmp.Or(r.Table, table)
 	if r.Metric == 0 && r.Dst.Addr().Is6() {
 		r.Metric = rtnl.DefaultMetric6
 	}

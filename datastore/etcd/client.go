@@ -3,6 +3,7 @@
 package etcd
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -89,15 +90,9 @@ type Config struct {
 
 func (c Config) withDefaults() Config {
 	c.Endpoints = slices.Clone(c.Endpoints)
-	if c.Prefix == "" {
-		c.Prefix = "/wayleave"
-	}
-	if c.Cluster == "" {
-		c.Cluster = "default"
-	}
-	if c.RequestTimeout == 0 {
-		c.RequestTimeout = 10 * time.Second
-	}
+	c.Prefix = cmp.Or(c.Prefix, "/wayleave")
+	c.Cluster = cmp.Or(c.Cluster, "default")
+	c.RequestTimeout = cmp.Or(c.RequestTimeout, 10*time.Second)
 	return c
 }
 

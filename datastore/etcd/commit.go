@@ -3,6 +3,7 @@
 package etcd
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -201,11 +202,7 @@ func (t *transaction) plan(kvs []*mvccpb.KeyValue) ([]clientv3.Cmp, []clientv3.O
 	for i, w := range t.writes {
 		kv := kvs[i+1]
 		if have := modRevision(kv); w.Expect > 0 && int64(w.Expect) != have || w.Expect == Absent && have != 0 {
-			actual := Revision(have)
-			if have == 0 {
-				actual = Absent
-			}
-			return nil, nil, &ConflictError{Key: w.Key, Expected: w.Expect, Actual: actual}
+			return nil, nil, &ConflictError{Key: w.Key, Expected: w.Expect, Actual: cmp.Or(Revision(have), Absent)}
 		}
 		more, err := t.ops(w, kv)
 		if err != nil {
@@ -247,10 +244,7 @@ func (t *transaction) ops(w ownedWrite, kv *mvccpb.KeyValue) ([]clientv3.Op, err
 	case w.owner != "" && kv != nil && have.owner != w.owner && !t.adopt:
 		return nil, &OwnerError{Key: w.Key, Owner: have.owner}
 	}
-	want := object{owner: w.owner, resource: w.Resource}
-	if want.owner == "" {
-		want.owner = have.owner
-	}
+	want := object{owner: cmp.Or(w.owner, have.owner), resource: w.Resource}
 	if kv != nil && want.owner == have.owner && policy.Equal(want.resource, have.resource) {
 		return nil, nil
 	}

@@ -3,6 +3,7 @@
 package etcd
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -38,15 +39,9 @@ type ReporterConfig struct {
 }
 
 func (c ReporterConfig) withDefaults() ReporterConfig {
-	if c.TTL == 0 {
-		c.TTL = 30 * time.Second
-	}
-	if c.Interval == 0 {
-		c.Interval = 200 * time.Millisecond
-	}
-	if c.MaxBackOff == 0 {
-		c.MaxBackOff = 5 * time.Second
-	}
+	c.TTL = cmp.Or(c.TTL, 30*time.Second)
+	c.Interval = cmp.Or(c.Interval, 200*time.Millisecond)
+	c.MaxBackOff = cmp.Or(c.MaxBackOff, 5*time.Second)
 	if c.Lost == nil {
 		c.Lost = func(error) {}
 	}

@@ -3,6 +3,7 @@
 package etcd
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -81,21 +82,11 @@ func (h SourceHooks) withDefaults() SourceHooks {
 }
 
 func (c SourceConfig) withDefaults() SourceConfig {
-	if c.PageSize == 0 {
-		c.PageSize = 5000
-	}
-	if c.MaxPending == 0 {
-		c.MaxPending = 20_000
-	}
-	if c.MaxBackOff == 0 {
-		c.MaxBackOff = 5 * time.Second
-	}
-	if c.Heartbeat == 0 {
-		c.Heartbeat = 5 * time.Second
-	}
-	if c.Recheck == 0 {
-		c.Recheck = 10 * time.Minute
-	}
+	c.PageSize = cmp.Or(c.PageSize, 5000)
+	c.MaxPending = cmp.Or(c.MaxPending, 20_000)
+	c.MaxBackOff = cmp.Or(c.MaxBackOff, 5*time.Second)
+	c.Heartbeat = cmp.Or(c.Heartbeat, 5*time.Second)
+	c.Recheck = cmp.Or(c.Recheck, 10*time.Minute)
 	c.Hooks = c.Hooks.withDefaults()
 	return c
 }

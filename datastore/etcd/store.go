@@ -3,6 +3,7 @@
 package etcd
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -62,12 +63,8 @@ type Store struct {
 
 // NewStore returns a Store. It sends no request. Errors: an invalid configuration.
 func NewStore(cfg StoreConfig) (*Store, error) {
-	if cfg.PageSize == 0 {
-		cfg.PageSize = 1000
-	}
-	if cfg.Recheck == 0 {
-		cfg.Recheck = time.Minute
-	}
+	cfg.PageSize = cmp.Or(cfg.PageSize, 1000)
+	cfg.Recheck = cmp.Or(cfg.Recheck, time.Minute)
 	var errs []error
 	if cfg.Client == nil {
 		errs = append(errs, errors.New("etcd: StoreConfig.Client: required"))

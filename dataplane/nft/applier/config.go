@@ -3,6 +3,7 @@
 package applier
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -59,12 +60,8 @@ const (
 )
 
 func (c Config) withDefaults() Config {
-	if c.MaxBatch == 0 {
-		c.MaxBatch = defaultBatch
-	}
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
-	}
+	c.MaxBatch = cmp.Or(c.MaxBatch, defaultBatch)
+	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
 	if c.BeforeWrite == nil {
 		c.BeforeWrite = func() error { return nil }
 	}

@@ -3,6 +3,7 @@
 package conntrack
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -104,24 +105,14 @@ type Hooks struct {
 }
 
 func (c Config) withDefaults() Config {
-	if c.JudgeRate == 0 {
-		c.JudgeRate = DefaultJudgeRate
-	}
-	if c.EndRate == 0 {
-		c.EndRate = DefaultEndRate
-	}
-	if c.Delay == 0 {
-		c.Delay = DefaultDelay
-	}
-	if c.Retry == 0 {
-		c.Retry = DefaultRetry
-	}
+	c.JudgeRate = cmp.Or(c.JudgeRate, DefaultJudgeRate)
+	c.EndRate = cmp.Or(c.EndRate, DefaultEndRate)
+	c.Delay = cmp.Or(c.Delay, DefaultDelay)
+	c.Retry = cmp.Or(c.Retry, DefaultRetry)
 	if c.now == nil {
 		c.now = time.Now
 	}
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
-	}
+	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
 	return c
 }
 

@@ -49,9 +49,7 @@ func (c Config) withDefaults() Config {
 	c.LeaseNamespace = cmp.Or(c.LeaseNamespace, "kube-system")
 	c.LeaseName = cmp.Or(c.LeaseName, "wayleave-reporter")
 	c.Interval = cmp.Or(c.Interval, 10*time.Second)
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
-	}
+	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
 	return c
 }
 

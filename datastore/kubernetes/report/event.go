@@ -3,6 +3,7 @@
 package report
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -116,10 +117,7 @@ func (r *Reporter) uid(ctx context.Context, t task, known types.UID) (*types.UID
 // leaders write one Event.
 func (r *Reporter) event(t task, wanted notice, uid types.UID) *corev1.Event {
 	now := metav1.Time{Time: time.Now()}
-	namespace := t.object.Namespace
-	if namespace == "" {
-		namespace = metav1.NamespaceDefault
-	}
+	namespace := cmp.Or(t.object.Namespace, metav1.NamespaceDefault)
 	sum := sha256.Sum256([]byte(fmt.Sprintf("%q", []string{
 		t.object.APIVersion, t.object.Kind, t.object.Name, string(uid), wanted.reason, wanted.text,
 	})))

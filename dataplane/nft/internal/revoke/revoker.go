@@ -3,6 +3,7 @@
 package revoke
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -108,9 +109,7 @@ func newRevoker(cfg Config) (*Revoker, error) {
 	if err != nil {
 		return nil, errors.Join(err, sweeper.Close())
 	}
-	if cfg.Conntrack.Logger == nil {
-		cfg.Conntrack.Logger = slog.New(slog.DiscardHandler)
-	}
+	cfg.Conntrack.Logger = cmp.Or(cfg.Conntrack.Logger, slog.New(slog.DiscardHandler))
 	r.cfg, r.sweeper, r.routes = cfg, sweeper, newRouteFinder(conn)
 	return r, nil
 }
