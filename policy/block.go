@@ -2,10 +2,7 @@
 
 package policy
 
-import (
-	"net/netip"
-	"slices"
-)
+import "net/netip"
 
 // Block is a part of a pool that is assigned to a node. Other nodes route the addresses of the
 // block to that node. The exceptions are borrowed addresses: workloads of other nodes use them, and
@@ -31,6 +28,8 @@ type BorrowedAddress struct {
 // Key returns the block's key. Its name is the text of CIDR, so the key is correct only if CIDR is
 // canonical.
 func (b *Block) Key() Key { return Key{Kind: KindBlock, Name: b.CIDR.String()} }
+
+func (*Block) resource() {}
 
 // Validate reports all problems of the block as one *ValidationError, or nil.
 func (b *Block) Validate() error {
@@ -63,9 +62,4 @@ func (b *Block) Validate() error {
 		v.leave()
 	}
 	return v.err(b.Key())
-}
-
-func (b *Block) equal(other Resource) bool {
-	o, ok := other.(*Block)
-	return ok && b.CIDR == o.CIDR && b.Node == o.Node && slices.Equal(b.Borrowed, o.Borrowed)
 }

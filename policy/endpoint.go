@@ -3,7 +3,6 @@
 package policy
 
 import (
-	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -84,6 +83,8 @@ func (w *WorkloadEndpoint) Key() Key {
 	return Key{Kind: KindWorkloadEndpoint, Namespace: w.Namespace, Name: w.Name}
 }
 
+func (*WorkloadEndpoint) resource() {}
+
 // Validate reports all problems of the endpoint as one *ValidationError, or nil.
 func (w *WorkloadEndpoint) Validate() error {
 	v := &validator{}
@@ -116,17 +117,6 @@ func (w *WorkloadEndpoint) Validate() error {
 }
 
 func (w *WorkloadEndpoint) canonicalize() { w.MAC = strings.ToLower(w.MAC) }
-
-func (w *WorkloadEndpoint) equal(other Resource) bool {
-	o, ok := other.(*WorkloadEndpoint)
-	return ok && w.Namespace == o.Namespace && w.Name == o.Name &&
-		w.Node == o.Node && w.Interface == o.Interface && w.MAC == o.MAC &&
-		w.AdminState == o.AdminState &&
-		slices.Equal(w.Addresses, o.Addresses) && maps.Equal(w.Labels, o.Labels) &&
-		slices.Equal(w.Ports, o.Ports) && slices.Equal(w.Profiles, o.Profiles) &&
-		slices.Equal(w.IPNATs, o.IPNATs) &&
-		slices.Equal(w.AllowSpoofedSourcePrefixes, o.AllowSpoofedSourcePrefixes)
-}
 
 // ipNATs checks the floating addresses. Each must be translated to one address of the workload.
 func (v *validator) ipNATs(w *WorkloadEndpoint) {

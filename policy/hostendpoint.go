@@ -2,11 +2,7 @@
 
 package policy
 
-import (
-	"maps"
-	"net/netip"
-	"slices"
-)
+import "net/netip"
 
 // AllInterfaces is the InterfaceName of a HostEndpoint for all interfaces of its node that have no
 // other host endpoint.
@@ -49,6 +45,8 @@ type HostEndpoint struct {
 // Key returns the host endpoint's key.
 func (h *HostEndpoint) Key() Key { return Key{Kind: KindHostEndpoint, Name: h.Name} }
 
+func (*HostEndpoint) resource() {}
+
 // Validate reports all problems of the host endpoint as one *ValidationError, or nil.
 func (h *HostEndpoint) Validate() error {
 	v := &validator{}
@@ -65,11 +63,4 @@ func (h *HostEndpoint) Validate() error {
 	v.endpointPorts(h.Ports)
 	v.profiles(h.Profiles)
 	return v.err(h.Key())
-}
-
-func (h *HostEndpoint) equal(other Resource) bool {
-	o, ok := other.(*HostEndpoint)
-	return ok && h.Name == o.Name && h.Node == o.Node && h.InterfaceName == o.InterfaceName &&
-		slices.Equal(h.ExpectedIPs, o.ExpectedIPs) && maps.Equal(h.Labels, o.Labels) &&
-		slices.Equal(h.Ports, o.Ports) && slices.Equal(h.Profiles, o.Profiles)
 }

@@ -43,6 +43,8 @@ const (
 // Key returns the pool's key.
 func (p *IPPool) Key() Key { return Key{Kind: KindIPPool, Name: p.Name} }
 
+func (*IPPool) resource() {}
+
 // Validate reports all problems of the pool as one *ValidationError, or nil.
 func (p *IPPool) Validate() error {
 	v := &validator{}
@@ -59,11 +61,6 @@ func (p *IPPool) Validate() error {
 		}
 	}
 	return v.err(p.Key())
-}
-
-func (p *IPPool) equal(other Resource) bool {
-	o, ok := other.(*IPPool)
-	return ok && *p == *o
 }
 
 // poolCIDR refuses prefixes with addresses that no workload can have, for example link-local ones,

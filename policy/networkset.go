@@ -2,11 +2,6 @@
 
 package policy
 
-import (
-	"maps"
-	"slices"
-)
-
 // NetworkSet has labelled networks, which rules can select as they select endpoints.
 type NetworkSet struct {
 	// Namespace of the set; empty for a global one.
@@ -25,6 +20,8 @@ func (n *NetworkSet) Key() Key {
 	return Key{Kind: KindNetworkSet, Namespace: n.Namespace, Name: n.Name}
 }
 
+func (*NetworkSet) resource() {}
+
 // Validate reports all problems of the network set as one *ValidationError, or nil.
 func (n *NetworkSet) Validate() error {
 	v := &validator{}
@@ -34,10 +31,4 @@ func (n *NetworkSet) Validate() error {
 	v.namespaceLabel(n.Labels, n.Namespace)
 	v.nets("nets", n.Nets)
 	return v.err(n.Key())
-}
-
-func (n *NetworkSet) equal(other Resource) bool {
-	o, ok := other.(*NetworkSet)
-	return ok && n.Namespace == o.Namespace && n.Name == o.Name &&
-		maps.Equal(n.Labels, o.Labels) && slices.Equal(n.Nets, o.Nets)
 }

@@ -5,9 +5,7 @@ package policy
 import (
 	"encoding/base64"
 	"fmt"
-	"maps"
 	"net/netip"
-	"slices"
 	"strconv"
 	"strings"
 )
@@ -100,6 +98,8 @@ func (n *Node) TunnelAddresses() []netip.Addr {
 	}
 }
 
+func (*Node) resource() {}
+
 // Validate reports all problems of the node as one *ValidationError, or nil.
 func (n *Node) Validate() error {
 	v := &validator{}
@@ -121,17 +121,6 @@ func (n *Node) Validate() error {
 	}
 	v.labels("labels", n.Labels)
 	return v.err(n.Key())
-}
-
-func (n *Node) equal(other Resource) bool {
-	o, ok := other.(*Node)
-	return ok && n.Name == o.Name && slices.Equal(n.Addresses, o.Addresses) &&
-		n.IPv4VXLANTunnelAddr == o.IPv4VXLANTunnelAddr && n.IPv6VXLANTunnelAddr == o.IPv6VXLANTunnelAddr &&
-		n.IPv4IPIPTunnelAddr == o.IPv4IPIPTunnelAddr &&
-		n.IPv4WireguardAddr == o.IPv4WireguardAddr && n.IPv6WireguardAddr == o.IPv6WireguardAddr &&
-		slices.Equal(n.WireguardKeys, o.WireguardKeys) &&
-		n.VXLANTunnelMACAddr == o.VXLANTunnelMACAddr && n.VXLANTunnelMACAddrV6 == o.VXLANTunnelMACAddrV6 &&
-		maps.Equal(n.Labels, o.Labels)
 }
 
 func (n *Node) canonicalize() {

@@ -93,6 +93,8 @@ func (p *Policy) Key() Key {
 	return Key{Kind: kind, Namespace: p.Namespace, Name: p.Name}
 }
 
+func (*Policy) resource() {}
+
 // Validate reports all problems of the policy as one *ValidationError, or nil. Even with some of
 // these problems, the policy is enforced: see Update.Admit. Validate does not report closed rules.
 // A rule is closed if Rule.Close was called for it, because of invalid or unknown fields.
@@ -104,20 +106,6 @@ func (p *Policy) Validate() error {
 	v.rules("egress", p.Egress, ruleScope{Egress, p.Namespace})
 	v.hints(p.PerformanceHints)
 	return v.err(p.Key())
-}
-
-func (p *Policy) equal(other Resource) bool {
-	o, ok := other.(*Policy)
-	return ok && p.Namespace == o.Namespace && p.Name == o.Name && p.Tier == o.Tier &&
-		equalPointers(p.Order, o.Order) &&
-		p.Selector == o.Selector &&
-		p.NamespaceSelector == o.NamespaceSelector &&
-		p.ServiceAccountSelector == o.ServiceAccountSelector &&
-		slices.Equal(p.Types, o.Types) &&
-		equalRules(p.Ingress, o.Ingress) && equalRules(p.Egress, o.Egress) &&
-		p.Staged == o.Staged && p.ApplyOnForward == o.ApplyOnForward &&
-		p.DoNotTrack == o.DoNotTrack && p.PreDNAT == o.PreDNAT &&
-		slices.Equal(p.PerformanceHints, o.PerformanceHints)
 }
 
 // policyScope checks the fields outside of the rules. With an error there, the policy is absent.

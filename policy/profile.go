@@ -2,8 +2,6 @@
 
 package policy
 
-import "maps"
-
 // Profile has labels for the endpoints that list it, and rules for the traffic of these endpoints.
 // The rules decide about a packet only if no tier does. This is so if no policy applies to the
 // endpoint in the packet's direction, or if every tier passes the packet on.
@@ -26,6 +24,8 @@ type Profile struct {
 // Key returns the profile's key.
 func (p *Profile) Key() Key { return Key{Kind: KindProfile, Name: p.Name} }
 
+func (*Profile) resource() {}
+
 // Validate reports all problems of the profile as one *ValidationError, or nil.
 func (p *Profile) Validate() error {
 	v := &validator{}
@@ -40,12 +40,6 @@ func (p *Profile) Validate() error {
 	v.noDoubts("ingress", p.Ingress)
 	v.noDoubts("egress", p.Egress)
 	return v.err(p.Key())
-}
-
-func (p *Profile) equal(other Resource) bool {
-	o, ok := other.(*Profile)
-	return ok && p.Name == o.Name && maps.Equal(p.LabelsToApply, o.LabelsToApply) &&
-		equalRules(p.Ingress, o.Ingress) && equalRules(p.Egress, o.Egress)
 }
 
 // DefaultAllowProfile is the name of the built-in profile: see BuiltinProfile. Calico has a

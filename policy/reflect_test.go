@@ -101,6 +101,65 @@ func TestEqualAndCloneAreComplete(t *testing.T) {
 	}
 }
 
+// A list does not equal its beginning, an empty list or map equals nil, and a nil pointer equals only
+// nil.
+func TestEqualOfEmptyParts(t *testing.T) {
+	for _, r := range full(t) {
+		c := policy.Clone(r)
+		emptyParts(reflect.ValueOf(r).Elem(), reflect.ValueOf(c).Elem(), func(want bool) {
+			require.Equal(t, want, policy.Equal(r, c), "%+v\n%+v", r, c)
+			require.Equal(t, want, policy.Equal(c, r), "%+v\n%+v", r, c)
+		})
+	}
+}
+
+// emptyParts empties the lists, maps and pointers of two equal values, the innermost first.
+func emptyParts(a, b reflect.Value, check func(want bool)) {
+	switch a.Kind() {
+	case reflect.Slice:
+		for i := range a.Len() {
+			emptyParts(a.Index(i), b.Index(i), check)
+		}
+		b.SetLen(1)
+		check(false)
+		a.SetZero()
+		b.SetLen(0)
+		check(true)
+	case reflect.Map:
+		a.SetZero()
+		b.Set(reflect.MakeMap(b.Type()))
+		check(true)
+	case reflect.Pointer:
+		emptyParts(a.Elem(), b.Elem(), check)
+		b.Elem().SetZero()
+		a.SetZero()
+		check(false)
+		b.SetZero()
+		check(true)
+	case reflect.Struct:
+		for i := range a.NumField() {
+			if a.Type().Field(i).IsExported() { // those of netip.Addr are not
+				emptyParts(a.Field(i), b.Field(i), check)
+			}
+		}
+	}
+}
+
+// EntityRule.IsZero considers every field.
+func TestIsZeroIsComplete(t *testing.T) {
+	require.True(t, policy.EntityRule{Nets: policy.Nets{}, NotPorts: []policy.Port{}}.IsZero())
+	for i := range reflect.TypeFor[policy.EntityRule]().NumField() {
+		var e policy.EntityRule
+		field := reflect.ValueOf(&e).Elem().Field(i)
+		fieldwalk.Fill(field)
+		require.False(t, e.IsZero(), "%+v", e)
+		if field.Kind() == reflect.Pointer {
+			field.Elem().SetZero()
+			require.False(t, e.IsZero(), "%+v", e)
+		}
+	}
+}
+
 // Decode reads every field that Encode writes, and Encode writes every field.
 func TestEncodeAndDecodeAreComplete(t *testing.T) {
 	for _, r := range full(t) {

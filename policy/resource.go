@@ -44,7 +44,7 @@ type Resource interface {
 	// Validate reports all problems of the resource as one *ValidationError, or nil.
 	Validate() error
 
-	equal(Resource) bool // compares all fields; neither is nil
+	resource()
 }
 
 // Update is the present state of one object. A nil Resource means that the object does not exist.
@@ -115,7 +115,8 @@ func Equal(a, b Resource) bool {
 	if absent(a) || absent(b) {
 		return absent(a) && absent(b)
 	}
-	return a.equal(b)
+	x, y := reflect.ValueOf(a), reflect.ValueOf(b)
+	return x.Type() == y.Type() && equal(x.Elem(), y.Elem())
 }
 
 func equalPointers[T comparable](a, b *T) bool {

@@ -131,25 +131,6 @@ func (v *validator) annotations(field string, annotations map[string]string) {
 	}
 }
 
-func equalRules(a, b []Rule) bool {
-	return slices.EqualFunc(a, b, func(x, y Rule) bool { return x.equal(&y) })
-}
-
-func (r *Rule) equal(o *Rule) bool {
-	return r.Action == o.Action && r.IPVersion == o.IPVersion &&
-		r.Protocol == o.Protocol && r.NotProtocol == o.NotProtocol &&
-		r.EqualHeader(&o.HeaderMatch) &&
-		r.Source.equal(&o.Source) && r.Destination.equal(&o.Destination) &&
-		r.Metadata.equal(o.Metadata) && slices.Equal(r.Doubts, o.Doubts)
-}
-
-func (m *RuleMetadata) equal(o *RuleMetadata) bool {
-	if m == nil || o == nil {
-		return m == o
-	}
-	return maps.Equal(m.Annotations, o.Annotations)
-}
-
 func (d *digest) rule(r *Rule) {
 	d.text(string(r.Action))
 	d.buf = binary.AppendVarint(d.buf, int64(r.IPVersion))

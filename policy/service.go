@@ -2,10 +2,7 @@
 
 package policy
 
-import (
-	"net/netip"
-	"slices"
-)
+import "net/netip"
 
 // ServiceBackends has backends of a service. Each of its addresses serves each of its ports. A
 // service can have several ServiceBackends, just as a Kubernetes Service can have several
@@ -39,6 +36,8 @@ func (s *ServiceBackends) Key() Key {
 	return Key{Kind: KindServiceBackends, Namespace: s.Namespace, Name: s.Name}
 }
 
+func (*ServiceBackends) resource() {}
+
 // Validate reports all problems of the ServiceBackends as one *ValidationError, or nil.
 func (s *ServiceBackends) Validate() error {
 	v := &validator{}
@@ -55,10 +54,4 @@ func (s *ServiceBackends) Validate() error {
 		v.leave()
 	}
 	return v.err(s.Key())
-}
-
-func (s *ServiceBackends) equal(other Resource) bool {
-	o, ok := other.(*ServiceBackends)
-	return ok && s.Namespace == o.Namespace && s.Name == o.Name && s.Service == o.Service &&
-		slices.Equal(s.Addresses, o.Addresses) && slices.Equal(s.Ports, o.Ports)
 }

@@ -25,6 +25,8 @@ const (
 // Key returns the tier's key.
 func (t *Tier) Key() Key { return Key{Kind: KindTier, Name: t.Name} }
 
+func (*Tier) resource() {}
+
 // Validate reports all problems of the tier as one *ValidationError, or nil.
 func (t *Tier) Validate() error {
 	v := &validator{}
@@ -44,11 +46,6 @@ func (t *Tier) Validate() error {
 		}
 	}
 	return v.err(t.Key())
-}
-
-func (t *Tier) equal(other Resource) bool {
-	o, ok := other.(*Tier)
-	return ok && t.Name == o.Name && t.DefaultAction == o.DefaultAction && equalPointers(t.Order, o.Order)
 }
 
 // Action returns the action that applies if no rule of the tier's policies decides. It is Pass if
