@@ -42,7 +42,6 @@ type portTable struct {
 	applier    *applier.Applier
 	interfaces *observed.Interfaces
 	endpoints  map[policy.Key]*dataplane.Endpoint
-	renderer   *ports.Renderer
 	// programmed has the ports as they were last written without an error.
 	programmed map[string]boundPort
 	// allowed has, for each address, the ports that may send from the address by the kernel's
@@ -57,9 +56,6 @@ type portTable struct {
 	// boundVersion is the version of the interfaces with which the endpoints were bound. It is nil
 	// if they must be bound again, because endpoints changed or the last write failed.
 	boundVersion *uint64
-	// needsTable is set if the applier did not accept a change: the next write must pass the whole
-	// table.
-	needsTable bool
 }
 
 // boundPort is a port with the endpoint behind it.
@@ -94,17 +90,9 @@ func newPortTable(cfg Config, interfaces *observed.Interfaces) (*portTable, erro
 
 // reset removes all endpoints from the desired state.
 func (p *portTable) reset() {
-	p.endpoints, p.renderer = map[policy.Key]*dataplane.Endpoint{}, p.newRenderer()
-	p.programmed, p.allowed, p.faults = map[string]boundPort{}, nil, nil
+	p.endpoints, p.programmed = map[policy.Key]*dataplane.Endpoint{}, map[string]boundPort{}
 	p.moving, p.withheld = map[netip.Addr]struct{}{}, map[string]struct{}{}
-	p.boundVersion, p.needsTable = nil, false
-}
-
-func (p *portTable) newRenderer() *ports.Renderer {
-	return ports.New(ports.Config{
-		Table: p.config.Table, InterfacePrefix: p.config.InterfacePrefix,
-		AcceptUnknown: p.config.UnknownWorkloads == policy.HostAccept,
-	})
+	p.allowed, p.faults, p.boundVersion = nil, nil, nil
 }
 
 // Update records the endpoints of a batch.
@@ -284,25 +272,8 @@ func (p *portTable) holdBack(bound map[string]boundPort) {
 
 // write programs the ports.
 func (p *portTable) write(ctx context.Context, bound map[string]boundPort) error {
-	fill(p.renderer, bound, p.programmed)
-	p.renderer.SetHost(p.interfaces.BridgeAddresses())
-	delta := p.renderer.Flush()
-	var err error
-	if p.needsTable {
-		err = p.applier.Apply(ctx, p.renderer.Table())
-	} else {
-		err = p.applier.Update(ctx, delta)
-	}
-	var failed *applier.Error
-	p.needsTable = err != nil && !errors.As(err, &failed)
-	if err != nil {
-		// The kernel may have any of these ports: the next write compares with all of them.
-		for name, port := range bound {
-			if _, ok := p.programmed[name]; !ok {
-				p.programmed[name] = boundPort{key: port.key, Port: ports.Port{Drop: true}}
-			}
-		}
-		return err
+	if err := p.applier.Apply(ctx, p.table(bound)); err != nil {
+		return err // the kernel may have any of these ports: prepare withholds those that are not in programmed
 	}
 	p.programmed = bound
 	p.allowed = map[netip.Addr][]string{}
@@ -316,16 +287,16 @@ func (p *portTable) write(ctx context.Context, bound map[string]boundPort) error
 	return nil
 }
 
-// fill sets the renderer's ports to bound. old has the ports that the renderer had before.
-func fill(r *ports.Renderer, bound, old map[string]boundPort) {
-	for name := range old {
-		if _, ok := bound[name]; !ok {
-			r.SetPort(name, nil)
-		}
-	}
+// table returns the table with these ports.
+func (p *portTable) table(bound map[string]boundPort) *ruleset.Table {
+	all := make(map[string]ports.Port, len(bound))
 	for name, port := range bound {
-		r.SetPort(name, &port.Port)
+		all[name] = port.Port
 	}
+	return ports.Table(ports.Config{
+		Table: p.config.Table, InterfacePrefix: p.config.InterfacePrefix,
+		AcceptUnknown: p.config.UnknownWorkloads == policy.HostAccept,
+	}, all, p.interfaces.BridgeAddresses())
 }
 
 // admit programs the second step, after the main table has the new owners of addresses.
@@ -419,10 +390,7 @@ func (p *portTable) plan(b dataplane.Batch, masters map[string]render.Master) (s
 	endpoints := maps.Clone(p.endpoints)
 	updateEndpoints(endpoints, b)
 	bound, _ := p.bind(endpoints, func(name string) render.Master { return masters[name] })
-	r := p.newRenderer()
-	fill(r, bound, nil)
-	r.SetHost(p.interfaces.BridgeAddresses())
-	ops, err := p.applier.PlanTable(r.Table())
+	ops, err := p.applier.PlanTable(p.table(bound))
 	if err != nil {
 		return "", err
 	}

@@ -144,13 +144,15 @@ func TestPortThatCannotBeBound(t *testing.T) {
 	}
 	require.True(t, opened("10.0.0.1"))
 	require.NoError(t, d.ports.applier.Close())
-	err := d.Apply(t.Context(), have([]string{"10.0.0.1"}, []string{"10.0.0.2"}))
-	objects, general := dataplane.ApplyErrors(err)
-	require.False(t, general, "%v", err)
-	require.Contains(t, objects, onPort("p2"))
-	require.ErrorContains(t, objects[onPort("p2")], "bind the port of the bridge")
-	require.False(t, opened("10.0.0.2"))
-	require.True(t, opened("10.0.0.1"), "the port is bound already")
+	for _, b := range []dataplane.Batch{have([]string{"10.0.0.1"}, []string{"10.0.0.2"}), {}} {
+		err := d.Apply(t.Context(), b)
+		objects, general := dataplane.ApplyErrors(err)
+		require.False(t, general, "%v", err)
+		require.Contains(t, objects, onPort("p2"))
+		require.ErrorContains(t, objects[onPort("p2")], "bind the port of the bridge")
+		require.False(t, opened("10.0.0.2"))
+		require.True(t, opened("10.0.0.1"), "the port is bound already")
+	}
 }
 
 // The packets of endpoints with the same address or port drop, as in the main table. So do those of

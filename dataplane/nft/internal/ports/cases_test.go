@@ -8,6 +8,7 @@ import (
 
 	"github.com/wayleave/wayleave/dataplane/nft/internal/nfttest"
 	"github.com/wayleave/wayleave/dataplane/nft/internal/ports"
+	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 )
 
 // The node of the cases: ports of one bridge.
@@ -30,14 +31,18 @@ func addrs(texts ...string) (out []netip.Addr) {
 
 func mac(last byte) nfttest.MAC { return nfttest.MAC{2, 0, 0, 0, 0, last} }
 
-// node returns a Renderer with all ports.
-func node(cfg ports.Config) *ports.Renderer {
-	r := ports.New(cfg)
-	r.SetPort("veth1", &ports.Port{Addresses: addrs("10.0.0.1", "10.0.0.9", "fd00::1"), MAC: ports.MAC(mac(1))})
-	r.SetPort("veth2", &ports.Port{Addresses: addrs("10.0.0.2", "fd00::2")})
-	r.SetPort("tap3", &ports.Port{Addresses: addrs("10.0.0.3", "fd00::3"), MAC: ports.MAC(mac(3)), Drop: true})
-	r.SetHost(addrs("10.0.0.254", "fd00::254", "fe80::b0"))
-	return r
+// allPorts returns the ports of endpoints.
+func allPorts() map[string]ports.Port {
+	return map[string]ports.Port{
+		"veth1": {Addresses: addrs("10.0.0.1", "10.0.0.9", "fd00::1"), MAC: ports.MAC(mac(1))},
+		"veth2": {Addresses: addrs("10.0.0.2", "fd00::2")},
+		"tap3":  {Addresses: addrs("10.0.0.3", "fd00::3"), MAC: ports.MAC(mac(3)), Drop: true},
+	}
+}
+
+// node returns the table with these ports.
+func node(cfg ports.Config, all map[string]ports.Port) *ruleset.Table {
+	return ports.Table(cfg, all, addrs("10.0.0.254", "fd00::254", "fe80::b0"))
 }
 
 // frameCase is a frame that a port receives, and whether the bridge gets it.

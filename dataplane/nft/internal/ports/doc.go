@@ -49,13 +49,13 @@
 //
 // # Usage
 //
-//	r := ports.New(ports.Config{Table: "wayleave", InterfacePrefix: "veth"})
-//	r.SetPort("veth1", &ports.Port{Addresses: addresses, MAC: mac})
-//	delta := r.Flush()
+//	table := ports.Table(ports.Config{Table: "wayleave", InterfacePrefix: "veth"}, map[string]ports.Port{
+//		"veth1": {Addresses: addresses, MAC: mac},
+//	}, host)
 //
 // # Concurrency
 //
-// Only one goroutine at a time may use a Renderer.
+// Several goroutines may call the functions at the same time.
 //
 // # Errors
 //

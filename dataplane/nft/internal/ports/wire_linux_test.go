@@ -19,7 +19,6 @@ import (
 
 	"github.com/wayleave/wayleave/dataplane/nft/applier"
 	"github.com/wayleave/wayleave/dataplane/nft/internal/nfttest"
-	"github.com/wayleave/wayleave/dataplane/nft/internal/ports"
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 	"github.com/wayleave/wayleave/internal/netns"
 	"github.com/wayleave/wayleave/internal/netns/nstest"
@@ -153,12 +152,12 @@ func stayOnProcessor() error {
 	return nil
 }
 
-// apply programs the table of a Renderer.
-func (b *bridge) apply(t *testing.T, r *ports.Renderer) {
+// apply programs the table.
+func (b *bridge) apply(t *testing.T, table *ruleset.Table) {
 	t.Helper()
 	a, err := applier.New(applier.Config{Family: ruleset.FamilyBridge, Name: "wayleave", NetNS: b.node.FD()})
 	require.NoError(t, err)
-	require.NoError(t, a.Apply(context.Background(), r.Table()))
+	require.NoError(t, a.Apply(context.Background(), table))
 	require.NoError(t, a.Close())
 }
 
@@ -191,7 +190,7 @@ func TestWireFrames(t *testing.T) {
 	for _, c := range everything {
 		require.True(t, b.passes(t, c.port, c.frame), "without the table: %s", c.name)
 	}
-	b.apply(t, node(config()))
+	b.apply(t, node(config(), allPorts()))
 	for _, c := range everything {
 		require.Equal(t, c.passes, b.passes(t, c.port, c.frame), c.name)
 	}
@@ -200,11 +199,11 @@ func TestWireFrames(t *testing.T) {
 // TestWireListing: nft lists the table, and the listing has the rules of the table.
 func TestWireListing(t *testing.T) {
 	b := &bridge{node: nstest.New(t)}
-	r := node(config())
-	b.apply(t, r)
+	table := node(config(), allPorts())
+	b.apply(t, table)
 	listed, err := ruleset.Parse(nfttest.Listing(t, b.node))
 	require.NoError(t, err)
-	require.Equal(t, nfttest.AsListed(r.Table()).String(), nfttest.AsListed(listed).String())
+	require.Equal(t, nfttest.AsListed(table).String(), nfttest.AsListed(listed).String())
 }
 
 // TestWireLearning: the bridge does not learn the source of a frame that the table drops, so a
@@ -215,7 +214,7 @@ func TestWireLearning(t *testing.T) {
 		nfttest.IP(addr("10.0.0.1"), addr("10.0.0.7"), 17, nfttest.UDP(1, 2, nil)))
 	require.True(t, b.passes(t, "veth1", stolen))
 	require.Equal(t, "veth1", b.learned(t, mac(2)), "without the table")
-	b.apply(t, node(config()))
+	b.apply(t, node(config(), allPorts()))
 	own := nfttest.Ether(nfttest.Broadcast(), mac(2), nil, nfttest.EtherIPv4,
 		nfttest.IP(addr("10.0.0.2"), addr("10.0.0.7"), 17, nfttest.UDP(1, 2, nil)))
 	require.True(t, b.passes(t, "veth2", own))
@@ -228,7 +227,7 @@ func TestWireLearning(t *testing.T) {
 // without the hook, unless no_linklocal_learn is set.
 func TestWireGroupAddresses(t *testing.T) {
 	b := newBridge(t, "veth1", "veth2")
-	b.apply(t, node(config()))
+	b.apply(t, node(config(), allPorts()))
 	stolen := func(last byte) []byte {
 		return nfttest.Ether(nfttest.MAC{1, 0x80, 0xc2, 0, 0, 0x0e}, mac(last), nil, nfttest.EtherIPv4,
 			nfttest.IP(addr("10.0.0.1"), addr("10.0.0.7"), 17, nfttest.UDP(1, 2, nil)))
