@@ -372,13 +372,25 @@ func (c *cluster) requireReachable() {
 			for _, from := range []*netns.NS{n.pod.NS, n.ns} {
 				for i, a := range other.pod.Addresses {
 					for _, a := range []netip.Addr{a, other.resource.Addresses[i].Addr()} {
-						got := nstest.Answer(c.T, from, "tcp", netip.AddrPortFrom(a, port).String())
-						require.Equal(c, other.text, got, "%s (pod: %t) to %s", n.name, from == n.pod.NS, a)
+						require.Equal(c, other.text, c.answer(from, a), "%s (pod: %t) to %s", n.name, from == n.pod.NS, a)
 					}
 				}
 			}
 		}
 	}
+}
+
+// answer returns the name of the server that answers at an address, or the text of the error. It
+// tries twice: if the first message of a WireGuard session is lost, the sender repeats it after 5
+// seconds (REKEY_TIMEOUT), and a connection waits no longer for its answer.
+func (c *cluster) answer(from *netns.NS, a netip.Addr) string {
+	c.Helper()
+	to := netip.AddrPortFrom(a, port).String()
+	got := nstest.Answer(c.T, from, "tcp", to)
+	if strings.HasSuffix(got, "i/o timeout") {
+		got = nstest.Answer(c.T, from, "tcp", to)
+	}
+	return got
 }
 
 // capture records the packets of a node's link in the network between the nodes.

@@ -19,7 +19,6 @@ import (
 	"golang.zx2c4.com/wireguard/wgctrl/wgtypes"
 
 	"github.com/wayleave/wayleave/dataplane/wireguard"
-	"github.com/wayleave/wayleave/internal/netns/nstest"
 	"github.com/wayleave/wayleave/policy"
 )
 
@@ -193,7 +192,7 @@ func TestNodeIsLost(t *testing.T) {
 	require.NoError(t, n1.driver.WaitApplied(t.Context()))
 	for _, a := range n3.pod.Addresses {
 		require.Equal(t, "wg.way", n1.outInterface(a))
-		require.Equal(t, n3.text, nstest.Answer(t, n1.pod.NS, "tcp", netip.AddrPortFrom(a, port).String()))
+		require.Equal(t, n3.text, c.answer(n1.pod.NS, a))
 	}
 	require.Empty(t, plaintext(wire.packets()), "without an IPv6 address")
 	setAddresses()
@@ -228,8 +227,7 @@ func TestNodeIsLost(t *testing.T) {
 	// at once, but n1 would notice after 15 seconds (KEEPALIVE_TIMEOUT and REKEY_TIMEOUT of the
 	// WireGuard protocol).
 	for _, other := range c.nodes[1:] {
-		to := netip.AddrPortFrom(n1.pod.Addresses[0], port).String()
-		require.Equal(t, n1.text, nstest.Answer(t, other.pod.NS, "tcp", to))
+		require.Equal(t, n1.text, c.answer(other.pod.NS, n1.pod.Addresses[0]))
 	}
 	c.requireReachable()
 	require.Empty(t, plaintext(wire.packets()), "at the end")
