@@ -196,6 +196,28 @@ func (s *store) index(id []byte) int {
 	return -1
 }
 
+// lookup returns the record that has the key, or whose ranges contain it. It returns nil if there
+// is none.
+func (s *store) lookup(key []byte) []byte {
+	if !s.ranges() {
+		return s.find(key)
+	}
+	if s.ordered {
+		if i := s.search(key); i < s.n && bytes.Compare(s.slot(i)[:s.keyLen], key) <= 0 {
+			return s.slot(i)
+		}
+		return nil
+	}
+	var both [2 * MaxKey]byte // the key as a range from itself to itself
+	point := append(append(both[:0], key...), key...)
+	for rec := range s.records() {
+		if s.overlap(rec, point) {
+			return rec
+		}
+	}
+	return nil
+}
+
 // search returns the index of the first record whose end is not before the key.
 func (s *store) search(key []byte) int {
 	return sort.Search(s.n, func(i int) bool { return bytes.Compare(s.slot(i)[s.keyLen:s.id], key) >= 0 })

@@ -4,6 +4,7 @@ package ruleset
 
 import (
 	"bytes"
+	"errors"
 	"time"
 )
 
@@ -28,12 +29,23 @@ type Packed struct {
 	Counter bool
 }
 
-// View gives access to the elements of one set of a State, without a copy. It is valid until the
-// State changes, and only on the goroutine that uses the State.
+// View gives access to the elements of one set, without a copy. A view of a set of a State is valid
+// until the State changes. Until then, several goroutines may use views of the State, and may also
+// make them with View and ViewOf.
 type View struct{ o *object }
 
 // View returns a view of the set with the given name. The set must exist.
 func (s *State) View(set string) View { return View{s.sets[set]} }
+
+// ViewOf returns a view of a set that the State does not have. The set may be an anonymous set of
+// one of the State's chains. ViewOf copies its elements.
+//
+// Errors: those of Validate for the elements.
+func (s *State) ViewOf(set *Set) (View, error) {
+	p := &planner{State: s, v: &validator{family: s.family, chain: s.Chain}}
+	o := p.fill(set)
+	return View{o}, errors.Join(p.v.errs...)
+}
 
 // Has reports whether the set has exactly this element, with the same data or verdict, comment and
 // timeout. An element without a timeout of its own has the timeout of the set.
@@ -82,11 +94,30 @@ func (v View) Around(value Value) (e Element, ok bool) {
 	if !st.ordered || len(value) != st.keyLen {
 		return e, false
 	}
-	i := st.search(value)
-	if i == st.n || bytes.Compare(st.slot(i)[:st.keyLen], value) > 0 {
+	rec := st.lookup(value)
+	if rec == nil {
 		return e, false
 	}
-	return v.o.element(st.slot(i)), true
+	return v.o.element(rec), true
+}
+
+// Find returns the data and the verdict of the element that has the key, or whose ranges contain
+// it. Both key and data are values one after the other, without padding. The caller must not change
+// the data. In an interval set with several key fields, Find compares the key with every element.
+func (v View) Find(key []byte) (data []byte, verdict Verdict, ok bool) {
+	st := v.o.store
+	if len(key) != st.keyLen {
+		return nil, verdict, false
+	}
+	rec := st.lookup(key)
+	switch {
+	case rec == nil:
+		return nil, verdict, false
+	case st.verdicts:
+		return nil, v.o.verdicts.entries[verdictNumber(rec)].verdict, true
+	default:
+		return rec[st.id:], verdict, true
+	}
 }
 
 // timeout returns the timeout of an element: its own, or that of the set if it has none.

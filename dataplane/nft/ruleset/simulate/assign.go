@@ -14,11 +14,11 @@ func (r *run) assign(op *operation) bool {
 	value := a.Value
 	switch {
 	case a.Map != "":
-		e, ok := r.lookup(op)
+		data, _, ok := r.lookup(op)
 		if !ok {
 			return false
 		}
-		value = binary.NativeEndian.Uint32(op.set.elements[e].Data[0])
+		value = binary.NativeEndian.Uint32(data)
 	case a.From != 0:
 		v, ok := r.field(&op.fields[0])
 		if !ok {

@@ -100,15 +100,12 @@ func (r *run) nat(op *operation) (v verdict, goesOn bool) {
 	t := Translation{NAT: *n}
 	switch {
 	case n.Map != "":
-		e, ok := r.lookup(op)
+		data, _, ok := r.lookup(op)
 		if !ok {
 			return v, false
 		}
-		data := op.set.elements[e].Data
-		t.Addr = addrOf(data[0])
-		if len(data) > 1 {
-			t.Port = numberOf(data[1])
-		}
+		size := len(data) &^ 3 // of the address; a port of two bytes may follow
+		t.Addr, t.Port = addrOf(data[:size]), numberOf(data[size:])
 	default:
 		t.Addr = addrOf(n.Addr)
 		if n.PortLast == 0 || n.PortLast == n.Port {

@@ -25,6 +25,8 @@
 // limits in rules (Packet.OverLimit). If the kernel itself chooses the new address or port when it
 // translates a packet, Result.Translations does not have this address or port.
 //
+// A lookup in an interval set with several key fields takes time in proportion to the set.
+//
 // # Concurrency
 //
 // A Simulator is safe for concurrent use as long as its Table or State does not change.

@@ -192,13 +192,14 @@ func (r *run) op(op *operation) (v verdict, goesOn bool) {
 		return op.verdict, true
 	case opLookup:
 		key, ok := r.load(op.fields)
-		return v, ok && (op.set.find(key) >= 0) != op.not
-	case opVMap:
-		e, ok := r.lookup(op)
 		if !ok {
 			return v, false
 		}
-		return op.set.targets[e], true
+		_, _, found := op.set.Find(key)
+		return v, found != op.not
+	case opVMap:
+		_, to, ok := r.lookup(op)
+		return r.sim.verdict(to), ok
 	case opLog:
 		r.Logs = append(r.Logs, *op.log)
 		return v, true
@@ -303,19 +304,17 @@ func (op *operation) compares(v ruleset.Value) bool {
 	}
 }
 
-// lookup returns the element of the operation's map. If there is no such element, or a field of the
-// key cannot be loaded, ok is false.
-func (r *run) lookup(op *operation) (element int32, ok bool) {
+// lookup returns the data or the verdict that the operation's map has for the packet's fields. If
+// it has none, or a field cannot be loaded, ok is false.
+func (r *run) lookup(op *operation) (data []byte, to ruleset.Verdict, ok bool) {
 	key, ok := r.load(op.fields)
 	if !ok {
-		return 0, false
+		return nil, to, false
 	}
-	element = op.set.find(key)
-	return element, element >= 0
+	return op.set.Find(key)
 }
 
-// load concatenates the fields, each padded to four bytes. If a field cannot be loaded, ok is
-// false.
+// load concatenates the fields. If a field cannot be loaded, ok is false.
 func (r *run) load(fields []field) (key []byte, ok bool) {
 	n := 0
 	for i := range fields {
@@ -327,9 +326,6 @@ func (r *run) load(fields []field) (key []byte, ok bool) {
 			r.limitShared(&fields[i], 0)
 		}
 		n += copy(r.key[n:], v)
-		for ; n&3 != 0; n++ {
-			r.key[n] = 0
-		}
 	}
 	return r.key[:n], true
 }

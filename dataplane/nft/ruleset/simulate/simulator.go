@@ -17,9 +17,9 @@ import (
 type Config struct {
 	// Table must be valid. It must not change while the simulator is in use.
 	Table *ruleset.Table
-	// State must not change while the simulator is in use. New does not validate it. A chain or set
-	// of the State is compiled when a packet first uses it. So the cost of New does not depend on
-	// the number of rules and elements.
+	// State must not change while the simulator is in use. New does not validate it. A chain of the
+	// State is compiled when a packet first enters it, and packets look keys up in the State's own
+	// sets. So the cost of New does not depend on the number of rules and elements.
 	State *ruleset.State
 }
 
@@ -28,7 +28,7 @@ type Simulator struct {
 	family ruleset.Family
 	hooks  map[ruleset.HookPoint][]*chain
 	chains map[string]*chain
-	sets   map[string]*set
+	state  *ruleset.State // has the named sets
 	header headerFields
 
 	compiling sync.Mutex
@@ -54,7 +54,7 @@ type operation struct {
 	not               bool
 	fields            []field
 	value, last, mask ruleset.Value
-	set               *set
+	set               ruleset.View
 	verdict           verdict
 	log               *ruleset.Log
 	reject            *ruleset.Reject
@@ -121,10 +121,10 @@ func New(cfg Config) (*Simulator, error) {
 }
 
 func ofState(st *ruleset.State) *Simulator {
-	chains, sets := st.Chains(), st.Sets()
+	chains := st.Chains()
 	s := &Simulator{
 		family: st.Family(), hooks: map[ruleset.HookPoint][]*chain{}, header: newHeaderFields(),
-		chains: make(map[string]*chain, len(chains)), sets: make(map[string]*set, len(sets)),
+		chains: make(map[string]*chain, len(chains)), state: st,
 	}
 	all := make([]chain, len(chains)) // allocated in one piece, because there are many
 	for i, c := range chains {
@@ -133,9 +133,6 @@ func ofState(st *ruleset.State) *Simulator {
 		if c.Hook != nil {
 			s.hooks[c.Hook.Point] = append(s.hooks[c.Hook.Point], &all[i])
 		}
-	}
-	for _, head := range sets {
-		s.sets[head.Name] = &set{sim: s, key: head.Key, head: head, packed: st.View(head.Name)}
 	}
 	for _, bases := range s.hooks {
 		slices.SortFunc(bases, compareBases)
@@ -188,16 +185,19 @@ func effectivePriority(h *ruleset.Hook) int {
 	}
 }
 
-// anonymous returns an anonymous set.
-func (s *Simulator) anonymous(fields []ruleset.Field, elements []ruleset.Element) *set {
-	key := make([]ruleset.Type, len(fields))
-	for i, f := range fields {
-		key[i] = f.Type()
+// anonymous returns an anonymous set or verdict map.
+func (s *Simulator) anonymous(
+	fields []ruleset.Field, elements []ruleset.Element, verdicts bool,
+) (ruleset.View, error) {
+	isRange := func(e ruleset.Element) bool { return e.Last != nil || e.Ends != nil }
+	set := &ruleset.Set{Interval: slices.ContainsFunc(elements, isRange), Verdicts: verdicts, Elements: elements}
+	for _, f := range fields {
+		set.Key = append(set.Key, f.Type())
 	}
-	return &set{sim: s, key: key, elements: elements}
+	return s.state.ViewOf(set)
 }
 
-func (s *Simulator) verdict(v *ruleset.Verdict) verdict {
+func (s *Simulator) verdict(v ruleset.Verdict) verdict {
 	return verdict{kind: v.Kind, chain: s.chains[v.Chain]}
 }
 
@@ -229,11 +229,10 @@ func (s *Simulator) match(m ruleset.Match) (operation, error) {
 	case ruleset.Compare:
 		return s.compare(m), nil
 	case ruleset.Lookup:
-		return operation{kind: opLookup, fields: s.fields(m.Fields), not: m.Not, set: s.sets[m.Set]}, nil
+		return operation{kind: opLookup, fields: s.fields(m.Fields), not: m.Not, set: s.state.View(m.Set)}, nil
 	case ruleset.In:
-		return operation{
-			kind: opLookup, fields: s.fields(m.Fields), not: m.Not, set: s.anonymous(m.Fields, m.Elements),
-		}, nil
+		set, err := s.anonymous(m.Fields, m.Elements, false)
+		return operation{kind: opLookup, fields: s.fields(m.Fields), not: m.Not, set: set}, err
 	default:
 		return operation{}, fmt.Errorf("%T cannot be simulated", m)
 	}
@@ -260,13 +259,14 @@ func (s *Simulator) compare(m ruleset.Compare) operation {
 func (s *Simulator) statement(st ruleset.Statement) (operation, error) {
 	switch st := st.(type) {
 	case ruleset.Verdict:
-		return operation{kind: opVerdict, verdict: s.verdict(&st)}, nil
+		return operation{kind: opVerdict, verdict: s.verdict(st)}, nil
 	case ruleset.VMap:
-		set := s.sets[st.Map]
+		op := operation{kind: opVMap, fields: s.fields(st.Fields), set: s.state.View(st.Map)}
+		var err error
 		if st.Map == "" {
-			set = s.anonymous(st.Fields, st.Elements)
+			op.set, err = s.anonymous(st.Fields, st.Elements, true)
 		}
-		return operation{kind: opVMap, fields: s.fields(st.Fields), set: set}, nil
+		return op, err
 	case ruleset.Log:
 		return operation{kind: opLog, log: &st}, nil
 	case ruleset.Limit:
@@ -276,7 +276,7 @@ func (s *Simulator) statement(st ruleset.Statement) (operation, error) {
 	case ruleset.Reject:
 		return operation{kind: opReject, reject: &st}, nil
 	case ruleset.NAT:
-		return operation{kind: opNAT, nat: &st, fields: s.fields(st.Fields), set: s.sets[st.Map]}, nil
+		return operation{kind: opNAT, nat: &st, fields: s.fields(st.Fields), set: s.state.View(st.Map)}, nil
 	case ruleset.Assign:
 		fields := st.Fields
 		switch {
@@ -286,7 +286,7 @@ func (s *Simulator) statement(st ruleset.Statement) (operation, error) {
 		default:
 			fields = []ruleset.Field{st.Field}
 		}
-		return operation{kind: opAssign, assign: &st, fields: s.fields(fields), set: s.sets[st.Map]}, nil
+		return operation{kind: opAssign, assign: &st, fields: s.fields(fields), set: s.state.View(st.Map)}, nil
 	default:
 		return operation{}, fmt.Errorf("%T cannot be simulated", st)
 	}
