@@ -372,7 +372,8 @@ func (c *cluster) requireReachable() {
 			for _, from := range []*netns.NS{n.pod.NS, n.ns} {
 				for i, a := range other.pod.Addresses {
 					for _, a := range []netip.Addr{a, other.resource.Addresses[i].Addr()} {
-						require.Equal(c, other.text, c.answer(from, a), "%s (pod: %t) to %s", n.name, from == n.pod.NS, a)
+						isPod := from == n.pod.NS
+						require.Equal(c, other.text, c.answer(from, a), "%s (pod: %t) to %s", n.name, isPod, a)
 					}
 				}
 			}
