@@ -143,8 +143,6 @@ func (e *Element) End(i int) Value {
 	}
 }
 
-func (e *Element) end(i int) Value { return e.End(i) }
-
 func equalValue(a, b Value) bool { return bytes.Equal(a, b) }
 
 func equalVerdict(a, b *Verdict) bool {

@@ -99,7 +99,7 @@ func (e *Element) appendID(b []byte, ranges bool) []byte {
 		return b
 	}
 	for i := range e.Key {
-		b = append(b, e.end(i)...)
+		b = append(b, e.End(i)...)
 	}
 	return b
 }
