@@ -3,6 +3,7 @@ module github.com/wayleave/wayleave
 go 1.25.0
 
 require (
+	github.com/gaissmai/bart v0.30.0
 	github.com/google/nftables v0.3.0
 	github.com/mdlayher/netlink v1.11.2
 	github.com/stretchr/testify v1.12.1

@@ -11,47 +11,55 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gaissmai/bart"
 	"github.com/stretchr/testify/require"
 
 	"github.com/wayleave/wayleave/dataplane"
 )
 
-// TestPrefixesAgainstList sets and deletes at random, and compares each result with a scan of a
-// map.
-func TestPrefixesAgainstList(t *testing.T) {
+// TestTableAgainstList checks what RouteResolver needs of a bart.Table, also the order of prefixes. It
+// inserts and deletes at random, and compares each result with a scan of a map.
+func TestTableAgainstList(t *testing.T) {
 	for family, make := range map[string]func(uint64, int) netip.Prefix{"v4": randomV4, "v6": randomV6} {
 		t.Run(family, func(t *testing.T) {
 			const seed = 7
 			rng := rand.New(rand.NewPCG(seed, 0))
-			var trie prefixes[netip.Prefix]
+			var table bart.Table[netip.Prefix]
 			known := map[netip.Prefix]bool{}
 			for i := range 6000 {
 				p := make(rng.Uint64(), rng.IntN(1000))
 				if rng.IntN(3) == 0 {
-					trie.delete(p)
+					table.Delete(p)
 					delete(known, p)
 				} else {
-					trie.set(p, &p)
+					table.Insert(p, p)
 					known[p] = true
 				}
 				q := make(rng.Uint64(), rng.IntN(1000))
-				require.Equal(t, known[q], trie.get(q) != nil, "seed %d step %d: get %s", seed, i, q)
-				checkAround(t, &trie, known, q)
+				_, ok := table.Get(q)
+				require.Equal(t, known[q], ok, "seed %d step %d: get %s", seed, i, q)
+				checkAround(t, &table, known, q)
 			}
 			for p := range known {
-				trie.delete(p)
-				trie.delete(p)
+				table.Delete(p)
+				table.Delete(p)
 			}
-			require.Nil(t, trie.root, "an empty trie has no nodes")
+			require.Zero(t, table.Size())
 		})
 	}
 }
 
-func checkAround(t *testing.T, trie *prefixes[netip.Prefix], known map[netip.Prefix]bool, q netip.Prefix) {
+func checkAround(t *testing.T, table *bart.Table[netip.Prefix], known map[netip.Prefix]bool, q netip.Prefix) {
 	t.Helper()
 	var around, within, wantAround, wantWithin []netip.Prefix
-	trie.around(q, func(p *netip.Prefix) { around = append(around, *p) })
-	trie.within(q, func(p *netip.Prefix) { within = append(within, *p) })
+	for p, v := range table.Supernets(q) {
+		require.Equal(t, p, v)
+		around = append(around, p)
+	}
+	for p, v := range table.Subnets(q) {
+		require.Equal(t, p, v)
+		within = append(within, p)
+	}
 	for p := range known {
 		if p.Bits() <= q.Bits() && p.Contains(q.Addr()) {
 			wantAround = append(wantAround, p)
@@ -60,7 +68,7 @@ func checkAround(t *testing.T, trie *prefixes[netip.Prefix], known map[netip.Pre
 			wantWithin = append(wantWithin, p)
 		}
 	}
-	slices.SortFunc(wantAround, func(a, b netip.Prefix) int { return a.Bits() - b.Bits() })
+	slices.SortFunc(wantAround, func(a, b netip.Prefix) int { return b.Bits() - a.Bits() })
 	slices.SortFunc(wantWithin, dataplane.ComparePrefixes)
 	require.Equal(t, wantAround, around, "around %s", q)
 	require.Equal(t, wantWithin, within, "within %s, in order", q)
@@ -100,8 +108,7 @@ func TestClaimsOfManyNodes(t *testing.T) {
 
 // Empty reports whether the node has no state, for tests.
 func (r *RouteResolver) Empty() bool {
-	return r.tries[0].root == nil && r.tries[1].root == nil &&
-		len(r.dirty)+len(r.endpoints.m) == 0 && r.Stats() == RouteStats{}
+	return len(r.dirty)+len(r.endpoints.m) == 0 && r.Stats() == RouteStats{}
 }
 
 // Empty reports whether the node has no state, for tests.

@@ -128,15 +128,15 @@ func (r *RouteResolver) resolve(e *routeEntry) (route dataplane.Route, ok bool) 
 	route.Dst = e.dst
 	var owner string
 	block := noBlock
-	r.trie(e.dst).around(e.dst, func(around *routeEntry) {
-		if len(around.pools) > 0 {
+	for _, around := range r.entries.Supernets(e.dst) { // the innermost first
+		if len(around.pools) > 0 && route.Pool == dataplane.PoolNone {
 			pool := &around.pools[0]
 			route.Pool, route.NATOutgoing = pool.typ, pool.natOutgoing
 		}
-		if node, ok := around.block(); ok {
+		if node, ok := around.block(); ok && block == noBlock {
 			owner, block = node, around.dst.Bits()
 		}
-	})
+	}
 	c := e.winner(block)
 	if c == nil {
 		return route, len(e.pools) > 0
@@ -191,18 +191,12 @@ func (r *RouteResolver) setPath(route *dataplane.Route) bool {
 	return first.IsValid()
 }
 
-func (r *RouteResolver) trie(p netip.Prefix) *prefixes[routeEntry] {
-	return &r.tries[familyOf(p.Addr())]
-}
-
 // changeEntry changes the entry of the prefix, and creates it if needed.
 func (r *RouteResolver) changeEntry(p netip.Prefix, change func(*routeEntry)) {
-	trie := r.trie(p)
-	e := trie.get(p)
-	if e == nil {
+	e, ok := r.entries.Get(p)
+	if !ok {
 		e = &routeEntry{dst: p}
-		trie.set(p, e)
-		r.entries++
+		r.entries.Insert(p, e)
 	}
 	change(e)
 	if r.markDirty(e); e.empty() {
@@ -217,8 +211,7 @@ func (r *RouteResolver) drop(e *routeEntry) {
 	r.dirty[len(r.dirty)-1] = nil
 	r.dirty = shrunk(r.dirty[:len(r.dirty)-1])
 	e.dirty = 0
-	r.trie(e.dst).delete(e.dst)
-	r.entries--
+	r.entries.Delete(e.dst)
 }
 
 // shrunk returns a copy of the list if its capacity is much larger than its length.
@@ -297,7 +290,12 @@ func (r *RouteResolver) markDirty(e *routeEntry) {
 	}
 }
 
-func (r *RouteResolver) markWithin(p netip.Prefix) { r.trie(p).within(p, r.markDirty) }
+// markWithin marks the entries of the prefixes inside p, including p.
+func (r *RouteResolver) markWithin(p netip.Prefix) {
+	for _, e := range r.entries.Subnets(p) {
+		r.markDirty(e)
+	}
+}
 
 // markNode marks the entries of one family that a node has a claim to.
 func (r *RouteResolver) markNode(info *routeNode, family int) {

@@ -7,6 +7,8 @@ import (
 	"net/netip"
 	"slices"
 
+	"github.com/gaissmai/bart"
+
 	"github.com/wayleave/wayleave/dataplane"
 	"github.com/wayleave/wayleave/policy"
 )
@@ -75,9 +77,8 @@ func (c RouteResolverConfig) validate() error {
 //
 // A RouteResolver is not safe for concurrent use.
 type RouteResolver struct {
-	cfg RouteResolverConfig
-	// tries has the entries by prefix: those of IPv4 first, then those of IPv6.
-	tries [2]prefixes[routeEntry]
+	cfg     RouteResolverConfig
+	entries bart.Table[*routeEntry] // by prefix
 	// dirty has the entries whose route may differ from the sent one.
 	dirty     []*routeEntry
 	pools     shrinkingMap[string, routePool]
@@ -86,8 +87,7 @@ type RouteResolver struct {
 	nodes     shrinkingMap[string, *routeNode]
 	tunnels   shrinkingMap[dataplane.TunnelKey, struct{}] // tunnel endpoints of other nodes
 	encrypts  bool                                        // this node has WireGuard keys
-	// entries and sent count the prefixes in tries, and those with a route.
-	entries, sent int
+	sent      int                                         // the number of entries with a route
 }
 
 // routeNode has a node and the prefixes that it claims. It can have blocks before the Node resource
@@ -306,8 +306,7 @@ func (r *RouteResolver) Flush() {
 	for _, e := range r.dirty {
 		e.dirty = 0
 		if r.send(e); e.empty() {
-			r.trie(e.dst).delete(e.dst)
-			r.entries--
+			r.entries.Delete(e.dst)
 		}
 	}
 	// Most flushes have few changes, so a large list is freed.
@@ -348,6 +347,7 @@ type RouteStats struct {
 // Stats returns the counts.
 func (r *RouteResolver) Stats() RouteStats {
 	return RouteStats{
-		Pools: len(r.pools.m), Blocks: len(r.blocks.m), Nodes: len(r.nodes.m), Prefixes: r.entries, Routes: r.sent,
+		Pools: len(r.pools.m), Blocks: len(r.blocks.m), Nodes: len(r.nodes.m),
+		Prefixes: r.entries.Size(), Routes: r.sent,
 	}
 }

@@ -8,4 +8,7 @@ require (
 	google.golang.org/protobuf v1.36.12
 )
 
-require go.yaml.in/yaml/v3 v3.0.5 // indirect
+require (
+	github.com/gaissmai/bart v0.30.0 // indirect
+	go.yaml.in/yaml/v3 v3.0.5 // indirect
+)

@@ -12,6 +12,7 @@ require (
 )
 
 require (
+	github.com/gaissmai/bart v0.30.0 // indirect
 	github.com/google/go-cmp v0.7.0 // indirect
 	github.com/google/nftables v0.3.0 // indirect
 	github.com/mdlayher/netlink v1.11.2 // indirect

@@ -10,6 +10,7 @@ require (
 )
 
 require (
+	github.com/gaissmai/bart v0.30.0 // indirect
 	github.com/google/go-cmp v0.7.0 // indirect
 	github.com/google/nftables v0.3.0 // indirect
 	github.com/mdlayher/genetlink v1.3.2 // indirect

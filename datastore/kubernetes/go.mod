@@ -53,6 +53,7 @@ require (
 )
 
 require (
+	github.com/gaissmai/bart v0.30.0 // indirect
 	github.com/google/nftables v0.3.0 // indirect
 	github.com/mdlayher/netlink v1.11.2 // indirect
 	github.com/mdlayher/socket v0.6.0 // indirect

@@ -275,6 +275,7 @@ func TestDirectDependencies(t *testing.T) {
 		}
 	}
 	require.Equal(t, []string{
+		"github.com/gaissmai/bart",
 		"github.com/google/nftables",
 		"github.com/mdlayher/netlink",
 		"github.com/stretchr/testify",
